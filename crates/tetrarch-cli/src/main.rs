@@ -1,0 +1,3 @@
+//! The `tetrarch` binary.
+
+fn main() {}

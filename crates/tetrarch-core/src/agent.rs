@@ -1,0 +1,247 @@
+//! The records of agents, hosts, projects and profiles (spec 03): what the ledger says of
+//! each. How they change is decided in `admission` and `owner`.
+
+use std::fmt;
+
+use crate::brief::{RunnerKind, Tools};
+use crate::budget::{Account, Limits};
+use crate::id::{
+    AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
+    SessionId,
+};
+use crate::limits::CHILDREN_MAX;
+use crate::liveness::Liveness;
+use crate::time::{BusTime, Millis};
+
+/// Who runs the agent's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosting {
+    /// A host orchestrator.
+    Hosted,
+    /// A program that speaks NATS itself.
+    External,
+    /// The owner's own process: GO.
+    Owner,
+}
+
+/// The host, and that host orchestrator's epoch, at which an agent was placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The host.
+    pub host: HostName,
+    /// The epoch of `HO@host` then.
+    pub host_epoch: u64,
+}
+
+/// A slot that a sub-agent holds until it is terminated. The record holds the slots
+/// themselves, no counter (spec 10, invariant 2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// Who holds it; a replacement keeps it.
+    pub child: AgentId,
+    /// What was carved out for the child.
+    pub grant: Limits,
+}
+
+/// What the ledger knows of an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agent {
+    /// Its identity.
+    pub id: AgentId,
+    /// Its current incarnation; none for an external agent that has not registered.
+    pub session: Option<SessionId>,
+    /// Grows with every incarnation; 0 before the first.
+    pub epoch: u64,
+    /// Where the session stands.
+    pub liveness: Liveness,
+    /// Why it stands there.
+    pub reason: String,
+    /// Since when.
+    pub since: BusTime,
+    /// Its parent; none for GO.
+    pub parent: Option<AgentId>,
+    /// Levels below GO.
+    pub depth: u8,
+    /// The root's limit, always inherited.
+    pub max_depth: u8,
+    /// The subtree's limit; it never loosens downward.
+    pub local_max_depth: u8,
+    /// Who asked for it.
+    pub requested_by: Principal,
+    /// The project it works in.
+    pub project: Option<ProjectName>,
+    /// Who runs its process.
+    pub hosting: Hosting,
+    /// Where that is.
+    pub placement: Option<Placement>,
+    /// A name for people.
+    pub label: String,
+    /// Its sub-agents that are not terminated.
+    pub slots: Vec<Slot>,
+    /// Its grant and what became of it.
+    pub account: Account,
+    /// When its wall clock ends.
+    pub deadline: Option<BusTime>,
+    /// What it may use, and give to children.
+    pub tools: Tools,
+    /// Restart intensity tripped: nothing is admitted below.
+    pub circuit_open: bool,
+    /// The work it was admitted for.
+    pub work: Option<Work>,
+    /// When the name was first admitted.
+    pub created: BusTime,
+}
+
+/// The work a sub-agent was admitted for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// The epic.
+    pub epic: EpicId,
+    /// The node.
+    pub node: NodeId,
+    /// The assignment.
+    pub assignment: AssignmentId,
+    /// The current run.
+    pub run: RunId,
+}
+
+/// How many children a project's agents may have at a time (spec 03, Modes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// None: do it yourself.
+    Solo,
+    /// One at a time.
+    Tight,
+    /// Delegate by default.
+    #[default]
+    Orchestrator,
+}
+
+/// A mode's name that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown mode {0:?}; allowed: solo, tight, orchestrator")]
+pub struct UnknownMode(pub String);
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::Solo, Self::Tight, Self::Orchestrator];
+
+    /// Sub-agents it allows.
+    #[must_use]
+    pub fn cap(self) -> usize {
+        match self {
+            Self::Solo => 0,
+            Self::Tight => 1,
+            Self::Orchestrator => CHILDREN_MAX,
+        }
+    }
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Solo => "solo",
+            Self::Tight => "tight",
+            Self::Orchestrator => "orchestrator",
+        }
+    }
+
+    /// Reads the word; unknown text is an error at configuration time.
+    ///
+    /// # Errors
+    /// The text and what is allowed.
+    pub fn parse(text: &str) -> Result<Self, UnknownMode> {
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+            .ok_or_else(|| UnknownMode(text.to_owned()))
+    }
+
+    /// Reads the word at run time, where unknown text counts as `solo`.
+    #[must_use]
+    pub fn parse_or_solo(text: &str) -> Self {
+        Self::parse(text).unwrap_or(Self::Solo)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What the ledger knows of a project.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Project {
+    /// Its name.
+    pub name: ProjectName,
+    /// How it delegates.
+    pub mode: Mode,
+    /// Who created it.
+    pub created_by: Principal,
+    /// When.
+    pub created: BusTime,
+    /// No longer used.
+    pub retired: bool,
+}
+
+/// What the ledger knows of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// Its name.
+    pub name: HostName,
+    /// The process that joined, told apart from earlier lives.
+    pub instance: String,
+    /// Its labels, for placement.
+    pub labels: Vec<(String, String)>,
+    /// Agents it takes.
+    pub capacity: u32,
+    /// Where it can be found, for people.
+    pub address: String,
+    /// When it joined.
+    pub joined: BusTime,
+}
+
+/// How agents of a kind are executed (spec 12, Profiles).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// Its name; `default` is what a bare task uses.
+    pub name: ProfileName,
+    /// Which runner.
+    pub kind: RunnerKind,
+    /// The command and its arguments.
+    pub argv: Vec<String>,
+    /// Variables added to the scrubbed environment.
+    pub env: Vec<(String, String)>,
+    /// Names of variables passed on from the host's own environment.
+    pub pass_env: Vec<String>,
+    /// The model.
+    pub model: String,
+    /// The system prompt.
+    pub prompt: String,
+    /// Tools it hands out when a request names none.
+    pub tools: Tools,
+    /// Budget it hands out when a request names none.
+    pub budget: Limits,
+    /// Wall clock it hands out when a request names none.
+    pub wall: Option<Millis>,
+    /// Directory its agents work in; empty means one of their own.
+    pub workspace: String,
+}
+
+/// The profile a bare task uses.
+pub const DEFAULT_PROFILE: &str = "default";
+
+impl Agent {
+    /// Sub-agents that hold a slot.
+    #[must_use]
+    pub fn slots_held(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The session, when it is this one.
+    #[must_use]
+    pub fn is_session(&self, session: SessionId, epoch: u64) -> bool {
+        self.session == Some(session) && self.epoch == epoch
+    }
+}

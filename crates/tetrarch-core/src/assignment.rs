@@ -1,0 +1,208 @@
+//! Assignments: the binding of a work node to an agent, and its status machine (spec 05).
+
+use std::fmt;
+
+use crate::id::{AgentId, AssignmentId, EpicId, NodeId, RunId};
+use crate::time::BusTime;
+
+/// Where an assignment stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AssignmentStatus {
+    /// Bound, nothing sent.
+    Queued,
+    /// Sent, not consumed.
+    Dispatched,
+    /// Consumed: its run is running.
+    Active,
+    /// No activity.
+    Stalled,
+    /// Waits for somebody.
+    Blocked,
+    /// Ended with a result.
+    Done,
+    /// Ended without one.
+    Cancelled,
+}
+
+/// Why an assignment may not move.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AssignmentError {
+    /// A pair that is not in the table.
+    #[error("illegal_transition: assignment {from} -> {to}")]
+    Illegal {
+        /// The status it has.
+        from: AssignmentStatus,
+        /// The status that was asked for.
+        to: AssignmentStatus,
+    },
+    /// Done without anything to show.
+    #[error("evidence_required: done needs a crystallization or evidence anchors")]
+    EvidenceRequired,
+}
+
+impl AssignmentStatus {
+    /// Every status.
+    pub const ALL: [Self; 7] = [
+        Self::Queued,
+        Self::Dispatched,
+        Self::Active,
+        Self::Stalled,
+        Self::Blocked,
+        Self::Done,
+        Self::Cancelled,
+    ];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Dispatched => "dispatched",
+            Self::Active => "active",
+            Self::Stalled => "stalled",
+            Self::Blocked => "blocked",
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// Whether nothing can happen to it any more.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Done | Self::Cancelled => true,
+            Self::Queued | Self::Dispatched | Self::Active | Self::Stalled | Self::Blocked => false,
+        }
+    }
+
+    /// The next status, when the pair is in the table of spec 05. `evidence`: there is a
+    /// crystallization or an evidence anchor.
+    ///
+    /// # Errors
+    /// The pair, when it is not in the table; missing evidence for `done`.
+    pub fn to(self, to: Self, evidence: bool) -> Result<Self, AssignmentError> {
+        let legal = match (self, to) {
+            (Self::Queued, Self::Dispatched)
+            | (Self::Dispatched | Self::Stalled, Self::Active)
+            | (Self::Dispatched | Self::Active, Self::Stalled)
+            | (Self::Dispatched | Self::Active | Self::Stalled, Self::Blocked)
+            | (Self::Blocked, Self::Queued)
+            | (Self::Dispatched | Self::Active | Self::Stalled | Self::Blocked, Self::Done) => true,
+            (from, Self::Cancelled) => !from.is_terminal(),
+            (
+                Self::Queued
+                | Self::Dispatched
+                | Self::Active
+                | Self::Stalled
+                | Self::Blocked
+                | Self::Done
+                | Self::Cancelled,
+                Self::Queued
+                | Self::Dispatched
+                | Self::Active
+                | Self::Stalled
+                | Self::Blocked
+                | Self::Done,
+            ) => false,
+        };
+        if !legal {
+            return Err(AssignmentError::Illegal { from: self, to });
+        }
+        if to == Self::Done && !evidence {
+            return Err(AssignmentError::EvidenceRequired);
+        }
+        Ok(to)
+    }
+}
+
+impl fmt::Display for AssignmentStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What the agent is to do with the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Do the work.
+    Execute,
+    /// Judge the work that was done.
+    Review,
+}
+
+/// The binding of a work node to an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    /// Its id.
+    pub id: AssignmentId,
+    /// The epic.
+    pub epic: EpicId,
+    /// The node.
+    pub node: NodeId,
+    /// What for.
+    pub purpose: Purpose,
+    /// Who.
+    pub agent: AgentId,
+    /// The agent's run at it.
+    pub run: RunId,
+    /// Where it stands.
+    pub status: AssignmentStatus,
+    /// Why it stands there.
+    pub reason: String,
+    /// Which attempt at the node it is, from 1.
+    pub attempt: u32,
+    /// The assignment it follows.
+    pub follows: Option<AssignmentId>,
+    /// When it was made.
+    pub created: BusTime,
+    /// When it last changed.
+    pub updated: BusTime,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_pairs_of_the_table_are_legal() {
+        use AssignmentStatus::{Active, Blocked, Cancelled, Dispatched, Done, Queued, Stalled};
+        let legal = [
+            (Queued, Dispatched),
+            (Dispatched, Active),
+            (Active, Stalled),
+            (Stalled, Active),
+            (Dispatched, Stalled),
+            (Dispatched, Blocked),
+            (Active, Blocked),
+            (Stalled, Blocked),
+            (Blocked, Queued),
+            (Dispatched, Done),
+            (Active, Done),
+            (Stalled, Done),
+            (Blocked, Done),
+            (Queued, Cancelled),
+            (Dispatched, Cancelled),
+            (Active, Cancelled),
+            (Stalled, Cancelled),
+            (Blocked, Cancelled),
+        ];
+        for from in AssignmentStatus::ALL {
+            for to in AssignmentStatus::ALL {
+                let got = from.to(to, true);
+                assert_eq!(got.is_ok(), legal.contains(&(from, to)), "{from} -> {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn done_needs_something_to_show() {
+        let got = AssignmentStatus::Active.to(AssignmentStatus::Done, false);
+        assert_eq!(got, Err(AssignmentError::EvidenceRequired));
+    }
+}

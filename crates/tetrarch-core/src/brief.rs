@@ -1,0 +1,365 @@
+//! The brief a parent gives a child and the result it gets back (spec 06).
+//! A child never sees its parent's conversation: this is all there is between them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::budget::{Limits, Spend};
+use crate::id::{NodeId, ProfileName};
+use crate::time::Millis;
+
+/// Tools an agent may use. No list means none (spec 06).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tools(BTreeSet<String>);
+
+/// The entry that stands for every tool; only GO holds it from the start.
+pub const EVERY_TOOL: &str = "*";
+
+impl Tools {
+    /// Every tool there is.
+    #[must_use]
+    pub fn every() -> Self {
+        Self(BTreeSet::from([EVERY_TOOL.to_owned()]))
+    }
+
+    /// The tools of this set that `allowed` does not hold.
+    #[must_use]
+    pub fn not_in(&self, allowed: &Self) -> Vec<String> {
+        if allowed.0.contains(EVERY_TOOL) {
+            return Vec::new();
+        }
+        self.0.difference(&allowed.0).cloned().collect()
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<T: Into<String>> FromIterator<T> for Tools {
+    fn from_iter<I: IntoIterator<Item = T>>(names: I) -> Self {
+        Self(names.into_iter().map(Into::into).collect())
+    }
+}
+
+/// What the result must look like.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ExpectedOutput {
+    /// Any text.
+    #[default]
+    Text,
+    /// JSON that satisfies this JSON Schema, given as JSON text.
+    Schema(String),
+}
+
+/// Whether the agent works in a git worktree of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Worktree {
+    /// In the workspace itself.
+    #[default]
+    None,
+    /// In its own worktree and branch.
+    Isolated,
+}
+
+/// Which runner executes a brief.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunnerKind {
+    /// A command, with or without the JSON-lines protocol.
+    #[default]
+    Process,
+    /// Inside the host process: answers at once with the brief's goal. For measuring.
+    Echo,
+    /// The agent connects to the bus by itself.
+    External,
+}
+
+impl RunnerKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Process, Self::Echo, Self::External];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Echo => "echo",
+            Self::External => "external",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// How a brief is executed: a profile's words, resolved at admission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runner {
+    /// The profile it comes from.
+    pub profile: ProfileName,
+    /// Which runner.
+    pub kind: RunnerKind,
+    /// The command and its arguments; never a shell string.
+    pub argv: Vec<String>,
+    /// Variables added to the scrubbed environment.
+    pub env: Vec<(String, String)>,
+    /// Names of variables passed on from the host's own environment.
+    pub pass_env: Vec<String>,
+    /// The model, for runners that use one.
+    pub model: String,
+    /// The system prompt, for runners that use one.
+    pub prompt: String,
+}
+
+/// What a node it depends on came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeInput {
+    /// The node.
+    pub node: NodeId,
+    /// Its name.
+    pub name: String,
+    /// Its deliverable: text, or JSON as text.
+    pub deliverable: String,
+    /// Its artifacts.
+    pub artifacts: Vec<Artifact>,
+}
+
+/// The structured contract between a parent and a child.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Brief {
+    /// One paragraph, falsifiable.
+    pub goal: String,
+    /// What the child has to know.
+    pub key_facts: Vec<String>,
+    /// What the result must look like.
+    pub expected_output: ExpectedOutput,
+    /// How one can tell that it succeeded.
+    pub success_criteria: Vec<String>,
+    /// When it may call itself done.
+    pub definition_of_done: String,
+    /// What it may use.
+    pub tools: Tools,
+    /// Directory it works in; empty means one of its own.
+    pub workspace: String,
+    /// Paths it may change.
+    pub scope_paths: Vec<String>,
+    /// Its grant.
+    pub budget: Limits,
+    /// Longest run.
+    pub wall: Option<Millis>,
+    /// Longest turn.
+    pub turn_timeout: Option<Millis>,
+    /// How it is executed.
+    pub runner: Runner,
+    /// Where it works.
+    pub worktree: Worktree,
+    /// Results of the nodes that the work depends on.
+    pub inputs: Vec<NodeInput>,
+}
+
+/// Counters of a run; they only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Prompt tokens.
+    pub tokens_in: u64,
+    /// Completion tokens.
+    pub tokens_out: u64,
+    /// Cost in millionths of a dollar.
+    pub cost_micro: u64,
+    /// Turns.
+    pub turns: u64,
+}
+
+impl Usage {
+    /// What a budget counts of it.
+    #[must_use]
+    pub fn spend(self) -> Spend {
+        Spend {
+            tokens: self.tokens_in.saturating_add(self.tokens_out),
+            cost_micro: self.cost_micro,
+            turns: self.turns,
+        }
+    }
+}
+
+/// A stored file, named by its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// What the agent calls it.
+    pub name: String,
+    /// Lower-case hexadecimal sha256 of the content.
+    pub sha256: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Media type.
+    pub media_type: String,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Its deliverable is there.
+    Success,
+    /// It is not.
+    Failure,
+    /// The grant was used up.
+    BudgetExceeded,
+    /// It was stopped.
+    Cancelled,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 4] =
+        [Self::Success, Self::Failure, Self::BudgetExceeded, Self::Cancelled];
+
+    /// The word of spec 06.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::BudgetExceeded => "budget_exceeded",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.as_str() == text)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What shows that work was done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Evidence {
+    /// Files written or changed.
+    pub files: Vec<String>,
+    /// Commands run.
+    pub commands: Vec<String>,
+    /// Tests run, with their outcome.
+    pub tests: Vec<String>,
+    /// Commits made.
+    pub commits: Vec<String>,
+}
+
+impl Evidence {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+            && self.commands.is_empty()
+            && self.tests.is_empty()
+            && self.commits.is_empty()
+    }
+}
+
+/// A reviewer's judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// The work satisfies its criteria.
+    Pass,
+    /// It does not.
+    Fail,
+    /// It would after changes.
+    NeedsChanges,
+}
+
+impl Judgement {
+    /// Every judgement.
+    pub const ALL: [Self; 3] = [Self::Pass, Self::Fail, Self::NeedsChanges];
+
+    /// The word of spec 06.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::NeedsChanges => "needs_changes",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|judgement| judgement.as_str() == text)
+    }
+}
+
+/// One thing a reviewer found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Where.
+    pub place: String,
+    /// What.
+    pub what: String,
+    /// How bad, in the reviewer's words.
+    pub severity: String,
+}
+
+/// What a reviewer returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The judgement.
+    pub judgement: Judgement,
+    /// What it rests on.
+    pub findings: Vec<Finding>,
+}
+
+/// What a run gives back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunResult {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Text, or JSON as text.
+    pub deliverable: String,
+    /// Whatever there is, on every outcome but success.
+    pub partial: String,
+    /// Stored files.
+    pub artifacts: Vec<Artifact>,
+    /// What it used.
+    pub usage: Usage,
+    /// What shows it.
+    pub evidence: Evidence,
+    /// Summary for whoever goes on from here.
+    pub crystallization: String,
+    /// A reviewer's verdict.
+    pub verdict: Option<Verdict>,
+    /// Why it did not succeed.
+    pub error: String,
+}
+
+impl RunResult {
+    /// A result that is nothing but an outcome and its reason.
+    #[must_use]
+    pub fn ended(outcome: Outcome, error: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            deliverable: String::new(),
+            partial: String::new(),
+            artifacts: Vec::new(),
+            usage: Usage::default(),
+            evidence: Evidence::default(),
+            crystallization: String::new(),
+            verdict: None,
+            error: error.into(),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Budgets: what a parent may spend and what is carved out of it for its children
+//! (spec 03, Limits per parent; spec 06, Budgets). Wall clock is a deadline, not a counter.
+
+use std::fmt;
+
+/// A limit per counter; `None` means unlimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Model tokens.
+    pub tokens: Option<u64>,
+    /// Cost in millionths of a dollar.
+    pub cost_micro: Option<u64>,
+    /// Turns of the agent's loop.
+    pub turns: Option<u64>,
+}
+
+/// An amount per counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spend {
+    /// Model tokens.
+    pub tokens: u64,
+    /// Cost in millionths of a dollar.
+    pub cost_micro: u64,
+    /// Turns of the agent's loop.
+    pub turns: u64,
+}
+
+impl Spend {
+    /// Adds counter by counter, saturating.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            cost_micro: self.cost_micro.saturating_add(other.cost_micro),
+            turns: self.turns.saturating_add(other.turns),
+        }
+    }
+
+    /// Subtracts counter by counter, stopping at zero.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_sub(other.tokens),
+            cost_micro: self.cost_micro.saturating_sub(other.cost_micro),
+            turns: self.turns.saturating_sub(other.turns),
+        }
+    }
+}
+
+impl Limits {
+    /// The limits as an amount; an unlimited counter counts as nothing, since nothing was
+    /// carved out of the parent for it.
+    #[must_use]
+    pub fn carved(self) -> Spend {
+        Spend {
+            tokens: self.tokens.unwrap_or(0),
+            cost_micro: self.cost_micro.unwrap_or(0),
+            turns: self.turns.unwrap_or(0),
+        }
+    }
+}
+
+/// A counter's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// Model tokens.
+    Tokens,
+    /// Cost in millionths of a dollar.
+    CostMicro,
+    /// Turns.
+    Turns,
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tokens => "tokens",
+            Self::CostMicro => "cost",
+            Self::Turns => "turns",
+        })
+    }
+}
+
+/// A request for more than is free.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("budget_exceeded: {counter}: {requested} asked for, {free} free")]
+pub struct BudgetExceeded {
+    /// Which counter.
+    pub counter: Counter,
+    /// What was asked for.
+    pub requested: u64,
+    /// What is free.
+    pub free: u64,
+}
+
+/// One counter of an agent's account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meter {
+    /// The grant; `None` means unlimited.
+    pub limit: Option<u64>,
+    /// Carved out for children that have not ended.
+    pub reserved: u64,
+    /// Used by the agent and by its ended children.
+    pub spent: u64,
+}
+
+impl Meter {
+    /// What is neither spent nor carved out; `None` means unlimited.
+    #[must_use]
+    pub fn free(self) -> Option<u64> {
+        self.limit.map(|limit| limit.saturating_sub(self.reserved).saturating_sub(self.spent))
+    }
+
+    /// Whether the grant is used up: at 100 % the run ends at its next boundary (spec 06).
+    #[must_use]
+    pub fn exceeded(self) -> bool {
+        self.limit.is_some_and(|limit| self.spent.saturating_add(self.reserved) >= limit)
+    }
+
+    /// Whether a call of this worst case may be made.
+    #[must_use]
+    pub fn allows(self, worst_case: u64) -> bool {
+        self.free().is_none_or(|free| worst_case <= free)
+    }
+
+    /// The grant of a child: what it asks for, else an equal share of what is free.
+    fn carve(
+        self,
+        counter: Counter,
+        requested: Option<u64>,
+        free_slots: usize,
+    ) -> Result<Option<u64>, BudgetExceeded> {
+        match (self.free(), requested) {
+            (None, requested) => Ok(requested),
+            (Some(free), None) => Ok(Some(free / (free_slots.max(1) as u64))),
+            (Some(free), Some(requested)) if requested <= free => Ok(Some(requested)),
+            (Some(free), Some(requested)) => Err(BudgetExceeded { counter, requested, free }),
+        }
+    }
+}
+
+/// An agent's account over all counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Account {
+    /// The grant.
+    pub limit: Limits,
+    /// Carved out for children that have not ended.
+    pub reserved: Spend,
+    /// Used by the agent and by its ended children.
+    pub spent: Spend,
+}
+
+impl Account {
+    /// A fresh account of this grant.
+    #[must_use]
+    pub fn of(limit: Limits) -> Self {
+        Self { limit, reserved: Spend::default(), spent: Spend::default() }
+    }
+
+    /// The tokens' meter.
+    #[must_use]
+    pub fn tokens(&self) -> Meter {
+        Meter { limit: self.limit.tokens, reserved: self.reserved.tokens, spent: self.spent.tokens }
+    }
+
+    /// The cost's meter.
+    #[must_use]
+    pub fn cost(&self) -> Meter {
+        Meter {
+            limit: self.limit.cost_micro,
+            reserved: self.reserved.cost_micro,
+            spent: self.spent.cost_micro,
+        }
+    }
+
+    /// The turns' meter.
+    #[must_use]
+    pub fn turns(&self) -> Meter {
+        Meter { limit: self.limit.turns, reserved: self.reserved.turns, spent: self.spent.turns }
+    }
+
+    /// What a child would be granted; changes nothing. `free_slots` includes the child's own.
+    ///
+    /// # Errors
+    /// The first counter of which more is asked for than is free.
+    pub fn carve(&self, requested: Limits, free_slots: usize) -> Result<Limits, BudgetExceeded> {
+        Ok(Limits {
+            tokens: self.tokens().carve(Counter::Tokens, requested.tokens, free_slots)?,
+            cost_micro: self.cost().carve(Counter::CostMicro, requested.cost_micro, free_slots)?,
+            turns: self.turns().carve(Counter::Turns, requested.turns, free_slots)?,
+        })
+    }
+
+    /// Takes a child's grant out of the free amount.
+    pub fn reserve(&mut self, grant: Limits) {
+        self.reserved = self.reserved.plus(grant.carved());
+    }
+
+    /// Returns a child's grant and books what it spent.
+    pub fn settle(&mut self, grant: Limits, spent: Spend) {
+        self.reserved = self.reserved.minus(grant.carved());
+        self.spent = self.spent.plus(spent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(tokens: u64) -> Account {
+        Account::of(Limits { tokens: Some(tokens), ..Limits::default() })
+    }
+
+    #[test]
+    fn a_child_may_ask_for_all_that_is_free_and_no_more() {
+        let mut parent = account(100);
+        parent.reserve(Limits { tokens: Some(30), ..Limits::default() });
+        parent.spent.tokens = 20;
+        let ask = |n| Limits { tokens: Some(n), ..Limits::default() };
+        assert_eq!(parent.carve(ask(50), 1).unwrap().tokens, Some(50));
+        assert_eq!(
+            parent.carve(ask(51), 1).unwrap_err(),
+            BudgetExceeded { counter: Counter::Tokens, requested: 51, free: 50 }
+        );
+    }
+
+    #[test]
+    fn nothing_asked_for_is_an_equal_share_and_never_unlimited_below_a_limit() {
+        let parent = account(100);
+        assert_eq!(parent.carve(Limits::default(), 3).unwrap().tokens, Some(33));
+        assert_eq!(parent.carve(Limits::default(), 1).unwrap().tokens, Some(100));
+        assert_eq!(parent.carve(Limits::default(), 3).unwrap().turns, None);
+    }
+
+    #[test]
+    fn a_settled_grant_is_spent_plus_returned() {
+        let mut parent = account(100);
+        let grant = parent.carve(Limits { tokens: Some(40), ..Limits::default() }, 3).unwrap();
+        parent.reserve(grant);
+        assert_eq!(parent.tokens().free(), Some(60));
+        parent.settle(grant, Spend { tokens: 15, ..Spend::default() });
+        assert_eq!(parent.tokens().free(), Some(85));
+        assert_eq!(parent.reserved, Spend::default());
+    }
+
+    #[test]
+    fn used_up_is_at_the_limit_not_before() {
+        let meter = |spent| Meter { limit: Some(10), reserved: 0, spent };
+        assert!(!meter(9).exceeded());
+        assert!(meter(10).exceeded());
+        assert!(meter(9).allows(1) && !meter(9).allows(2));
+    }
+}

@@ -1,0 +1,140 @@
+//! What an agent has durably processed, and who may act for it: cursor, seal and claim
+//! (spec 02, Cursor and fencing). The rules are pure; writing them is the bus's business.
+
+use crate::id::{AgentId, HostName, RunId, SessionId};
+
+/// How far an agent has read its inbox: the highest position handled per lane, in sequences
+/// of the `MAIL` stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Positions {
+    /// Of the mail lane.
+    pub mail: u64,
+    /// Of the ctl lane.
+    pub ctl: u64,
+}
+
+impl Positions {
+    /// The higher of each: the journal and the cursor may both carry them (spec 02, Inbox).
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self { mail: self.mail.max(other.mail), ctl: self.ctl.max(other.ctl) }
+    }
+}
+
+/// The life of a host orchestrator that started, or will start, the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The host.
+    pub host: HostName,
+    /// The epoch of `HO@host`.
+    pub host_epoch: u64,
+    /// That life's instance id.
+    pub instance: String,
+}
+
+/// The value of `cursor.<agent>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// Whose.
+    pub agent: AgentId,
+    /// The session it is sealed for.
+    pub session: SessionId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Positions in the inbox.
+    pub positions: Positions,
+    /// The run whose journal goes with it.
+    pub run: Option<RunId>,
+    /// Who acts for it; none while it is only sealed.
+    pub claim: Option<Claim>,
+}
+
+/// What whoever starts an agent finds when its claim is refused (spec 02).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    /// The claim is ours.
+    Claimed,
+    /// This epoch's seal is there: claim again on its sequence.
+    ClaimAgain,
+    /// An earlier life of the same host claimed it: report `host_restart`, do not start.
+    EarlierLife,
+    /// Another epoch or another host: do not start.
+    DoNotStart,
+}
+
+/// Judges the cursor that a refused claim ran into.
+#[must_use]
+pub fn judge_claim(found: &Cursor, epoch: u64, ours: &Claim) -> ClaimOutcome {
+    if found.epoch != epoch {
+        return ClaimOutcome::DoNotStart;
+    }
+    match &found.claim {
+        None => ClaimOutcome::ClaimAgain,
+        Some(claim) if claim == ours => ClaimOutcome::Claimed,
+        Some(claim) if claim.host == ours.host => ClaimOutcome::EarlierLife,
+        Some(_) => ClaimOutcome::DoNotStart,
+    }
+}
+
+/// The cursor after the owner gave the agent a new session: positions kept, epoch set. None
+/// when it is already at that epoch or higher, which counts as sealed.
+#[must_use]
+pub fn seal(
+    found: Option<&Cursor>,
+    agent: &AgentId,
+    session: SessionId,
+    epoch: u64,
+    run: Option<RunId>,
+) -> Option<Cursor> {
+    let positions = match found {
+        Some(cursor) if cursor.epoch >= epoch => return None,
+        Some(cursor) => cursor.positions,
+        None => Positions::default(),
+    };
+    Some(Cursor { agent: agent.clone(), session, epoch, positions, run, claim: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Ulid;
+
+    fn cursor(epoch: u64, claim: Option<Claim>) -> Cursor {
+        Cursor {
+            agent: AgentId::Worker(Ulid(1)),
+            session: SessionId(Ulid(2)),
+            epoch,
+            positions: Positions { mail: 7, ctl: 3 },
+            run: None,
+            claim,
+        }
+    }
+
+    fn claim(host: &str, instance: &str) -> Claim {
+        Claim { host: HostName::new(host).unwrap(), host_epoch: 1, instance: instance.to_owned() }
+    }
+
+    #[test]
+    fn a_refused_claim_is_judged_by_what_it_ran_into() {
+        let ours = claim("a", "one");
+        let judge = |epoch, found| judge_claim(&cursor(epoch, found), 2, &ours);
+        assert_eq!(judge(2, Some(claim("a", "one"))), ClaimOutcome::Claimed);
+        assert_eq!(judge(2, None), ClaimOutcome::ClaimAgain);
+        assert_eq!(judge(2, Some(claim("a", "zero"))), ClaimOutcome::EarlierLife);
+        assert_eq!(judge(2, Some(claim("b", "one"))), ClaimOutcome::DoNotStart);
+        assert_eq!(judge(3, Some(claim("a", "one"))), ClaimOutcome::DoNotStart);
+        assert_eq!(judge(1, None), ClaimOutcome::DoNotStart);
+    }
+
+    #[test]
+    fn a_seal_keeps_positions_and_never_goes_back() {
+        let agent = AgentId::Worker(Ulid(1));
+        let session = SessionId(Ulid(9));
+        let found = cursor(1, Some(claim("a", "one")));
+        let sealed = seal(Some(&found), &agent, session, 2, None).unwrap();
+        assert_eq!((sealed.epoch, sealed.positions), (2, found.positions));
+        assert_eq!(sealed.claim, None);
+        assert_eq!(seal(Some(&found), &agent, session, 1, None), None);
+        assert_eq!(seal(None, &agent, session, 1, None).unwrap().positions, Positions::default());
+    }
+}

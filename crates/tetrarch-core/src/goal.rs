@@ -1,0 +1,156 @@
+//! Goals: the wanted outcome and its status machine (spec 05). The plan of a goal is the
+//! epic of the same id; it lives in `plan`.
+
+use std::fmt;
+
+use crate::brief::Artifact;
+use crate::id::{EpicId, Principal, ProjectName};
+use crate::time::BusTime;
+
+/// Where a goal stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GoalStatus {
+    /// Worked on.
+    Active,
+    /// Nothing new is dispatched.
+    Paused,
+    /// Reached.
+    Completed,
+    /// Given up.
+    Cancelled,
+    /// Put away.
+    Archived,
+}
+
+/// A pair that is not in the table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("illegal_transition: goal {from} -> {to}")]
+pub struct IllegalGoal {
+    /// The status it has.
+    pub from: GoalStatus,
+    /// The status that was asked for.
+    pub to: GoalStatus,
+}
+
+impl GoalStatus {
+    /// Every status.
+    pub const ALL: [Self; 5] =
+        [Self::Active, Self::Paused, Self::Completed, Self::Cancelled, Self::Archived];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Archived => "archived",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// The next status, when the pair is in the table of spec 05.
+    ///
+    /// # Errors
+    /// The pair, when it is not.
+    pub fn to(self, to: Self) -> Result<Self, IllegalGoal> {
+        let legal = match (self, to) {
+            (Self::Active, Self::Paused | Self::Completed | Self::Cancelled)
+            | (Self::Paused, Self::Active | Self::Completed | Self::Cancelled)
+            | (Self::Completed | Self::Cancelled, Self::Archived) => true,
+            (
+                Self::Active | Self::Paused | Self::Completed | Self::Cancelled | Self::Archived,
+                Self::Active | Self::Paused | Self::Completed | Self::Cancelled | Self::Archived,
+            ) => false,
+        };
+        if legal { Ok(to) } else { Err(IllegalGoal { from: self, to }) }
+    }
+}
+
+impl fmt::Display for GoalStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A goal's definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Goal {
+    /// Its id, also the epic's.
+    pub id: EpicId,
+    /// The project that works on it.
+    pub project: ProjectName,
+    /// In one line.
+    pub title: String,
+    /// What is to be solved.
+    pub problem_statement: String,
+    /// How one can tell that it is reached.
+    pub success_criteria: Vec<String>,
+    /// What it is not about.
+    pub non_goals: Vec<String>,
+    /// What must hold on the way.
+    pub constraints: Vec<String>,
+    /// For people.
+    pub tags: Vec<String>,
+    /// Who wants it.
+    pub owner: Principal,
+    /// When it was given.
+    pub created: BusTime,
+}
+
+/// A goal's state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoalState {
+    /// The goal.
+    pub id: EpicId,
+    /// Where it stands.
+    pub status: GoalStatus,
+    /// Leaves done of leaves not cancelled, in percent.
+    pub percent: u8,
+    /// What it came to, put together by its project orchestrator.
+    pub result: Option<GoalResult>,
+    /// Since when it stands there.
+    pub since: BusTime,
+}
+
+/// What a goal came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoalResult {
+    /// In words.
+    pub summary: String,
+    /// The deliverable of the plan's output node.
+    pub deliverable: String,
+    /// The artifacts of the plan's output node.
+    pub artifacts: Vec<Artifact>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_pairs_of_the_table_are_legal() {
+        use GoalStatus::{Active, Archived, Cancelled, Completed, Paused};
+        let legal = [
+            (Active, Paused),
+            (Paused, Active),
+            (Active, Completed),
+            (Active, Cancelled),
+            (Paused, Completed),
+            (Paused, Cancelled),
+            (Completed, Archived),
+            (Cancelled, Archived),
+        ];
+        for from in GoalStatus::ALL {
+            for to in GoalStatus::ALL {
+                assert_eq!(from.to(to).is_ok(), legal.contains(&(from, to)), "{from} -> {to}");
+            }
+        }
+    }
+}

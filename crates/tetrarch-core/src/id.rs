@@ -1,0 +1,621 @@
+//! Identities: who an agent is, and the typed ids of everything else (spec 03, 05).
+//! Parsing is total and reports the offending character with its position; nothing
+//! here knows about subjects or storage keys.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+pub use ulid::Ulid;
+
+use crate::time::BusTime;
+
+/// Longest host, project, human or domain name, in characters (spec 03).
+pub const NAME_LEN_MAX: usize = 64;
+/// The alias of `GO` that is accepted on input and never produced (spec 03).
+pub const OVERSEER_ALIAS: &str = "actor:system:overseer";
+
+/// Why a text is no identity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// Nothing was given.
+    #[error("{what} is empty; expected {expected}")]
+    Empty {
+        /// Which part is empty.
+        what: &'static str,
+        /// What would be accepted.
+        expected: &'static str,
+    },
+    /// A character that the part may not hold.
+    #[error("{what} has {found:?} at position {position}; allowed: {allowed}")]
+    Character {
+        /// Which part is wrong.
+        what: &'static str,
+        /// The offending character.
+        found: char,
+        /// Its position in the whole text, counted in characters from 0.
+        position: usize,
+        /// What would be accepted.
+        allowed: &'static str,
+    },
+    /// More characters than allowed.
+    #[error(
+        "{what} has {len} characters; at most {NAME_LEN_MAX} are allowed (first one too many at position {position})"
+    )]
+    TooLong {
+        /// Which part is too long.
+        what: &'static str,
+        /// Its length in characters.
+        len: usize,
+        /// Position in the whole text of the first character too many.
+        position: usize,
+    },
+    /// No known form.
+    #[error("{text:?} is no identity; expected {expected} (differs at position {position})")]
+    Form {
+        /// The text that was given.
+        text: String,
+        /// The forms that exist.
+        expected: &'static str,
+        /// Where it stops looking like one of them.
+        position: usize,
+    },
+    /// Not a ULID.
+    #[error("{what} is no ULID: {text:?} (26 characters of Crockford base32, position {position})")]
+    Ulid {
+        /// Which part is wrong.
+        what: &'static str,
+        /// The text that was given.
+        text: String,
+        /// Position in the whole text where the ULID starts to be wrong.
+        position: usize,
+    },
+}
+
+const NAME_ALLOWED: &str = "A-Z a-z 0-9 _ -, starting with a letter or digit";
+const FORMS: &str =
+    "GO, HO@<host>, PO-<project>, IO@<human>, S:<domain>:<ulid>, R:<domain>:<ulid> or W:<ulid>";
+
+fn check_name(what: &'static str, text: &str, offset: usize) -> Result<(), IdError> {
+    if text.is_empty() {
+        return Err(IdError::Empty { what, expected: NAME_ALLOWED });
+    }
+    for (index, found) in text.chars().enumerate() {
+        let first_ok = found.is_ascii_alphanumeric();
+        let ok = first_ok || (index > 0 && (found == '_' || found == '-'));
+        if !ok {
+            return Err(IdError::Character {
+                what,
+                found,
+                position: offset + index,
+                allowed: NAME_ALLOWED,
+            });
+        }
+    }
+    let len = text.chars().count();
+    if len > NAME_LEN_MAX {
+        return Err(IdError::TooLong { what, len, position: offset + NAME_LEN_MAX });
+    }
+    Ok(())
+}
+
+fn parse_ulid(what: &'static str, text: &str, offset: usize) -> Result<Ulid, IdError> {
+    let allowed = |c: char| {
+        let c = c.to_ascii_uppercase();
+        c.is_ascii_alphanumeric() && !matches!(c, 'I' | 'L' | 'O' | 'U')
+    };
+    let bad = text.chars().position(|c| !allowed(c));
+    let wrong = |position: usize| IdError::Ulid { what, text: text.to_owned(), position };
+    if let Some(index) = bad {
+        return Err(wrong(offset + index));
+    }
+    Ulid::from_string(text).map_err(|_| wrong(offset + text.len().min(26)))
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Parses a name (spec 03, Identity).
+            ///
+            /// # Errors
+            /// The offending character and its position.
+            pub fn new(text: &str) -> Result<Self, IdError> {
+                Self::at(text, 0)
+            }
+
+            fn at(text: &str, offset: usize) -> Result<Self, IdError> {
+                check_name($what, text, offset)?;
+                Ok(Self(text.to_owned()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::new(text)
+            }
+        }
+    };
+}
+
+name_type!(
+    /// A host's name; also the host token of subjects.
+    HostName, "host name"
+);
+name_type!(
+    /// A project's name.
+    ProjectName, "project name"
+);
+name_type!(
+    /// A human's name.
+    HumanName, "human name"
+);
+name_type!(
+    /// A specialist's or reviewer's field.
+    Domain, "domain"
+);
+name_type!(
+    /// A profile's name.
+    ProfileName, "profile name"
+);
+
+impl HostName {
+    /// A machine's own host name as a name: its dots become `-` (spec 03).
+    ///
+    /// # Errors
+    /// The offending character and its position, when something else is not allowed.
+    pub fn from_machine(text: &str) -> Result<Self, IdError> {
+        Self::new(&text.replace('.', "-"))
+    }
+}
+
+/// An agent's canonical identity: stable for the agent's whole life, one subject token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AgentId {
+    /// The global orchestrator.
+    Go,
+    /// A host orchestrator.
+    Ho(HostName),
+    /// A project orchestrator.
+    Po(ProjectName),
+    /// An interaction orchestrator.
+    Io(HumanName),
+    /// A specialist of a domain.
+    Specialist(Domain, Ulid),
+    /// A reviewer of a domain.
+    Reviewer(Domain, Ulid),
+    /// A worker.
+    Worker(Ulid),
+}
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Go => f.write_str("GO"),
+            Self::Ho(host) => write!(f, "HO@{host}"),
+            Self::Po(project) => write!(f, "PO-{project}"),
+            Self::Io(human) => write!(f, "IO@{human}"),
+            Self::Specialist(domain, ulid) => write!(f, "S:{domain}:{ulid}"),
+            Self::Reviewer(domain, ulid) => write!(f, "R:{domain}:{ulid}"),
+            Self::Worker(ulid) => write!(f, "W:{ulid}"),
+        }
+    }
+}
+
+fn parse_member(text: &str, kind: &'static str) -> Result<(Domain, Ulid), IdError> {
+    let rest = &text[2..];
+    let Some((domain, ulid)) = rest.split_once(':') else {
+        return Err(IdError::Form {
+            text: text.to_owned(),
+            expected: FORMS,
+            position: text.chars().count(),
+        });
+    };
+    let domain = Domain::at(domain, 2)?;
+    let ulid = parse_ulid(kind, ulid, 3 + domain.as_str().len())?;
+    Ok((domain, ulid))
+}
+
+impl FromStr for AgentId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        if text.is_empty() {
+            return Err(IdError::Empty { what: "identity", expected: FORMS });
+        }
+        if text == "GO" || text == OVERSEER_ALIAS {
+            return Ok(Self::Go);
+        }
+        if let Some(host) = text.strip_prefix("HO@") {
+            return Ok(Self::Ho(HostName::at(host, 3)?));
+        }
+        if let Some(project) = text.strip_prefix("PO-") {
+            return Ok(Self::Po(ProjectName::at(project, 3)?));
+        }
+        if let Some(human) = text.strip_prefix("IO@") {
+            return Ok(Self::Io(HumanName::at(human, 3)?));
+        }
+        if text.starts_with("S:") {
+            let (domain, ulid) = parse_member(text, "specialist id")?;
+            return Ok(Self::Specialist(domain, ulid));
+        }
+        if text.starts_with("R:") {
+            let (domain, ulid) = parse_member(text, "reviewer id")?;
+            return Ok(Self::Reviewer(domain, ulid));
+        }
+        if let Some(ulid) = text.strip_prefix("W:") {
+            return Ok(Self::Worker(parse_ulid("worker id", ulid, 2)?));
+        }
+        let position = form_differs_at(text);
+        Err(IdError::Form { text: text.to_owned(), expected: FORMS, position })
+    }
+}
+
+/// The first position at which a text that matches no form leaves every form.
+fn form_differs_at(text: &str) -> usize {
+    ["GO", "HO@", "PO-", "IO@", "S:", "R:", "W:"]
+        .iter()
+        .map(|form| text.chars().zip(form.chars()).take_while(|(a, b)| a == b).count())
+        .max()
+        .unwrap_or(0)
+}
+
+/// Who speaks on the bus: an agent, or a human with a credential of their own (spec 02, 08).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Principal {
+    /// An agent.
+    Agent(AgentId),
+    /// A human, never an agent.
+    Human(HumanName),
+}
+
+impl Principal {
+    /// The agent, when it is one.
+    #[must_use]
+    pub fn agent(&self) -> Option<&AgentId> {
+        match self {
+            Self::Agent(id) => Some(id),
+            Self::Human(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(id) => id.fmt(f),
+            Self::Human(name) => write!(f, "human:{name}"),
+        }
+    }
+}
+
+impl FromStr for Principal {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        match text.strip_prefix("human:") {
+            Some(name) => Ok(Self::Human(HumanName::at(name, 6)?)),
+            None => Ok(Self::Agent(text.parse()?)),
+        }
+    }
+}
+
+impl From<AgentId> for Principal {
+    fn from(id: AgentId) -> Self {
+        Self::Agent(id)
+    }
+}
+
+macro_rules! ulid_type {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub Ulid);
+
+        impl $name {
+            /// Derives the id of what an input causes: the same seed, label and index give the
+            /// same id, so deciding again after a crash names the same thing (spec 02, Inbox).
+            #[must_use]
+            pub fn derive(at: BusTime, seed: &str, label: &str, index: usize) -> Self {
+                Self(derive_ulid(at, seed, label, index))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}", $prefix, self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                let Some(ulid) = text.strip_prefix($prefix) else {
+                    return Err(IdError::Form {
+                        text: text.to_owned(),
+                        expected: concat!($prefix, "<ulid>"),
+                        position: text.chars().zip($prefix.chars()).take_while(|(a, b)| a == b).count(),
+                    });
+                };
+                Ok(Self(parse_ulid(stringify!($name), ulid, $prefix.len())?))
+            }
+        }
+    };
+}
+
+ulid_type!(
+    /// One incarnation of an agent.
+    SessionId, ""
+);
+ulid_type!(
+    /// The idempotency key of a request, an operation or a report.
+    RequestId, ""
+);
+ulid_type!(
+    /// One entry of the ledger.
+    CommitId, ""
+);
+ulid_type!(
+    /// One attempt of an agent at a brief.
+    RunId, "run_"
+);
+ulid_type!(
+    /// A goal; its plan is the epic of the same id.
+    EpicId, "goal_"
+);
+ulid_type!(
+    /// A plan.
+    PlanId, "plan_"
+);
+ulid_type!(
+    /// The binding of a work node to an agent.
+    AssignmentId, "asg_"
+);
+
+/// A ULID whose random part is a hash of what causes it.
+#[must_use]
+pub fn derive_ulid(at: BusTime, seed: &str, label: &str, index: usize) -> Ulid {
+    let mut hash = Sha256::new();
+    hash.update(seed.as_bytes());
+    hash.update([0]);
+    hash.update(label.as_bytes());
+    hash.update([0]);
+    hash.update(index.to_be_bytes());
+    let digest = hash.finalize();
+    let mut random = [0u8; 16];
+    random.copy_from_slice(&digest[..16]);
+    Ulid::from_parts(at.0, u128::from_be_bytes(random))
+}
+
+/// Lower-case hexadecimal sha256 of some bytes.
+#[must_use]
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Where in a plan a piece of work stands: `P1`, `T1.2` or `S1.2.3` (spec 05).
+/// The order is the plan's: a phase, then its tasks, each with its subtasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId {
+    phase: u16,
+    task: u16,
+    subtask: u16,
+}
+
+/// The tier of a plan a node stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tier {
+    /// First tier.
+    Phase,
+    /// Second tier.
+    Task,
+    /// Third tier.
+    Subtask,
+}
+
+const NODE_FORMS: &str = "P<n>, T<n>.<n> or S<n>.<n>.<n> with numbers from 1 to 65535";
+
+impl NodeId {
+    /// The id of a phase; numbers start at 1.
+    #[must_use]
+    pub fn phase(phase: u16) -> Self {
+        Self { phase, task: 0, subtask: 0 }
+    }
+
+    /// The id of a task.
+    #[must_use]
+    pub fn task(phase: u16, task: u16) -> Self {
+        Self { phase, task, subtask: 0 }
+    }
+
+    /// The id of a subtask.
+    #[must_use]
+    pub fn subtask(phase: u16, task: u16, subtask: u16) -> Self {
+        Self { phase, task, subtask }
+    }
+
+    /// The tier this id stands on.
+    #[must_use]
+    pub fn tier(self) -> Tier {
+        match (self.task, self.subtask) {
+            (0, _) => Tier::Phase,
+            (_, 0) => Tier::Task,
+            (_, _) => Tier::Subtask,
+        }
+    }
+
+    /// The node above, none for a phase.
+    #[must_use]
+    pub fn parent(self) -> Option<Self> {
+        match self.tier() {
+            Tier::Phase => None,
+            Tier::Task => Some(Self::phase(self.phase)),
+            Tier::Subtask => Some(Self::task(self.phase, self.task)),
+        }
+    }
+
+    /// The number within its own tier, from 1.
+    #[must_use]
+    pub fn ordinal(self) -> u16 {
+        match self.tier() {
+            Tier::Phase => self.phase,
+            Tier::Task => self.task,
+            Tier::Subtask => self.subtask,
+        }
+    }
+
+    /// The phase it belongs to (or is).
+    #[must_use]
+    pub fn phase_number(self) -> u16 {
+        self.phase
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tier() {
+            Tier::Phase => write!(f, "P{}", self.phase),
+            Tier::Task => write!(f, "T{}.{}", self.phase, self.task),
+            Tier::Subtask => write!(f, "S{}.{}.{}", self.phase, self.task, self.subtask),
+        }
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let form =
+            |position| IdError::Form { text: text.to_owned(), expected: NODE_FORMS, position };
+        let mut chars = text.chars();
+        let tier = chars.next().ok_or(IdError::Empty { what: "node id", expected: NODE_FORMS })?;
+        let wanted = match tier {
+            'P' => 1,
+            'T' => 2,
+            'S' => 3,
+            _ => return Err(form(0)),
+        };
+        let mut numbers = [0u16; 3];
+        let parts: Vec<&str> = chars.as_str().split('.').collect();
+        let mut position = 1;
+        for (index, part) in parts.iter().enumerate() {
+            let canonical = !part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit());
+            let number = part.parse::<u16>().ok().filter(|_| canonical && index < wanted);
+            match (number, numbers.get_mut(index)) {
+                (Some(number), Some(slot)) => *slot = number,
+                (_, _) => return Err(form(position)),
+            }
+            position += part.chars().count() + 1;
+        }
+        if parts.len() != wanted {
+            return Err(form(text.chars().count()));
+        }
+        let [phase, task, subtask] = numbers;
+        Ok(Self { phase, task, subtask })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const U: &str = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
+
+    #[test]
+    fn every_form_round_trips() {
+        for text in [
+            "GO".to_owned(),
+            "HO@Server1".to_owned(),
+            "PO-MVP1".to_owned(),
+            "IO@Shai".to_owned(),
+            format!("S:backend:{U}"),
+            format!("R:api:{U}"),
+            format!("W:{U}"),
+        ] {
+            let id: AgentId = text.parse().unwrap();
+            assert_eq!(id.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn alias_is_accepted_and_never_produced() {
+        let id: AgentId = OVERSEER_ALIAS.parse().unwrap();
+        assert_eq!(id.to_string(), "GO");
+    }
+
+    #[test]
+    fn errors_show_character_and_position() {
+        let error = "HO@my host".parse::<AgentId>().unwrap_err();
+        assert!(matches!(error, IdError::Character { found: ' ', position: 5, .. }), "{error}");
+        let error = "PO--x".parse::<AgentId>().unwrap_err();
+        assert!(matches!(error, IdError::Character { found: '-', position: 3, .. }), "{error}");
+        let error = format!("S:b.c:{U}").parse::<AgentId>().unwrap_err();
+        assert!(matches!(error, IdError::Character { found: '.', position: 3, .. }), "{error}");
+        let error = "W:01JD8Z5W6T4QK3M9X2V7B1N0A!".parse::<AgentId>().unwrap_err();
+        assert!(matches!(error, IdError::Ulid { position: 27, .. }), "{error}");
+        assert!(matches!("PO-".parse::<AgentId>(), Err(IdError::Empty { .. })));
+        assert!(matches!("PX-a".parse::<AgentId>(), Err(IdError::Form { position: 1, .. })));
+    }
+
+    #[test]
+    fn names_hold_1_to_64_characters() {
+        assert!(HostName::new(&"a".repeat(64)).is_ok());
+        assert!(matches!(
+            HostName::new(&"a".repeat(65)),
+            Err(IdError::TooLong { len: 65, position: 64, .. })
+        ));
+        assert!(matches!(HostName::new(""), Err(IdError::Empty { .. })));
+        assert_eq!(HostName::from_machine("a.b.c").unwrap().as_str(), "a-b-c");
+    }
+
+    #[test]
+    fn node_ids_parse_and_order_as_the_plan() {
+        for text in ["P1", "T1.2", "S1.2.3", "S5.7.7"] {
+            assert_eq!(text.parse::<NodeId>().unwrap().to_string(), text);
+        }
+        for text in ["", "P", "P0", "P01", "T1", "T1.2.3", "S1.2", "X1", "P1.", "P-1", "P99999"] {
+            assert!(text.parse::<NodeId>().is_err(), "{text}");
+        }
+        let mut ids: Vec<NodeId> =
+            ["P2", "S1.2.1", "T1.10", "T1.2", "P1"].iter().map(|t| t.parse().unwrap()).collect();
+        ids.sort();
+        let text: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        assert_eq!(text, ["P1", "T1.2", "S1.2.1", "T1.10", "P2"]);
+    }
+
+    #[test]
+    fn derived_ids_depend_on_seed_label_and_index() {
+        let at = BusTime(1_000);
+        let one = RunId::derive(at, "seed", "run", 0);
+        assert_eq!(one, RunId::derive(at, "seed", "run", 0));
+        assert_ne!(one, RunId::derive(at, "seed", "run", 1));
+        assert_ne!(one, RunId::derive(at, "seed", "runs", 0));
+        assert_ne!(one, RunId::derive(at, "seeds", "run", 0));
+        assert_eq!(one.to_string().parse::<RunId>().unwrap(), one);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_parses_or_is_refused_without_panic(text in ".{0,80}") {
+            if let Ok(id) = text.parse::<AgentId>() {
+                prop_assert_eq!(id.to_string().parse::<AgentId>().unwrap(), id);
+            }
+            let _refused_or_not = text.parse::<NodeId>().is_ok();
+        }
+    }
+}

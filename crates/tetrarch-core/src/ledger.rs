@@ -1,0 +1,290 @@
+//! The ledger's vocabulary: records, their keys, and the entry that one commit is (spec 02).
+//! Folding entries into state is in `records`; deciding what they say is in `owner`.
+
+use std::fmt;
+
+use crate::agent::{Agent, Host, Profile, Project};
+use crate::assignment::Assignment;
+use crate::goal::{Goal, GoalState};
+use crate::id::{
+    AgentId, AssignmentId, CommitId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName,
+    RequestId, RunId, SessionId,
+};
+use crate::mail::Mail;
+use crate::plan::{Node, NodeState, Plan, PlanEvent};
+use crate::run::{Run, RunStatus};
+use crate::time::BusTime;
+
+/// The after-image of something the ledger knows. Definitions and states are separate records,
+/// so a change of status is small (spec 05).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// `agent.<agent>`.
+    Agent(Box<Agent>),
+    /// `host.<host>`.
+    Host(Host),
+    /// `project.<project>`.
+    Project(Project),
+    /// `profile.<project>.<name>`.
+    Profile(ProjectName, Box<Profile>),
+    /// `run.<run>`.
+    Run(Box<Run>),
+    /// `run_state.<run>`.
+    RunStatus(Box<RunStatus>),
+    /// `goal.<epic>`.
+    Goal(Box<Goal>),
+    /// `goal_state.<epic>`.
+    GoalState(Box<GoalState>),
+    /// `plan.<epic>`.
+    Plan(Box<Plan>),
+    /// `node.<epic>.<node>`.
+    Node(EpicId, Box<Node>),
+    /// `node_state.<epic>.<node>`.
+    NodeState(EpicId, Box<NodeState>),
+    /// `assignment.<assignment>`.
+    Assignment(Box<Assignment>),
+    /// `decision.<request>`.
+    Decision(Box<Decision>),
+}
+
+/// What names a record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordKey {
+    /// An agent.
+    Agent(AgentId),
+    /// A host.
+    Host(HostName),
+    /// A project.
+    Project(ProjectName),
+    /// A profile.
+    Profile(ProjectName, ProfileName),
+    /// A run's definition.
+    Run(RunId),
+    /// A run's state.
+    RunStatus(RunId),
+    /// A goal's definition.
+    Goal(EpicId),
+    /// A goal's state.
+    GoalState(EpicId),
+    /// A plan's header.
+    Plan(EpicId),
+    /// A node's definition.
+    Node(EpicId, NodeId),
+    /// A node's state.
+    NodeState(EpicId, NodeId),
+    /// An assignment.
+    Assignment(AssignmentId),
+    /// A decision on a request.
+    Decision(RequestId),
+}
+
+impl Record {
+    /// Its name.
+    #[must_use]
+    pub fn key(&self) -> RecordKey {
+        match self {
+            Self::Agent(agent) => RecordKey::Agent(agent.id.clone()),
+            Self::Host(host) => RecordKey::Host(host.name.clone()),
+            Self::Project(project) => RecordKey::Project(project.name.clone()),
+            Self::Profile(project, profile) => {
+                RecordKey::Profile(project.clone(), profile.name.clone())
+            }
+            Self::Run(run) => RecordKey::Run(run.id),
+            Self::RunStatus(status) => RecordKey::RunStatus(status.id),
+            Self::Goal(goal) => RecordKey::Goal(goal.id),
+            Self::GoalState(state) => RecordKey::GoalState(state.id),
+            Self::Plan(plan) => RecordKey::Plan(plan.epic),
+            Self::Node(epic, node) => RecordKey::Node(*epic, node.id),
+            Self::NodeState(epic, state) => RecordKey::NodeState(*epic, state.id),
+            Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
+            Self::Decision(decision) => RecordKey::Decision(decision.request),
+        }
+    }
+}
+
+/// What was decided on a request, kept so that the same request is answered the same again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The request.
+    pub request: RequestId,
+    /// Lower-case hexadecimal sha256 of its body.
+    pub digest: String,
+    /// Who asked.
+    pub sender: Principal,
+    /// The answer; none when none was wanted.
+    pub answer: Option<Box<Mail>>,
+    /// When it was decided.
+    pub at: BusTime,
+}
+
+/// What happened, for "why did it do that".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What.
+    pub kind: EventKind,
+    /// Whose doing.
+    pub actor: Principal,
+    /// The agent it is about.
+    pub agent: Option<AgentId>,
+    /// The run it is about.
+    pub run: Option<RunId>,
+    /// The epic it is about.
+    pub epic: Option<EpicId>,
+    /// The node it is about.
+    pub node: Option<NodeId>,
+    /// The request that caused it.
+    pub request: Option<RequestId>,
+    /// In words, with the numbers.
+    pub reason: String,
+    /// The rule of the spec that was applied.
+    pub rule: String,
+}
+
+/// The kinds of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// An owner began its epoch.
+    OwnerStarted,
+    /// A host orchestrator joined.
+    HostJoined,
+    /// A host orchestrator ended.
+    HostLeft,
+    /// A project was made.
+    ProjectCreated,
+    /// A project's mode was set.
+    ProjectMode,
+    /// A project was retired.
+    ProjectRetired,
+    /// A profile was set.
+    ProfileApplied,
+    /// An agent was admitted.
+    AgentAdmitted,
+    /// A spawn was refused.
+    SpawnDenied,
+    /// An agent's liveness changed.
+    AgentLiveness,
+    /// An agent got its next session.
+    AgentReplaced,
+    /// A run's state changed.
+    RunState,
+    /// A goal was given.
+    GoalCreated,
+    /// A goal's status changed.
+    GoalStatus,
+    /// A node was added.
+    NodeAdded,
+    /// A node's status changed.
+    NodeStatus,
+    /// An assignment's status changed.
+    AssignmentStatus,
+    /// A reviewer judged.
+    Verdict,
+    /// An operation or report was refused.
+    Refused,
+    /// A question was asked.
+    Question,
+    /// Something is wrong.
+    Alert,
+}
+
+impl EventKind {
+    /// Every kind.
+    pub const ALL: [Self; 21] = [
+        Self::OwnerStarted,
+        Self::HostJoined,
+        Self::HostLeft,
+        Self::ProjectCreated,
+        Self::ProjectMode,
+        Self::ProjectRetired,
+        Self::ProfileApplied,
+        Self::AgentAdmitted,
+        Self::SpawnDenied,
+        Self::AgentLiveness,
+        Self::AgentReplaced,
+        Self::RunState,
+        Self::GoalCreated,
+        Self::GoalStatus,
+        Self::NodeAdded,
+        Self::NodeStatus,
+        Self::AssignmentStatus,
+        Self::Verdict,
+        Self::Refused,
+        Self::Question,
+        Self::Alert,
+    ];
+
+    /// The dotted name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OwnerStarted => "owner.started",
+            Self::HostJoined => "host.joined",
+            Self::HostLeft => "host.left",
+            Self::ProjectCreated => "project.created",
+            Self::ProjectMode => "project.mode",
+            Self::ProjectRetired => "project.retired",
+            Self::ProfileApplied => "profile.applied",
+            Self::AgentAdmitted => "agent.admitted",
+            Self::SpawnDenied => "spawn.denied",
+            Self::AgentLiveness => "agent.liveness",
+            Self::AgentReplaced => "agent.replaced",
+            Self::RunState => "run.state",
+            Self::GoalCreated => "goal.created",
+            Self::GoalStatus => "goal.status",
+            Self::NodeAdded => "node.added",
+            Self::NodeStatus => "node.status",
+            Self::AssignmentStatus => "assignment.status",
+            Self::Verdict => "review.verdict",
+            Self::Refused => "request.refused",
+            Self::Question => "question.asked",
+            Self::Alert => "alert",
+        }
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The owner's order to seal an agent's cursor for a new session, and the old run's journal
+/// with it (spec 02, Outbox, class 1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seal {
+    /// Whose cursor.
+    pub agent: AgentId,
+    /// The new session.
+    pub session: SessionId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The run that goes with it.
+    pub run: Option<RunId>,
+    /// The run whose journal ends here.
+    pub ends: Option<RunId>,
+}
+
+/// One entry of the ledger: everything that changes together, in one message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its id, by which an unknown outcome is resolved.
+    pub commit: CommitId,
+    /// The owner's epoch; grows with every owner.
+    pub epoch: u64,
+    /// When it was decided, in bus time.
+    pub at: BusTime,
+    /// Every request up to this sequence of `REQUESTS` is decided.
+    pub intake_seq: u64,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// What it is like now.
+    pub records: Vec<Record>,
+    /// What is no longer kept.
+    pub dropped: Vec<RecordKey>,
+    /// Cursors to seal.
+    pub seals: Vec<Seal>,
+    /// Mail to send; the position in this list is part of its identity.
+    pub mail: Vec<Mail>,
+    /// Plan events to publish.
+    pub plans: Vec<PlanEvent>,
+}

@@ -1,0 +1,26 @@
+//! Tetrarch's core: every decision, pure. Nothing here does IO, reads a clock, draws random
+//! numbers or iterates a hash map; time, ids and configuration are arguments.
+//!
+//! The shape is `decide -> commit -> evolve -> perform` (spec 01): a machine decides on its
+//! state and an input, the shell commits what it wrote, the state is folded from the entry,
+//! and effects are performed after that.
+
+pub mod agent;
+pub mod assignment;
+pub mod brief;
+pub mod budget;
+pub mod cursor;
+pub mod error;
+pub mod goal;
+pub mod id;
+pub mod journal;
+pub mod ledger;
+pub mod limits;
+pub mod liveness;
+pub mod mail;
+pub mod order;
+pub mod plan;
+pub mod request;
+pub mod role;
+pub mod run;
+pub mod time;

@@ -1,0 +1,62 @@
+//! Every bound of the system, with its unit: the one home (spec 01). No logic here.
+
+use crate::time::Millis;
+
+/// Deepest `max_depth`: four levels, 0 to 3 (spec 03).
+pub const DEPTH_CEILING: u8 = 3;
+/// Concurrent sub-agents per parent (spec 03).
+pub const CHILDREN_MAX: usize = 3;
+/// Sub-agents one request may ask for (spec 03).
+pub const SUBAGENTS_PER_REQUEST_MAX: usize = 16;
+/// Longest `spawn_reason`, in bytes (spec 03).
+pub const SPAWN_REASON_BYTES_MAX: usize = 2 * 1024;
+/// Inputs one commit may cover (spec 02).
+pub const COMMIT_INPUTS_MAX: usize = 256;
+/// Largest encoded commit, in bytes (spec 02).
+pub const COMMIT_BYTES_MAX: usize = 448 * 1024;
+/// Largest encoded record, in bytes (spec 02).
+pub const RECORD_BYTES_MAX: usize = 64 * 1024;
+/// Largest mail body, in bytes (spec 09).
+pub const MAIL_BYTES_MAX: usize = 256 * 1024;
+/// Largest control message, in bytes (spec 09).
+pub const CONTROL_BYTES_MAX: usize = 64 * 1024;
+/// Decisions remembered by request id (spec 03).
+pub const DECISIONS_MAX: usize = 1_000_000;
+/// How long a decision is remembered (spec 03).
+pub const DECISION_KEPT: Millis = Millis::from_secs(24 * 3600);
+/// Phases of a plan (spec 05).
+pub const PHASES_MAX: usize = 5;
+/// Tasks of a phase (spec 05).
+pub const TASKS_MAX: usize = 7;
+/// Subtasks of a task (spec 05).
+pub const SUBTASKS_MAX: usize = 7;
+/// Instruction text, in bytes (spec 05).
+pub const INSTRUCTION_BYTES_MAX: usize = 16 * 1024;
+/// Summaries, in bytes (spec 05).
+pub const SUMMARY_BYTES_MAX: usize = 8 * 1024;
+/// Any other text, in bytes (spec 05).
+pub const TEXT_BYTES_MAX: usize = 4 * 1024;
+/// Entries of a list (spec 05).
+pub const LIST_MAX: usize = 200;
+/// Deliverable kept inside a record, in bytes; a larger one is an artifact.
+pub const DELIVERABLE_BYTES_MAX: usize = 16 * 1024;
+/// Output of a program that speaks no protocol that becomes its deliverable, in bytes (spec 06).
+pub const OUTPUT_TAIL_BYTES: usize = 64 * 1024;
+/// One line of a program's output, in bytes; the rest of a longer one is dropped and counted.
+pub const LINE_BYTES_MAX: usize = 256 * 1024;
+/// Size of one artifact, in bytes, unless configured (spec 06).
+pub const ARTIFACT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Attempts at a node before it is blocked, unless the plan says otherwise.
+pub const ATTEMPTS_DEFAULT: u32 = 2;
+/// Attempts a plan may allow for one node.
+pub const ATTEMPTS_MAX: u32 = 10;
+/// How long a specialist waits for its sponsor before its host reports silence (spec 03).
+pub const SPONSOR_ANSWER_WITHIN: Millis = Millis::from_secs(60);
+/// Graceful stop: time to reach a boundary (spec 06).
+pub const DRAIN: Millis = Millis::from_secs(30);
+/// Time between TERM and KILL (spec 06).
+pub const KILL_GRACE: Millis = Millis::from_secs(5);
+/// Agents placed on one core, for a host without a configured capacity (spec 03).
+pub const CAPACITY_PER_CORE: u32 = 4;
+/// Liveness window unless configured (spec 04).
+pub const WINDOW: Millis = Millis::from_secs(5);

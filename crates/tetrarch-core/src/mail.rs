@@ -1,0 +1,492 @@
+//! Mail and control: the typed bodies, and who may write to whom (spec 02, Mail).
+
+use crate::brief::{RunResult, Verdict};
+use crate::error::{DenialReason, ErrorCode};
+use crate::id::{
+    AgentId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName, RequestId, RunId,
+    SessionId,
+};
+use crate::plan::PlanEvent;
+use crate::request::SpawnRequest;
+use crate::role::Role;
+use crate::run::Run;
+
+/// The two lanes; `ctl` is drained before every mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Verbs, launches, kills.
+    Ctl,
+    /// Everything else.
+    Mail,
+}
+
+/// What a message is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MailKind {
+    /// Answers a request.
+    Reply,
+    /// Asks the recipient to do something.
+    Instruction,
+    /// Changes what the recipient runs.
+    Control,
+    /// For information.
+    Info,
+    /// Something is wrong.
+    Alert,
+    /// Asks for an answer.
+    Question,
+}
+
+impl MailKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] =
+        [Self::Reply, Self::Instruction, Self::Control, Self::Info, Self::Alert, Self::Question];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Reply => "reply",
+            Self::Instruction => "instruction",
+            Self::Control => "control",
+            Self::Info => "info",
+            Self::Alert => "alert",
+            Self::Question => "question",
+        }
+    }
+}
+
+/// A message, whoever writes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mail {
+    /// To whom.
+    pub to: Principal,
+    /// The epic it is about.
+    pub epic: Option<EpicId>,
+    /// The request it answers.
+    pub correlation: Option<RequestId>,
+    /// What caused it, for the log.
+    pub cause: String,
+    /// Whether a receipt is wanted.
+    pub ack_required: bool,
+    /// A W3C `traceparent`.
+    pub trace: Option<String>,
+    /// What it says.
+    pub body: MailBody,
+}
+
+/// What a message says; the topic follows from it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MailBody {
+    /// `spawn.accepted` or `spawn.denied`.
+    SpawnAnswer(SpawnAnswer),
+    /// `spawn.sponsor`: a specialist's own request, to its PO.
+    Sponsor(SponsorRequest),
+    /// `spawn.sponsor.answer`.
+    SponsorAnswer(SpawnAnswer),
+    /// `launch`, to the HO.
+    Launch(Box<Launch>),
+    /// `kill`, to the HO.
+    Kill(SessionOrder),
+    /// `stop`: drain, then the kill ladder.
+    Stop(SessionOrder),
+    /// `superseded`: the session is no longer current.
+    Superseded(SessionOrder),
+    /// `instruction`: a PO takes on an epic; carries the plan as it is.
+    TakeOn(Box<PlanEvent>),
+    /// `result.ready`, to the parent.
+    ResultReady(Box<ResultReady>),
+    /// `agent.completed`, to the parent.
+    AgentCompleted {
+        /// Who ended.
+        agent: AgentId,
+        /// Which session.
+        session: SessionId,
+        /// Why.
+        reason: String,
+    },
+    /// `governor.violation`, to the parent orchestrator.
+    Violation {
+        /// Who asked.
+        sender: Principal,
+        /// For whom.
+        parent: AgentId,
+        /// The reasons, by index.
+        denied: Vec<Denied>,
+    },
+    /// `agent.crashed` or `agent.offline`.
+    AgentLost {
+        /// Who.
+        agent: AgentId,
+        /// Which session.
+        session: SessionId,
+        /// Whether its HO saw it die, rather than silence.
+        crashed: bool,
+        /// Which exit, signal or silence.
+        cause: String,
+    },
+    /// `question`, to the goal's owner.
+    Question {
+        /// Who asks.
+        agent: AgentId,
+        /// Its run.
+        run: RunId,
+        /// In words.
+        question: String,
+        /// Answers to choose from.
+        options: Vec<String>,
+    },
+    /// `answer`, to the agent that asked.
+    Answer {
+        /// In words.
+        text: String,
+    },
+    /// `reply` to an operation.
+    Reply(OpReply),
+    /// `plan.review_needed`.
+    ReviewNeeded {
+        /// In words.
+        reason: String,
+    },
+    /// `sponsor.silent`: a sponsor did not answer.
+    SponsorSilent {
+        /// Who waits.
+        agent: AgentId,
+        /// Who does not answer.
+        sponsor: AgentId,
+        /// The request.
+        request: RequestId,
+    },
+    /// `info`.
+    Info {
+        /// In words.
+        text: String,
+    },
+    /// A topic of a newer version of our own: kept as it came.
+    Unknown {
+        /// The topic.
+        topic: String,
+        /// The body's JSON text.
+        json: String,
+    },
+}
+
+impl MailBody {
+    /// The topic (spec 02, Mail).
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        match self {
+            Self::SpawnAnswer(answer) if answer.accepted() => "spawn.accepted",
+            Self::SpawnAnswer(_) => "spawn.denied",
+            Self::Sponsor(_) => "spawn.sponsor",
+            Self::SponsorAnswer(_) => "spawn.sponsor.answer",
+            Self::Launch(_) => "launch",
+            Self::Kill(_) => "kill",
+            Self::Stop(_) => "stop",
+            Self::Superseded(_) => "superseded",
+            Self::TakeOn(_) => "instruction",
+            Self::ResultReady(_) => "result.ready",
+            Self::AgentCompleted { .. } => "agent.completed",
+            Self::Violation { .. } => "governor.violation",
+            Self::AgentLost { crashed: true, .. } => "agent.crashed",
+            Self::AgentLost { crashed: false, .. } => "agent.offline",
+            Self::Question { .. } => "question",
+            Self::Answer { .. } => "answer",
+            Self::Reply(_) => "reply",
+            Self::ReviewNeeded { .. } => "plan.review_needed",
+            Self::SponsorSilent { .. } => "sponsor.silent",
+            Self::Info { .. } => "info",
+            Self::Unknown { topic, .. } => topic,
+        }
+    }
+
+    /// The kind that goes with the topic.
+    #[must_use]
+    pub fn kind(&self) -> MailKind {
+        match self {
+            Self::SpawnAnswer(_)
+            | Self::SponsorAnswer(_)
+            | Self::Answer { .. }
+            | Self::Reply(_) => MailKind::Reply,
+            Self::Sponsor(_) | Self::TakeOn(_) => MailKind::Instruction,
+            Self::Launch(_) | Self::Kill(_) | Self::Stop(_) | Self::Superseded(_) => {
+                MailKind::Control
+            }
+            Self::ResultReady(_)
+            | Self::AgentCompleted { .. }
+            | Self::Info { .. }
+            | Self::Unknown { .. } => MailKind::Info,
+            Self::Violation { .. }
+            | Self::AgentLost { .. }
+            | Self::ReviewNeeded { .. }
+            | Self::SponsorSilent { .. } => MailKind::Alert,
+            Self::Question { .. } => MailKind::Question,
+        }
+    }
+
+    /// The lane it travels on.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        match self.kind() {
+            MailKind::Control => Lane::Ctl,
+            MailKind::Reply
+            | MailKind::Instruction
+            | MailKind::Info
+            | MailKind::Alert
+            | MailKind::Question => Lane::Mail,
+        }
+    }
+}
+
+/// One admitted child.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spawned {
+    /// Who.
+    pub agent: AgentId,
+    /// Its session.
+    pub session: SessionId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its depth.
+    pub depth: u8,
+    /// Its node.
+    pub node: NodeId,
+    /// Its host.
+    pub host: HostName,
+}
+
+/// One refused child.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denied {
+    /// Its place in the request, from 0.
+    pub index: usize,
+    /// The role that was asked for.
+    pub role: Role,
+    /// Why.
+    pub reason: DenialReason,
+    /// The limit it met.
+    pub limit: Option<u64>,
+    /// What stands against the limit.
+    pub current: Option<u64>,
+    /// In words.
+    pub detail: String,
+}
+
+/// The answer to a spawn request (spec 03).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpawnAnswer {
+    /// The epic.
+    pub epic: Option<EpicId>,
+    /// The request.
+    pub request: RequestId,
+    /// Who was admitted.
+    pub spawned: Vec<Spawned>,
+    /// Who was not.
+    pub denied: Vec<Denied>,
+    /// The overall reason, when nobody was.
+    pub reason: String,
+    /// What to do instead.
+    pub suggestion: String,
+    /// Asking again later may help.
+    pub retry: bool,
+    /// Claims of the request that the record contradicts, with the true values.
+    pub corrections: Vec<String>,
+}
+
+impl SpawnAnswer {
+    /// Whether at least one was admitted.
+    #[must_use]
+    pub fn accepted(&self) -> bool {
+        !self.spawned.is_empty()
+    }
+}
+
+/// A specialist's own request, on its way to its sponsor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SponsorRequest {
+    /// Its id, kept when the sponsor forwards it.
+    pub request: RequestId,
+    /// The whole of it.
+    pub wanted: SpawnRequest,
+}
+
+/// The order to start a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launch {
+    /// Who.
+    pub agent: AgentId,
+    /// The session to start.
+    pub session: SessionId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The epoch of the HO that is meant.
+    pub host_epoch: u64,
+    /// Its parent.
+    pub parent: AgentId,
+    /// Its project.
+    pub project: Option<ProjectName>,
+    /// Its depth.
+    pub depth: u8,
+    /// What it is to do.
+    pub duty: Duty,
+}
+
+/// What a session is started for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Duty {
+    /// Execute a run's brief.
+    Run(Run),
+    /// Orchestrate a project: its open epics as they are.
+    Project(Vec<PlanEvent>),
+    /// Stand in for a human.
+    Human(HumanName),
+}
+
+/// An order about one session; another session drops it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionOrder {
+    /// Who.
+    pub agent: AgentId,
+    /// Which session; none means the current one.
+    pub session: Option<SessionId>,
+    /// Its epoch; 0 means the current one.
+    pub epoch: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// A child's result, as its parent gets it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResultReady {
+    /// Who worked.
+    pub agent: AgentId,
+    /// The node.
+    pub node: NodeId,
+    /// The run.
+    pub run: RunId,
+    /// What it ended with.
+    pub result: RunResult,
+    /// The reviewer's verdict that settled the node.
+    pub verdict: Option<Verdict>,
+}
+
+/// The reply to an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpReply {
+    /// The operation.
+    pub op: String,
+    /// The code, when it was refused.
+    pub error: Option<ErrorCode>,
+    /// In words.
+    pub detail: String,
+    /// What came of it.
+    pub epic: Option<EpicId>,
+    /// The plan's version that it made.
+    pub version: Option<u32>,
+    /// The agent it is about.
+    pub agent: Option<AgentId>,
+    /// The agent's session.
+    pub session: Option<SessionId>,
+    /// The agent's epoch.
+    pub agent_epoch: Option<u64>,
+    /// The agent's liveness.
+    pub liveness: Option<crate::liveness::Liveness>,
+}
+
+/// What is known of a correspondent: enough to say who may write to whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Who.
+    pub id: AgentId,
+    /// Its ancestors, the parent first.
+    pub ancestors: Vec<AgentId>,
+    /// Its project.
+    pub project: Option<ProjectName>,
+}
+
+/// Refused: these two do not correspond.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not_addressable: {from} may not write to {to}; {hint}")]
+pub struct NotAddressable {
+    /// Who wanted to write.
+    pub from: String,
+    /// To whom.
+    pub to: String,
+    /// What to do instead.
+    pub hint: &'static str,
+}
+
+/// Who may mail whom (spec 02, Mail): parent and child, own PO and GO, IO with GO, POs and its
+/// human; ancestors may send `ctl`. Humans are not agents and may write to any.
+///
+/// # Errors
+/// `not_addressable`, for every other pair.
+pub fn may_mail(from: &Standing, to: &Standing, lane: Lane) -> Result<(), NotAddressable> {
+    let refused =
+        |hint| Err(NotAddressable { from: from.id.to_string(), to: to.id.to_string(), hint });
+    if from.id == AgentId::Go {
+        return Ok(());
+    }
+    let ancestor = to.ancestors.contains(&from.id);
+    if lane == Lane::Ctl {
+        return if ancestor { Ok(()) } else { refused("only ancestors send control") };
+    }
+    let family = to.ancestors.first() == Some(&from.id) || from.ancestors.first() == Some(&to.id);
+    let own_po = |id: &AgentId, project: &Option<ProjectName>| match id {
+        AgentId::Po(name) => project.as_ref() == Some(name),
+        AgentId::Go
+        | AgentId::Ho(_)
+        | AgentId::Io(_)
+        | AgentId::Specialist(..)
+        | AgentId::Reviewer(..)
+        | AgentId::Worker(_) => false,
+    };
+    let po = own_po(&to.id, &from.project) || own_po(&from.id, &to.project);
+    let io = matches!(
+        (&from.id, &to.id),
+        (AgentId::Io(_), AgentId::Po(_)) | (AgentId::Po(_), AgentId::Io(_))
+    );
+    if family || po || io || to.id == AgentId::Go {
+        return Ok(());
+    }
+    refused("write to your parent, your project's PO or GO; siblings go through their PO")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(id: &str, ancestors: &[&str], project: Option<&str>) -> Standing {
+        Standing {
+            id: id.parse().unwrap(),
+            ancestors: ancestors.iter().map(|a| a.parse().unwrap()).collect(),
+            project: project.map(|p| ProjectName::new(p).unwrap()),
+        }
+    }
+
+    #[test]
+    fn who_may_mail_whom() {
+        let u1 = "W:01JD8Z5W6T4QK3M9X2V7B1N0AC";
+        let u2 = "W:01JD8Z5W6T4QK3M9X2V7B1N0AD";
+        let s = "S:api:01JD8Z5W6T4QK3M9X2V7B1N0AE";
+        let go = standing("GO", &[], None);
+        let po = standing("PO-a", &["GO"], Some("a"));
+        let other = standing("PO-b", &["GO"], Some("b"));
+        let io = standing("IO@Shai", &["GO"], None);
+        let spec = standing(s, &["PO-a", "GO"], Some("a"));
+        let one = standing(u1, &[s, "PO-a", "GO"], Some("a"));
+        let two = standing(u2, &[s, "PO-a", "GO"], Some("a"));
+        let mail = |from, to| may_mail(from, to, Lane::Mail).is_ok();
+        let ctl = |from, to| may_mail(from, to, Lane::Ctl).is_ok();
+        assert!(mail(&one, &spec) && mail(&spec, &one), "parent and child");
+        assert!(mail(&one, &po) && mail(&po, &one), "own PO");
+        assert!(mail(&one, &go) && mail(&go, &one), "GO");
+        assert!(mail(&io, &po) && mail(&po, &io) && mail(&io, &go), "IO");
+        assert!(!mail(&one, &two), "siblings go through their PO");
+        assert!(!mail(&one, &other) && !mail(&other, &one), "another project");
+        assert!(!mail(&po, &other), "two projects");
+        assert!(!mail(&io, &one), "IO mediates");
+        assert!(ctl(&po, &one) && ctl(&spec, &one), "ancestors send control");
+        assert!(!ctl(&one, &spec) && !ctl(&other, &one) && !ctl(&io, &one));
+    }
+}

@@ -1,0 +1,183 @@
+//! What a host orchestrator tells its runner and what the runner observes (spec 06, Runners):
+//! the vocabulary in which the two meet. Neither the bus nor a plan appears here.
+
+use crate::brief::{Brief, RunResult, Usage};
+use crate::id::{AgentId, EpicId, NodeId, RunId, SessionId};
+use crate::time::Millis;
+
+/// An order to the runner.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Order {
+    /// Start a run.
+    Start(Box<Start>),
+    /// Give a running program a line; dropped when it has ended or speaks no protocol.
+    Deliver {
+        /// The run.
+        run: RunId,
+        /// What it is told.
+        line: Inbound,
+    },
+    /// Ask it to end: a `stop` line, `drain` later TERM, `kill_grace` later KILL.
+    Stop {
+        /// The run.
+        run: RunId,
+        /// Time to reach a boundary.
+        drain: Millis,
+        /// Time between TERM and KILL.
+        kill_grace: Millis,
+        /// Why.
+        reason: String,
+    },
+    /// KILL at once.
+    Kill {
+        /// The run.
+        run: RunId,
+    },
+}
+
+/// All a run needs to start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Start {
+    /// The run.
+    pub run: RunId,
+    /// Who makes it.
+    pub agent: AgentId,
+    /// The incarnation.
+    pub session: SessionId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its parent.
+    pub parent: AgentId,
+    /// Its depth.
+    pub depth: u8,
+    /// The epic.
+    pub epic: EpicId,
+    /// The node.
+    pub node: NodeId,
+    /// The contract.
+    pub brief: Brief,
+    /// The state of the last checkpoint of the run it goes on from, as JSON text.
+    pub checkpoint: Option<String>,
+    /// A W3C `traceparent` for the program.
+    pub trace: Option<String>,
+}
+
+/// A line to the program (docs/stdio-protocol.md).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Inbound {
+    /// A message from its inbox.
+    Mail {
+        /// Its topic.
+        topic: String,
+        /// Who wrote it.
+        from: String,
+        /// Its body, as JSON text.
+        body: String,
+    },
+}
+
+/// A file the program wants kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalFile {
+    /// What the program calls it.
+    pub name: String,
+    /// Where it lies.
+    pub path: String,
+    /// Its media type.
+    pub media_type: String,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exit {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// What the runner saw of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// The run.
+    pub run: RunId,
+    /// What happened.
+    pub event: RunnerEvent,
+}
+
+/// One thing that happened in a run (spec 06, the internal event vocabulary).
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunnerEvent {
+    /// The program is up.
+    Started {
+        /// Its process id, when it has one.
+        pid: Option<u32>,
+        /// How it is contained, in words, for `doctor` and the run's journal.
+        isolation: String,
+    },
+    /// It could not be started.
+    SpawnFailed {
+        /// Why.
+        error: String,
+    },
+    /// Progress, in the program's words.
+    Progress {
+        /// In words.
+        text: String,
+        /// Steps done.
+        done: Option<u64>,
+        /// Steps in all.
+        total: Option<u64>,
+    },
+    /// A line that is no event.
+    Log {
+        /// The line.
+        text: String,
+    },
+    /// What it has used so far; counters only grow.
+    Usage(Usage),
+    /// A state from which a successor can go on.
+    Checkpoint {
+        /// As JSON text.
+        state: String,
+    },
+    /// A question to the goal's owner.
+    Ask {
+        /// In words.
+        question: String,
+        /// Answers to choose from.
+        options: Vec<String>,
+    },
+    /// It waits for something outside.
+    Blocked {
+        /// In words.
+        reason: String,
+    },
+    /// It goes on.
+    Unblocked,
+    /// It asks for agents of its own.
+    Spawn {
+        /// The request's body, as JSON text (spec 03).
+        request: String,
+    },
+    /// A status update (`overseerUpdate`, spec 05), as JSON text.
+    Update {
+        /// The object.
+        update: String,
+    },
+    /// What it came to; the program may still be ending.
+    Result {
+        /// The result, its artifacts not yet stored.
+        result: Box<RunResult>,
+        /// Files to be stored.
+        files: Vec<LocalFile>,
+    },
+    /// Every process of the run is gone. `result` is what the runner makes of a program that
+    /// ended without one.
+    Exited {
+        /// How the program ended.
+        exit: Exit,
+        /// The result, for a program that gave none.
+        result: Option<Box<RunResult>>,
+    },
+}

@@ -1,0 +1,436 @@
+//! Plans: the records of an epic's three tiers, the node's status machine and the public
+//! plan event (spec 05). Reading plan files is in `schema`, derived statuses in `rollup`,
+//! readiness and cycles in `graph`.
+
+pub mod graph;
+pub mod rollup;
+pub mod schema;
+
+use std::fmt;
+
+use crate::assignment::Purpose;
+use crate::brief::{Artifact, Evidence, Tools};
+use crate::budget::Limits;
+use crate::goal::{GoalResult, GoalStatus};
+use crate::id::{
+    AgentId, AssignmentId, Domain, EpicId, NodeId, PlanId, ProfileName, ProjectName, RunId,
+};
+use crate::role::Role;
+use crate::time::{BusTime, Millis};
+
+/// Where a work node stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeStatus {
+    /// Not ready.
+    Todo,
+    /// Ready, waiting for an agent.
+    Queued,
+    /// Worked on.
+    InProgress,
+    /// Cannot go on until something holds.
+    Blocked,
+    /// Accepted.
+    Done,
+    /// Given up on purpose.
+    Cancelled,
+}
+
+/// Why a node may not move.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NodeError {
+    /// A pair that is not in the table.
+    #[error("illegal_transition: node {from} -> {to}")]
+    Illegal {
+        /// The status it has.
+        from: NodeStatus,
+        /// The status that was asked for.
+        to: NodeStatus,
+    },
+    /// Done without anything to show.
+    #[error("evidence_required: done needs a crystallization or evidence anchors")]
+    EvidenceRequired,
+}
+
+impl NodeStatus {
+    /// Every status.
+    pub const ALL: [Self; 6] =
+        [Self::Todo, Self::Queued, Self::InProgress, Self::Blocked, Self::Done, Self::Cancelled];
+
+    /// The word of spec 05.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Todo => "todo",
+            Self::Queued => "queued",
+            Self::InProgress => "in_progress",
+            Self::Blocked => "blocked",
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// Whether nothing can happen to it any more.
+    #[must_use]
+    pub fn is_settled(self) -> bool {
+        match self {
+            Self::Done | Self::Cancelled => true,
+            Self::Todo | Self::Queued | Self::InProgress | Self::Blocked => false,
+        }
+    }
+
+    /// The next status, when the pair is in the table of spec 05. `evidence`: there is a
+    /// crystallization or an evidence anchor.
+    ///
+    /// # Errors
+    /// The pair, when it is not in the table; missing evidence for `done`.
+    pub fn to(self, to: Self, evidence: bool) -> Result<Self, NodeError> {
+        let legal = match (self, to) {
+            (Self::Todo | Self::Blocked | Self::InProgress, Self::Queued)
+            | (Self::Queued, Self::InProgress)
+            | (Self::Queued | Self::InProgress, Self::Blocked)
+            | (Self::InProgress, Self::Done) => true,
+            (from, Self::Cancelled) => !from.is_settled(),
+            (
+                Self::Todo
+                | Self::Queued
+                | Self::InProgress
+                | Self::Blocked
+                | Self::Done
+                | Self::Cancelled,
+                Self::Todo | Self::Queued | Self::InProgress | Self::Blocked | Self::Done,
+            ) => false,
+        };
+        if !legal {
+            return Err(NodeError::Illegal { from: self, to });
+        }
+        if to == Self::Done && !evidence {
+            return Err(NodeError::EvidenceRequired);
+        }
+        Ok(to)
+    }
+}
+
+impl fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The header of one epic's plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The epic.
+    pub epic: EpicId,
+    /// The plan's own id.
+    pub id: PlanId,
+    /// The project.
+    pub project: ProjectName,
+    /// 1 when created, then one more with every change.
+    pub version: u32,
+    /// Who changed it last.
+    pub source: PlanSource,
+    /// Why.
+    pub reason: PlanReason,
+    /// The node whose deliverable is the plan's.
+    pub output: Option<NodeId>,
+    /// The trace of the request it comes from, a W3C `traceparent`.
+    pub trace: Option<String>,
+    /// When it was created.
+    pub created: BusTime,
+    /// When it last changed.
+    pub updated: BusTime,
+}
+
+/// How finished work on a node is judged before it counts as done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Review {
+    /// The reviewer's domain.
+    pub domain: Domain,
+    /// The reviewer's profile.
+    pub profile: Option<ProfileName>,
+}
+
+/// A node's definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// In one line.
+    pub name: String,
+    /// What is to be reached, or the task's text.
+    pub objective: String,
+    /// How one can tell.
+    pub acceptance: Vec<String>,
+    /// When it may be called done.
+    pub definition_of_done: String,
+    /// Nodes that have to be done first.
+    pub depends_on: Vec<NodeId>,
+    /// Who is to do it.
+    pub role: Role,
+    /// The domain, for specialists and reviewers.
+    pub domain: Option<Domain>,
+    /// The profile; none means the project's default.
+    pub profile: Option<ProfileName>,
+    /// Tools the work needs.
+    pub tools: Tools,
+    /// What the agent is to know besides.
+    pub key_facts: Vec<String>,
+    /// JSON Schema of the deliverable, as JSON text; none means text.
+    pub output_schema: Option<String>,
+    /// Paths it may change.
+    pub scope_paths: Vec<String>,
+    /// What it may spend.
+    pub budget: Limits,
+    /// Longest run.
+    pub wall: Option<Millis>,
+    /// Attempts before it is blocked.
+    pub max_attempts: u32,
+    /// Judged by a reviewer before it is done.
+    pub review: Option<Review>,
+    /// Host labels or name it must run on.
+    pub placement: PlacementWish,
+}
+
+/// What a request says about where to run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PlacementWish {
+    /// Exactly this host.
+    pub host: Option<crate::id::HostName>,
+    /// All of these labels.
+    pub labels: Vec<(String, String)>,
+}
+
+/// Why a node cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocker {
+    /// Which kind, for programs.
+    pub kind: String,
+    /// In words.
+    pub detail: String,
+    /// What would resolve it.
+    pub needs: String,
+}
+
+/// The blocker of a node whose attempts are used up (spec 05).
+pub const ATTEMPTS_EXHAUSTED: &str = "attempts_exhausted";
+
+/// What the work on a node came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeResult {
+    /// The run that did it.
+    pub run: RunId,
+    /// Text, or JSON as text.
+    pub deliverable: String,
+    /// Stored files.
+    pub artifacts: Vec<Artifact>,
+    /// What shows it.
+    pub evidence: Evidence,
+    /// Summary for whoever goes on from here.
+    pub crystallization: String,
+}
+
+/// A node's state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeState {
+    /// The node.
+    pub id: NodeId,
+    /// Where it stands.
+    pub status: NodeStatus,
+    /// Who works on it.
+    pub assignee: Option<AgentId>,
+    /// The assignment that is open on it.
+    pub assignment: Option<AssignmentId>,
+    /// What the open or next assignment is for.
+    pub purpose: Purpose,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// What the last attempt failed of, told to the next one.
+    pub findings: Vec<String>,
+    /// Why it is blocked.
+    pub blocker: Option<Blocker>,
+    /// What it came to; under review while it is in progress.
+    pub result: Option<NodeResult>,
+    /// Since when it stands there.
+    pub since: BusTime,
+}
+
+/// Who changed a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanSource {
+    /// GO.
+    Overseer,
+    /// An agent's request.
+    Agent,
+    /// A human's request.
+    Human,
+}
+
+impl PlanSource {
+    /// Every source.
+    pub const ALL: [Self; 3] = [Self::Overseer, Self::Agent, Self::Human];
+
+    /// The word of spec 05.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Overseer => "overseer",
+            Self::Agent => "agent",
+            Self::Human => "human",
+        }
+    }
+}
+
+/// Why a plan changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanReason {
+    /// It was made.
+    InitialCreate,
+    /// It was made anew.
+    Replan,
+    /// A guard was violated.
+    GuardViolation,
+    /// Work ended.
+    TaskCompletion,
+    /// An agent was admitted.
+    Spawn,
+    /// A human said so.
+    ManualOverride,
+}
+
+impl PlanReason {
+    /// Every reason.
+    pub const ALL: [Self; 6] = [
+        Self::InitialCreate,
+        Self::Replan,
+        Self::GuardViolation,
+        Self::TaskCompletion,
+        Self::Spawn,
+        Self::ManualOverride,
+    ];
+
+    /// The word of spec 05.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InitialCreate => "initial_create",
+            Self::Replan => "replan",
+            Self::GuardViolation => "guard_violation",
+            Self::TaskCompletion => "task_completion",
+            Self::Spawn => "spawn",
+            Self::ManualOverride => "manual_override",
+        }
+    }
+}
+
+/// One node's move, as a plan event tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeChange {
+    /// The node.
+    pub node: NodeId,
+    /// Before; none when it is new.
+    pub from: Option<NodeStatus>,
+    /// After.
+    pub to: NodeStatus,
+    /// Why.
+    pub why: String,
+}
+
+/// A node as a plan event shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeView {
+    /// The node.
+    pub id: NodeId,
+    /// In one line.
+    pub title: String,
+    /// Where it stands; derived for tasks with subtasks and for phases.
+    pub status: NodeStatus,
+    /// Who works on it.
+    pub assignee: Option<AgentId>,
+    /// What the open or next assignment is for.
+    pub purpose: Purpose,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// What the last attempt failed of.
+    pub findings: Vec<String>,
+}
+
+/// The public event: `plan.created` for version 1, else `plan.updated` (spec 05).
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanEvent {
+    /// The epic.
+    pub epic: EpicId,
+    /// The plan.
+    pub plan: PlanId,
+    /// The project.
+    pub project: ProjectName,
+    /// Exactly one more than the event before.
+    pub version: u32,
+    /// Who changed it.
+    pub source: PlanSource,
+    /// Why.
+    pub reason: PlanReason,
+    /// What moved.
+    pub changes: Vec<NodeChange>,
+    /// Every node as it now is, in the plan's order.
+    pub nodes: Vec<NodeView>,
+    /// Definitions: all of them in `plan.created`, else those that are new or changed.
+    pub definitions: Vec<Node>,
+    /// The goal's title, in `plan.created` only.
+    pub title: String,
+    /// The node whose deliverable is the plan's.
+    pub output: Option<NodeId>,
+    /// Where the goal stands.
+    pub goal: GoalStatus,
+    /// Leaves done of leaves not cancelled, in percent.
+    pub percent: u8,
+    /// What the goal came to, once its project orchestrator has put it together.
+    pub result: Option<GoalResult>,
+    /// The trace of the request it comes from, a W3C `traceparent`.
+    pub trace: Option<String>,
+    /// When the change was committed.
+    pub at: BusTime,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_pairs_of_the_table_are_legal() {
+        use NodeStatus::{Blocked, Cancelled, Done, InProgress, Queued, Todo};
+        let legal = [
+            (Todo, Queued),
+            (Queued, InProgress),
+            (InProgress, Done),
+            (Queued, Blocked),
+            (InProgress, Blocked),
+            (Blocked, Queued),
+            (InProgress, Queued),
+            (Todo, Cancelled),
+            (Queued, Cancelled),
+            (InProgress, Cancelled),
+            (Blocked, Cancelled),
+        ];
+        for from in NodeStatus::ALL {
+            for to in NodeStatus::ALL {
+                assert_eq!(
+                    from.to(to, true).is_ok(),
+                    legal.contains(&(from, to)),
+                    "{from} -> {to}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn done_needs_something_to_show() {
+        let got = NodeStatus::InProgress.to(NodeStatus::Done, false);
+        assert_eq!(got, Err(NodeError::EvidenceRequired));
+    }
+}

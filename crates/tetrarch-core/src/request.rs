@@ -1,0 +1,331 @@
+//! What others ask of the owner and report to it (spec 02: `spawn.request`, `op`, `report`),
+//! after decoding. Nothing here decides.
+
+use crate::agent::{Mode, Profile};
+use crate::brief::{RunResult, Tools, Usage};
+use crate::budget::Limits;
+use crate::id::{
+    AgentId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName, ProjectName,
+    RequestId, RunId, SessionId,
+};
+use crate::plan::PlacementWish;
+use crate::plan::schema::PlanFile;
+use crate::role::Role;
+use crate::run::RunEvent;
+use crate::time::Millis;
+
+/// Who sent something, as the subject and the headers say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    /// The subject's last identity token.
+    pub from: Principal,
+    /// The host token, when an HO published it for an agent it hosts.
+    pub via: Option<HostName>,
+    /// `Tetrarch-Session`.
+    pub session: Option<SessionId>,
+    /// `Tetrarch-Epoch`; 1 when absent.
+    pub epoch: u64,
+}
+
+/// One message of `REQUESTS`, decoded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Its sequence in `REQUESTS`.
+    pub seq: u64,
+    /// Who sent it.
+    pub sender: Sender,
+    /// The idempotency key.
+    pub id: RequestId,
+    /// Lower-case hexadecimal sha256 of the body's bytes: tells the same request from another
+    /// under the same id.
+    pub digest: String,
+    /// A W3C `traceparent`.
+    pub trace: Option<String>,
+    /// What is asked or reported.
+    pub body: RequestBody,
+}
+
+/// What is asked or reported.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RequestBody {
+    /// `spawn.request.<epic>.<node>.<sender>`.
+    Spawn(SpawnRequest),
+    /// `op.<name>.<from>`.
+    Op(Op),
+    /// `report.<from>`.
+    Report(Report),
+    /// It could not be read; the sender is told.
+    Malformed {
+        /// What it was meant to be.
+        kind: MalformedKind,
+        /// What is wrong, with the field.
+        error: String,
+    },
+}
+
+/// What an unreadable request was meant to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MalformedKind {
+    /// A spawn request.
+    Spawn,
+    /// An operation or a report.
+    Other,
+}
+
+/// A spawn request (spec 03, Spawn protocol).
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpawnRequest {
+    /// The epic, from the subject.
+    pub epic: EpicId,
+    /// The node, from the subject; none for `-`.
+    pub node: Option<NodeId>,
+    /// For whom; the sender unless said.
+    pub parent: Option<AgentId>,
+    /// On whose behalf a sponsor asks.
+    pub requested_by: Option<Principal>,
+    /// Why.
+    pub reason: String,
+    /// The sender's idea of its depth.
+    pub caller_depth: Option<u8>,
+    /// The sender's idea of its `max_depth`.
+    pub caller_max_depth: Option<u8>,
+    /// The sender's idea of its `local_max_depth`.
+    pub caller_local_max_depth: Option<u8>,
+    /// Who is wanted, 1 to 16.
+    pub subagents: Vec<SubagentWish>,
+    /// Whether an answer is wanted.
+    pub ack_required: bool,
+}
+
+/// One sub-agent that is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubagentWish {
+    /// Its role.
+    pub role: Role,
+    /// Its domain.
+    pub domain: Option<Domain>,
+    /// What it is to do.
+    pub task: TaskWish,
+    /// A name for people.
+    pub suggested_actor_id: String,
+    /// The subtree's limit, clamped to the parent's.
+    pub local_max_depth: Option<u8>,
+    /// What it may spend.
+    pub budget: Limits,
+    /// Longest run.
+    pub wall: Option<Millis>,
+    /// What it may use; none means the profile's.
+    pub tools: Option<Tools>,
+    /// The profile that executes it; none means the project's default.
+    pub profile: Option<ProfileName>,
+    /// Where.
+    pub placement: PlacementWish,
+}
+
+/// What a sub-agent is to do: a bare task, expanded at admission, or a whole brief.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskWish {
+    /// The goal only.
+    Task(String),
+    /// Everything but the runner, which is the profile's.
+    Brief(BriefWish),
+}
+
+/// A brief as a requester writes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BriefWish {
+    /// One paragraph, falsifiable.
+    pub goal: String,
+    /// What the child has to know.
+    pub key_facts: Vec<String>,
+    /// JSON Schema of the deliverable, as JSON text; none means text.
+    pub output_schema: Option<String>,
+    /// How one can tell that it succeeded.
+    pub success_criteria: Vec<String>,
+    /// When it may call itself done.
+    pub definition_of_done: String,
+    /// Directory it works in; empty means the profile's.
+    pub workspace: String,
+    /// Paths it may change.
+    pub scope_paths: Vec<String>,
+    /// Longest turn.
+    pub turn_timeout: Option<Millis>,
+    /// Work in a worktree of its own.
+    pub isolated: bool,
+}
+
+/// An operation (spec 02).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Op {
+    /// `host.join`: a host orchestrator begins a life.
+    HostJoin(HostJoin),
+    /// `human.join`: an interaction orchestrator for a human.
+    HumanJoin {
+        /// The human.
+        human: HumanName,
+    },
+    /// `project.create`.
+    ProjectCreate(ProjectCreate),
+    /// `project.mode`.
+    ProjectMode {
+        /// The project.
+        project: ProjectName,
+        /// Its new mode.
+        mode: Mode,
+    },
+    /// `project.retire`.
+    ProjectRetire {
+        /// The project.
+        project: ProjectName,
+    },
+    /// `profile.apply`.
+    ProfileApply {
+        /// The project it belongs to.
+        project: ProjectName,
+        /// The profile.
+        profile: Profile,
+    },
+    /// `agent.register`: an external agent begins a session.
+    AgentRegister,
+    /// `agent.retire`: an agent and its children end.
+    AgentRetire {
+        /// Who.
+        agent: AgentId,
+        /// Why.
+        reason: String,
+    },
+    /// `agent.status`.
+    AgentStatus {
+        /// Who.
+        agent: AgentId,
+    },
+    /// `goal.create`, with the whole plan.
+    GoalCreate {
+        /// The project that is to work on it.
+        project: ProjectName,
+        /// The plan; one task with the goal's words when none was given.
+        plan: Box<PlanFile>,
+    },
+}
+
+impl Op {
+    /// The name in the subject.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::HostJoin(_) => "host.join",
+            Self::HumanJoin { .. } => "human.join",
+            Self::ProjectCreate(_) => "project.create",
+            Self::ProjectMode { .. } => "project.mode",
+            Self::ProjectRetire { .. } => "project.retire",
+            Self::ProfileApply { .. } => "profile.apply",
+            Self::AgentRegister => "agent.register",
+            Self::AgentRetire { .. } => "agent.retire",
+            Self::AgentStatus { .. } => "agent.status",
+            Self::GoalCreate { .. } => "goal.create",
+        }
+    }
+}
+
+/// `op.host.join`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostJoin {
+    /// The process, told apart from earlier lives.
+    pub instance: String,
+    /// The lease's epoch that the process holds.
+    pub lease_epoch: u64,
+    /// Its labels.
+    pub labels: Vec<(String, String)>,
+    /// Agents it takes.
+    pub capacity: u32,
+    /// Where it can be found, for people.
+    pub address: String,
+}
+
+/// `op.project.create`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProjectCreate {
+    /// Its name.
+    pub project: ProjectName,
+    /// How it delegates.
+    pub mode: Mode,
+    /// Its orchestrator is a program of somebody else's that speaks NATS.
+    pub external: bool,
+    /// What its agents may use.
+    pub tools: Tools,
+    /// What it may spend.
+    pub budget: Limits,
+    /// Depth below it that it allows.
+    pub local_max_depth: Option<u8>,
+    /// Where its orchestrator is to run.
+    pub placement: PlacementWish,
+}
+
+/// A report of an agent or its HO (spec 02).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// The session is up: its first heartbeat.
+    Ready,
+    /// The session's process is gone, on purpose.
+    Gone {
+        /// Why.
+        cause: String,
+    },
+    /// The session's process died.
+    Crashed {
+        /// Which exit or signal.
+        cause: String,
+    },
+    /// The run moved.
+    Run {
+        /// The run.
+        run: RunId,
+        /// What happened.
+        event: RunEvent,
+        /// Why, in words.
+        reason: String,
+        /// What it has used so far.
+        usage: Usage,
+    },
+    /// The run ended.
+    Result {
+        /// The run; none when a project orchestrator reports an epic's.
+        run: Option<RunId>,
+        /// The epic, when a project orchestrator reports.
+        epic: Option<EpicId>,
+        /// What it ended with.
+        result: RunResult,
+    },
+    /// A question to the goal's owner.
+    Ask {
+        /// The run.
+        run: RunId,
+        /// In words.
+        question: String,
+        /// Answers to choose from.
+        options: Vec<String>,
+    },
+    /// A sponsor did not answer a specialist within its time.
+    SponsorSilent {
+        /// The request that stayed unanswered.
+        request: RequestId,
+        /// The sponsor.
+        sponsor: AgentId,
+    },
+}
+
+impl Report {
+    /// The kind in the body.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Gone { .. } => "gone",
+            Self::Crashed { .. } => "crashed",
+            Self::Run { .. } => "run",
+            Self::Result { .. } => "result",
+            Self::Ask { .. } => "ask",
+            Self::SponsorSilent { .. } => "sponsor_silent",
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Roles: what an agent is for, and who may be the parent of whom (spec 03).
+//! One table; nothing here looks at a fleet.
+
+use std::fmt;
+
+use crate::id::AgentId;
+
+/// The seven kinds of agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// `GO`, the global orchestrator and overseer.
+    Global,
+    /// `HO@host`, one per host.
+    Host,
+    /// `PO-project`, one per project.
+    Project,
+    /// `IO@human`, one per human.
+    Interaction,
+    /// `S:domain:ulid`.
+    Specialist,
+    /// `R:domain:ulid`, returns a verdict and ends.
+    Reviewer,
+    /// `W:ulid`.
+    Worker,
+}
+
+impl Role {
+    /// Every role, in the order of the hierarchy.
+    pub const ALL: [Self; 7] = [
+        Self::Global,
+        Self::Host,
+        Self::Project,
+        Self::Interaction,
+        Self::Specialist,
+        Self::Reviewer,
+        Self::Worker,
+    ];
+
+    /// The role an identity stands for.
+    #[must_use]
+    pub fn of(id: &AgentId) -> Self {
+        match id {
+            AgentId::Go => Self::Global,
+            AgentId::Ho(_) => Self::Host,
+            AgentId::Po(_) => Self::Project,
+            AgentId::Io(_) => Self::Interaction,
+            AgentId::Specialist(..) => Self::Specialist,
+            AgentId::Reviewer(..) => Self::Reviewer,
+            AgentId::Worker(_) => Self::Worker,
+        }
+    }
+
+    /// The lower-case word used in requests, plans and views.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Global => "global",
+            Self::Host => "host",
+            Self::Project => "project",
+            Self::Interaction => "interaction",
+            Self::Specialist => "specialist",
+            Self::Reviewer => "reviewer",
+            Self::Worker => "worker",
+        }
+    }
+
+    /// Reads the word, or the identity's prefix (`GO`, `HO`, `PO`, `IO`, `S`, `R`, `W`).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let role = match text {
+            "global" | "GO" => Self::Global,
+            "host" | "HO" => Self::Host,
+            "project" | "PO" => Self::Project,
+            "interaction" | "IO" => Self::Interaction,
+            "specialist" | "S" => Self::Specialist,
+            "reviewer" | "R" => Self::Reviewer,
+            "worker" | "W" => Self::Worker,
+            _ => return None,
+        };
+        Some(role)
+    }
+
+    /// Whether agents of this role take one of the three slots of their parent. Structural
+    /// children of GO are unique by binding instead (spec 03, Limits per parent).
+    #[must_use]
+    pub fn takes_slot(self) -> bool {
+        match self {
+            Self::Specialist | Self::Reviewer | Self::Worker => true,
+            Self::Global | Self::Host | Self::Project | Self::Interaction => false,
+        }
+    }
+
+    /// Whether the identity carries a domain.
+    #[must_use]
+    pub fn has_domain(self) -> bool {
+        match self {
+            Self::Specialist | Self::Reviewer => true,
+            Self::Global | Self::Host | Self::Project | Self::Interaction | Self::Worker => false,
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whether a role may have children of another, and on what condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parenthood {
+    /// It may.
+    Allowed,
+    /// Only when the request is made by the parent's project orchestrator or GO on its behalf.
+    Sponsored,
+    /// Never.
+    Never,
+}
+
+/// Who may be the parent of whom (spec 03).
+#[must_use]
+pub fn parenthood(parent: Role, child: Role) -> Parenthood {
+    match (parent, child) {
+        (Role::Global, Role::Host | Role::Project | Role::Interaction)
+        | (Role::Project, Role::Specialist | Role::Reviewer | Role::Worker) => Parenthood::Allowed,
+        (Role::Specialist, Role::Worker) => Parenthood::Sponsored,
+        (
+            Role::Global
+            | Role::Host
+            | Role::Project
+            | Role::Interaction
+            | Role::Specialist
+            | Role::Reviewer
+            | Role::Worker,
+            Role::Global
+            | Role::Host
+            | Role::Project
+            | Role::Interaction
+            | Role::Specialist
+            | Role::Reviewer
+            | Role::Worker,
+        ) => Parenthood::Never,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_parents_holds_row_by_row() {
+        use Role::{Global, Host, Interaction, Project, Reviewer, Specialist, Worker};
+        let allowed = [
+            (Global, Host),
+            (Global, Project),
+            (Global, Interaction),
+            (Project, Specialist),
+            (Project, Reviewer),
+            (Project, Worker),
+        ];
+        for parent in Role::ALL {
+            for child in Role::ALL {
+                let expected = if allowed.contains(&(parent, child)) {
+                    Parenthood::Allowed
+                } else if (parent, child) == (Specialist, Worker) {
+                    Parenthood::Sponsored
+                } else {
+                    Parenthood::Never
+                };
+                assert_eq!(parenthood(parent, child), expected, "{parent} -> {child}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_round_trip() {
+        for role in Role::ALL {
+            assert_eq!(Role::parse(role.as_str()), Some(role));
+        }
+        assert_eq!(Role::parse("coder"), None);
+    }
+}

@@ -1,0 +1,1 @@
+//! The `it` suite.

@@ -1,0 +1,1 @@
+//! What every suite shares: a real server per test, waiting for a state.

@@ -1,0 +1,1 @@
+//! The `tidy` suite.
