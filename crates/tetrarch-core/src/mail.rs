@@ -6,7 +6,6 @@ use crate::id::{
     AgentId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName, RequestId, RunId,
     SessionId,
 };
-use crate::plan::PlanEvent;
 use crate::request::SpawnRequest;
 use crate::role::Role;
 use crate::run::Run;
@@ -92,8 +91,11 @@ pub enum MailBody {
     Stop(SessionOrder),
     /// `superseded`: the session is no longer current.
     Superseded(SessionOrder),
-    /// `instruction`: a PO takes on an epic; carries the plan as it is.
-    TakeOn(Box<PlanEvent>),
+    /// `instruction`: a PO takes on an epic, whose plan it reads from the plan events and STATE.
+    TakeOn {
+        /// The epic.
+        epic: EpicId,
+    },
     /// `result.ready`, to the parent.
     ResultReady(Box<ResultReady>),
     /// `agent.completed`, to the parent.
@@ -184,7 +186,7 @@ impl MailBody {
             Self::Kill(_) => "kill",
             Self::Stop(_) => "stop",
             Self::Superseded(_) => "superseded",
-            Self::TakeOn(_) => "instruction",
+            Self::TakeOn { .. } => "instruction",
             Self::ResultReady(_) => "result.ready",
             Self::AgentCompleted { .. } => "agent.completed",
             Self::Violation { .. } => "governor.violation",
@@ -208,7 +210,7 @@ impl MailBody {
             | Self::SponsorAnswer(_)
             | Self::Answer { .. }
             | Self::Reply(_) => MailKind::Reply,
-            Self::Sponsor(_) | Self::TakeOn(_) => MailKind::Instruction,
+            Self::Sponsor(_) | Self::TakeOn { .. } => MailKind::Instruction,
             Self::Launch(_) | Self::Kill(_) | Self::Stop(_) | Self::Superseded(_) => {
                 MailKind::Control
             }
@@ -336,8 +338,8 @@ pub struct Launch {
 pub enum Duty {
     /// Execute a run's brief.
     Run(Run),
-    /// Orchestrate a project: its open epics as they are.
-    Project(Vec<PlanEvent>),
+    /// Orchestrate a project: its open epics.
+    Project(Vec<EpicId>),
     /// Stand in for a human.
     Human(HumanName),
 }
