@@ -1,0 +1,70 @@
+//! Rules about documents: the architecture stays short, a decision says why.
+
+use crate::offence::{Offence, assert_lines, assert_none};
+use crate::repository::{files, text};
+
+const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+const ARCHITECTURE_LINES_MAX: usize = 300;
+const HEADINGS: [&str; 4] = ["## Context", "## Options", "## Decision", "## Consequences"];
+
+#[test]
+fn the_architecture_can_be_read_at_once() {
+    let found: Vec<Offence> = long(&text(ARCHITECTURE)).into_iter().collect();
+    assert_none(&found, "say less, or move a part into a document of its own");
+}
+
+#[test]
+fn a_decision_says_why() {
+    let paths = files("docs/decisions", ".md");
+    assert!(!paths.is_empty(), "no decisions were found");
+    let found: Vec<Offence> =
+        paths.iter().flat_map(|path| decision_offences(path, &text(path))).collect();
+    assert_none(&found, "follow docs/decisions/0000-template.md");
+}
+
+fn long(text: &str) -> Option<Offence> {
+    let count = text.lines().count();
+    (count > ARCHITECTURE_LINES_MAX)
+        .then(|| Offence::new(ARCHITECTURE, count, format!("more than {ARCHITECTURE_LINES_MAX}")))
+}
+
+/// A record is named `0001-words.md` and has the four headings, in order, each with text.
+fn decision_offences(path: &str, text: &str) -> Vec<Offence> {
+    let mut found = Vec::new();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let number: Vec<char> = name.chars().take(5).collect();
+    if !matches!(number.as_slice(), [digits @ .., '-'] if digits.iter().all(char::is_ascii_digit)) {
+        found.push(Offence::new(path, 1, "its name does not begin with four digits and `-`"));
+    }
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let mut from = 0;
+    for heading in HEADINGS {
+        let Some(at) = lines.iter().skip(from).position(|line| *line == heading) else {
+            found.push(Offence::new(path, from + 1, format!("`{heading}` is missing here")));
+            continue;
+        };
+        from += at + 1;
+        let body = lines.iter().skip(from).take_while(|line| !line.starts_with("## "));
+        if body.clone().all(|line| line.is_empty()) {
+            found.push(Offence::new(path, from, format!("nothing stands below `{heading}`")));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_long_architecture_is_found() {
+    assert!(long(&"line\n".repeat(ARCHITECTURE_LINES_MAX)).is_none());
+    assert!(long(&"line\n".repeat(ARCHITECTURE_LINES_MAX + 1)).is_some());
+}
+
+#[test]
+fn a_decision_without_reasons_is_found() {
+    let whole = "# T\n## Context\na\n## Options\nb\n## Decision\nc\n## Consequences\nd\n";
+    assert_lines(&decision_offences("docs/decisions/0001-a.md", whole), &[]);
+    assert_lines(&decision_offences("docs/decisions/first.md", whole), &[1]);
+    let without = whole.replace("## Options\nb\n", "");
+    assert_lines(&decision_offences("docs/decisions/0001-a.md", &without), &[3]);
+    let empty = whole.replace("\nb\n", "\n");
+    assert_lines(&decision_offences("docs/decisions/0001-a.md", &empty), &[4]);
+}
