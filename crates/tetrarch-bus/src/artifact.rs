@@ -1,0 +1,293 @@
+//! Artifacts: bytes named by their sha256, in the object store's own layout so that stock tools
+//! read them. What is stored never changes: the description is written once, expecting none
+//! before it, after all its chunks. It knows nothing about what artifacts are for.
+
+mod transfer;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use async_nats::HeaderMap;
+use data_encoding::BASE64URL;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tetrarch_core::id::sha256_hex;
+use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::client::Bus;
+use crate::error::{PublishError, ReadError};
+use crate::subject::pattern;
+
+/// Bytes of one chunk; what the object store's own clients use.
+const CHUNK_BYTES: usize = 128 * 1024;
+const MEDIA_TYPE: &str = "media_type";
+const DIGEST_PREFIX: &str = "SHA-256=";
+
+/// What is known about a stored artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArtifactRef {
+    /// Lower-case hexadecimal sha256 of its bytes: its name.
+    pub sha256: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What kind of content it is, as its writer said.
+    pub media_type: String,
+}
+
+/// Why an artifact could not be stored or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactError {
+    /// Not 64 lower-case hexadecimal digits.
+    #[error("{0:?} names no artifact; expected the 64 lower-case hexadecimal digits of a sha256")]
+    Name(String),
+    /// More bytes than one artifact may have.
+    #[error("{size} bytes are too many for one artifact; at most {max} are allowed")]
+    TooLarge {
+        /// Its size in bytes.
+        size: u64,
+        /// The limit in bytes.
+        max: u64,
+    },
+    /// There is none of this name.
+    #[error("there is no artifact {0}")]
+    Missing(String),
+    /// What came is not what the name says; nothing of it was used.
+    #[error("artifact {sha256} is damaged: {reason}")]
+    Damaged {
+        /// Its name.
+        sha256: String,
+        /// What differs.
+        reason: String,
+    },
+    /// The file changed while it was stored.
+    #[error("{0} changed while it was stored; nothing was stored, try again")]
+    Changed(PathBuf),
+    /// A local file could not be read or written.
+    #[error("{path} cannot be used: {source}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A chunk or the description was not stored; the whole may be tried again.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// A chunk or the description could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// The object store's description of an object.
+#[derive(Debug, Serialize, Deserialize)]
+struct Meta {
+    name: String,
+    bucket: String,
+    nuid: String,
+    size: u64,
+    chunks: u64,
+    digest: String,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+    #[serde(default)]
+    options: MetaOptions,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    deleted: bool,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct MetaOptions {
+    #[serde(default)]
+    max_chunk_size: usize,
+}
+
+/// The artifacts of an installation.
+#[derive(Debug, Clone)]
+pub struct Artifacts {
+    bus: Bus,
+    bytes_max: u64,
+}
+
+impl Artifacts {
+    /// The store behind a connection, with the default bound of an artifact's size.
+    #[must_use]
+    pub fn new(bus: &Bus) -> Self {
+        let bytes_max = u64::try_from(ARTIFACT_BYTES_MAX).unwrap_or(u64::MAX);
+        Self { bus: bus.clone(), bytes_max }
+    }
+
+    /// The same store with another bound of an artifact's size, in bytes (`runs.artifact_max`).
+    #[must_use]
+    pub fn with_bytes_max(self, bytes_max: u64) -> Self {
+        Self { bytes_max, ..self }
+    }
+
+    /// Stores bytes; bytes that are stored already are not sent again.
+    ///
+    /// # Errors
+    /// Too many bytes, or what the bus answered.
+    pub async fn put_bytes(
+        &self,
+        bytes: &[u8],
+        media_type: &str,
+    ) -> Result<ArtifactRef, ArtifactError> {
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.check_size(size)?;
+        let wanted =
+            ArtifactRef { sha256: sha256_hex(bytes), size, media_type: media_type.to_owned() };
+        if let Some(stored) = self.stat(&wanted.sha256).await? {
+            return Ok(stored);
+        }
+        let sent = transfer::send(&self.bus, bytes, Path::new("memory")).await?;
+        self.describe(wanted, sent).await
+    }
+
+    /// Stores a file, read twice: once for its name, once to send it.
+    ///
+    /// # Errors
+    /// A file that is too large, unreadable or changes meanwhile, or what the bus answered.
+    pub async fn put_file(
+        &self,
+        path: &Path,
+        media_type: &str,
+    ) -> Result<ArtifactRef, ArtifactError> {
+        let file_error = |source| ArtifactError::File { path: path.to_owned(), source };
+        let metadata = tokio::fs::metadata(path).await.map_err(file_error)?;
+        self.check_size(metadata.len())?;
+        let (sha256, size) = self.digest_of(path).await?;
+        let wanted = ArtifactRef { sha256, size, media_type: media_type.to_owned() };
+        if let Some(stored) = self.stat(&wanted.sha256).await? {
+            return Ok(stored);
+        }
+        let file = tokio::fs::File::open(path).await.map_err(file_error)?;
+        let sent = transfer::send(&self.bus, file.take(self.bytes_max + 1), path).await?;
+        if sent.size != wanted.size || sent.sha256() != wanted.sha256 {
+            return Err(ArtifactError::Changed(path.to_owned()));
+        }
+        self.describe(wanted, sent).await
+    }
+
+    /// What is known about an artifact, none when there is none of this name.
+    ///
+    /// # Errors
+    /// A name that is none, or what the bus answered.
+    pub async fn stat(&self, sha256: &str) -> Result<Option<ArtifactRef>, ArtifactError> {
+        Ok(self.meta(sha256).await?.map(|meta| reference(&meta)))
+    }
+
+    /// An artifact's bytes, verified against its name.
+    ///
+    /// # Errors
+    /// No such artifact, a damaged one, or what the bus answered.
+    pub async fn get_bytes(&self, sha256: &str) -> Result<Vec<u8>, ArtifactError> {
+        let meta = self.existing(sha256).await?;
+        let mut bytes = Vec::new();
+        transfer::receive(&self.bus, &meta, &mut bytes, Path::new("memory")).await?;
+        Ok(bytes)
+    }
+
+    /// Writes an artifact's bytes to a file, which appears only once they are verified.
+    ///
+    /// # Errors
+    /// No such artifact, a damaged one, a file that cannot be written, or what the bus answered.
+    pub async fn get_to_file(&self, sha256: &str, path: &Path) -> Result<(), ArtifactError> {
+        let file_error = |source| ArtifactError::File { path: path.to_owned(), source };
+        let meta = self.existing(sha256).await?;
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let part = path.with_file_name(name);
+        let mut file = tokio::fs::File::create(&part).await.map_err(file_error)?;
+        let received = transfer::receive(&self.bus, &meta, &mut file, path).await;
+        let written = match received {
+            Ok(()) => file.flush().await.map_err(file_error),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tokio::fs::remove_file(&part).await.map_err(file_error)?;
+            return Err(error);
+        }
+        tokio::fs::rename(&part, path).await.map_err(file_error)
+    }
+
+    fn check_size(&self, size: u64) -> Result<(), ArtifactError> {
+        if size > self.bytes_max {
+            return Err(ArtifactError::TooLarge { size, max: self.bytes_max });
+        }
+        Ok(())
+    }
+
+    async fn digest_of(&self, path: &Path) -> Result<(String, u64), ArtifactError> {
+        let file_error = |source| ArtifactError::File { path: path.to_owned(), source };
+        let mut file = tokio::fs::File::open(path).await.map_err(file_error)?;
+        let mut hash = Sha256::new();
+        let mut size = 0;
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let read = file.read(&mut buffer).await.map_err(file_error)?;
+            let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else { break };
+            size += u64::try_from(read).unwrap_or(u64::MAX);
+            self.check_size(size)?;
+            hash.update(bytes);
+        }
+        Ok((transfer::hex(&hash.finalize()), size))
+    }
+
+    async fn existing(&self, sha256: &str) -> Result<Meta, ArtifactError> {
+        self.meta(sha256).await?.ok_or_else(|| ArtifactError::Missing(sha256.to_owned()))
+    }
+
+    async fn meta(&self, sha256: &str) -> Result<Option<Meta>, ArtifactError> {
+        let digits = sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if sha256.len() != 64 || !digits {
+            return Err(ArtifactError::Name(sha256.to_owned()));
+        }
+        let subject = pattern::object_meta(sha256);
+        let Some(message) = self.bus.last_by_subject(pattern::ARTIFACTS, &subject).await? else {
+            return Ok(None);
+        };
+        let meta: Meta = serde_json::from_slice(&message.payload).map_err(|error| {
+            ArtifactError::Damaged { sha256: sha256.to_owned(), reason: error.to_string() }
+        })?;
+        Ok(Some(meta).filter(|meta| !meta.deleted))
+    }
+
+    /// Writes the description. When another writer of the same bytes was first, its chunks are
+    /// the artifact, and ours are left for the owner's clean-up.
+    async fn describe(
+        &self,
+        wanted: ArtifactRef,
+        sent: transfer::Sent,
+    ) -> Result<ArtifactRef, ArtifactError> {
+        let meta = Meta {
+            name: wanted.sha256.clone(),
+            bucket: pattern::ARTIFACTS_BUCKET.to_owned(),
+            nuid: sent.nuid,
+            size: sent.size,
+            chunks: sent.chunks,
+            digest: format!("{DIGEST_PREFIX}{}", BASE64URL.encode(&sent.digest)),
+            metadata: BTreeMap::from([(MEDIA_TYPE.to_owned(), wanted.media_type.clone())]),
+            options: MetaOptions { max_chunk_size: CHUNK_BYTES },
+            deleted: false,
+        };
+        let body = serde_json::to_vec(&meta).map_err(|error| ArtifactError::Damaged {
+            sha256: wanted.sha256.clone(),
+            reason: error.to_string(),
+        })?;
+        let subject = pattern::object_meta(&wanted.sha256);
+        let headers = HeaderMap::new();
+        match self.bus.publish_expect(&subject, headers, body.into(), Some(0)).await {
+            Ok(_) | Err(PublishError::WrongLast { .. }) => Ok(wanted),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn reference(meta: &Meta) -> ArtifactRef {
+    ArtifactRef {
+        sha256: meta.name.clone(),
+        size: meta.size,
+        media_type: meta.metadata.get(MEDIA_TYPE).cloned().unwrap_or_default(),
+    }
+}

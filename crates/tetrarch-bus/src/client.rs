@@ -1,0 +1,259 @@
+//! A connection to the bus that is proven before it is given out, and the raw publishes and
+//! reads everything else is built from. It decides nothing about what it carries, and no caller
+//! may act on a read alone (spec 02, Client rules).
+
+mod publish;
+mod read;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind};
+use async_nats::{ConnectErrorKind, Event, ServerAddr, ServerError, jetstream};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use crate::creds::jwt;
+use crate::error::ConnectError;
+use crate::retry;
+use crate::server::{MIN_VERSION, Version};
+use crate::subject::pattern;
+
+pub use publish::PendingAck;
+pub use read::RawMessage;
+
+/// Time for the first connect and its proof.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Time for one request or acknowledgement.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// Time between two pings of the server.
+const PING_EVERY: Duration = Duration::from_secs(5);
+/// Publishes that wait for their acknowledgement on one connection; more wait for a place.
+const IN_FLIGHT_MAX: usize = 4096;
+/// Notices kept for waiting publishes.
+const NOTICES_KEPT: usize = 256;
+
+/// How to reach the bus.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectOptions {
+    /// Server addresses, such as `nats://127.0.0.1:4222`; any one of them is enough.
+    pub urls: Vec<String>,
+    /// The credential file, none only in `--insecure` mode.
+    pub credentials: Option<PathBuf>,
+    /// What the server lists this connection as.
+    pub name: String,
+    /// The JetStream API's prefix when it is not `$JS.API` (spec 09: separate accounts).
+    pub api_prefix: Option<String>,
+}
+
+/// What the server said outside of any answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Notice {
+    /// A publish on this subject is not allowed.
+    Denied(String),
+    /// The credential was refused.
+    Refused,
+}
+
+/// A connection to the bus. Clones share it. Control, heartbeats and bulk output use separate
+/// connections (spec 02), so each makes its own.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    pub(crate) client: async_nats::Client,
+    pub(crate) js: jetstream::Context,
+    api: String,
+    notices: broadcast::Sender<Notice>,
+}
+
+impl Bus {
+    /// Connects and proves it by one request. Later losses are repaired for ever.
+    ///
+    /// # Errors
+    /// Told apart: nothing answers, the credential is refused, JetStream is missing, the server
+    /// is too old, the credential file is unusable.
+    pub async fn connect(options: &ConnectOptions) -> Result<Self, ConnectError> {
+        let url = options.urls.join(",");
+        let unreachable = |reason: String| ConnectError::Unreachable { url: url.clone(), reason };
+        let addresses = options
+            .urls
+            .iter()
+            .map(|text| text.parse::<ServerAddr>())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| unreachable(error.to_string()))?;
+        let (notices, mut heard) = broadcast::channel(NOTICES_KEPT);
+        let nats = nats_options(options, notices.clone()).await?;
+        let client = tokio::time::timeout(CONNECT_WITHIN, nats.connect(addresses))
+            .await
+            .map_err(|_| unreachable("no answer within 5 s".to_owned()))?
+            .map_err(|error| match error.kind() {
+                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+                    refused(options, &error.to_string())
+                }
+                ConnectErrorKind::ServerParse
+                | ConnectErrorKind::Dns
+                | ConnectErrorKind::TimedOut
+                | ConnectErrorKind::Tls
+                | ConnectErrorKind::Io
+                | ConnectErrorKind::MaxReconnects => unreachable(error.to_string()),
+            })?;
+        let api = options.api_prefix.clone().unwrap_or_else(|| pattern::API.to_owned());
+        let js = ContextBuilder::new()
+            .timeout(ANSWER_WITHIN)
+            .ack_timeout(ANSWER_WITHIN)
+            .max_ack_inflight(IN_FLIGHT_MAX)
+            .backpressure_on_inflight(true)
+            .api_prefix(api.clone())
+            .build(client.clone());
+        let bus = Self { client, js, api, notices };
+        tokio::select! {
+            proven = bus.prove(&url) => proven?,
+            reason = credential_trouble(&mut heard) => return Err(refused(options, &reason)),
+        }
+        Ok(bus)
+    }
+
+    async fn prove(&self, url: &str) -> Result<(), ConnectError> {
+        let found = self.client.server_info().version;
+        let old = |found: &str| ConnectError::TooOld {
+            url: url.to_owned(),
+            found: found.to_owned(),
+            needed: MIN_VERSION,
+        };
+        match found.parse::<Version>() {
+            Ok(version) if version >= MIN_VERSION => {}
+            Ok(_) | Err(_) => return Err(old(&found)),
+        }
+        let missing = |reason: String| ConnectError::NoJetStream { url: url.to_owned(), reason };
+        let answer: Result<Value, _> = self.js.request("INFO", &serde_json::json!({})).await;
+        match answer {
+            Ok(body) => match body.pointer("/error/description").and_then(Value::as_str) {
+                Some(text) => Err(missing(text.to_owned())),
+                None => Ok(()),
+            },
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                Err(missing("nobody answers for it".to_owned()))
+            }
+            Err(error) => {
+                Err(ConnectError::Unreachable { url: url.to_owned(), reason: error.to_string() })
+            }
+        }
+    }
+
+    /// The NATS client, for plain subscriptions and heartbeats of this crate.
+    #[must_use]
+    pub fn client(&self) -> &async_nats::Client {
+        &self.client
+    }
+
+    /// The JetStream context, through the configured API prefix.
+    #[must_use]
+    pub fn jetstream(&self) -> &jetstream::Context {
+        &self.js
+    }
+
+    /// The prefix of JetStream API subjects.
+    #[must_use]
+    pub fn api_prefix(&self) -> &str {
+        &self.api
+    }
+
+    pub(crate) fn notices(&self) -> broadcast::Receiver<Notice> {
+        self.notices.subscribe()
+    }
+}
+
+fn refused(options: &ConnectOptions, reason: &str) -> ConnectError {
+    let credentials = options.credentials.as_deref().map(|path| path.display().to_string());
+    ConnectError::Refused {
+        url: options.urls.join(","),
+        credentials: credentials.unwrap_or_else(|| "(none)".to_owned()),
+        reason: reason.to_owned(),
+    }
+}
+
+/// Resolves only when the server complains about this connection's credential.
+async fn credential_trouble(heard: &mut broadcast::Receiver<Notice>) -> String {
+    loop {
+        match heard.recv().await {
+            Ok(Notice::Refused) => return "authorization violation".to_owned(),
+            Ok(Notice::Denied(subject)) => return format!("it may not publish {subject}"),
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+async fn nats_options(
+    options: &ConnectOptions,
+    notices: broadcast::Sender<Notice>,
+) -> Result<async_nats::ConnectOptions, ConnectError> {
+    let first = AtomicBool::new(true);
+    let name = options.name.clone();
+    let mut nats = async_nats::ConnectOptions::new()
+        .name(&options.name)
+        .ping_interval(PING_EVERY)
+        .connection_timeout(CONNECT_WITHIN)
+        .request_timeout(Some(ANSWER_WITHIN))
+        .max_reconnects(None)
+        .reconnect_delay_callback(move |attempt| {
+            if first.swap(false, Ordering::Relaxed) {
+                Duration::ZERO
+            } else {
+                retry::reconnect_wait(attempt)
+            }
+        })
+        .event_callback(move |event| {
+            hear(&name, &event, &notices);
+            std::future::ready(())
+        });
+    if let Some(path) = &options.credentials {
+        let text = read_credentials(path).await?;
+        if let Some(facts) = jwt::user_facts(&text)
+            && let Some(role) = facts.role
+        {
+            nats = nats.custom_inbox_prefix(role.inbox_prefix(&facts.name));
+        }
+        nats = nats.credentials(&text).map_err(|error| ConnectError::Credentials {
+            path: path.clone(),
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(nats)
+}
+
+async fn read_credentials(path: &Path) -> Result<String, ConnectError> {
+    tokio::fs::read_to_string(path).await.map_err(|error| ConnectError::Credentials {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+fn hear(name: &str, event: &Event, notices: &broadcast::Sender<Notice>) {
+    match event {
+        Event::Connected => tracing::info!(connection = name, "connected to the bus"),
+        Event::Disconnected => tracing::warn!(connection = name, "lost the bus; reconnecting"),
+        Event::SlowConsumer(id) => {
+            tracing::warn!(connection = name, id, "a subscription is too slow; messages dropped");
+        }
+        Event::ServerError(error) => {
+            tracing::warn!(connection = name, %error, "the server refused something");
+            let notice = match error {
+                ServerError::AuthorizationViolation => Some(Notice::Refused),
+                ServerError::Other(text) => {
+                    pattern::denied_publish(text).map(|subject| Notice::Denied(subject.to_owned()))
+                }
+                ServerError::SlowConsumer(_) => None,
+            };
+            if let Some(notice) = notice
+                && notices.send(notice).is_err()
+            {
+                tracing::debug!(connection = name, "nobody waits for the refused publish");
+            }
+        }
+        Event::ClientError(error) => tracing::debug!(connection = name, %error, "bus client error"),
+        Event::LameDuckMode | Event::Draining | Event::Closed => {
+            tracing::info!(connection = name, %event, "bus connection changes");
+        }
+    }
+}

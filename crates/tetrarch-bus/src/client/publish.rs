@@ -1,0 +1,161 @@
+//! Publishing with acknowledgement: what was stored, what was refused, and what nobody knows.
+//! async-nats 0.51 tells only one of the two conflict codes, so they are told apart here.
+
+use std::error::Error as _;
+use std::future::IntoFuture;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::context::{
+    PublishAckFuture, PublishError as NatsError, PublishErrorKind,
+};
+use async_nats::jetstream::message::PublishMessage;
+use bytes::Bytes;
+use tokio::sync::broadcast;
+
+use super::{Bus, Notice};
+use crate::error::PublishError;
+
+const WRONG_LAST: u64 = 10071;
+const BUSY: u64 = 10164;
+const NO_STREAM: u64 = 503;
+const NOT_ALLOWED: u64 = 403;
+const TOO_LARGE: u64 = 413;
+
+impl Bus {
+    /// Publishes and waits for the acknowledgement; gives the stream sequence it is stored at.
+    /// With `expect` it is stored only while the last message of the subject has that sequence,
+    /// 0 meaning there is none.
+    ///
+    /// # Errors
+    /// See [`PublishError`]: only `Unknown` leaves open whether it was stored.
+    pub async fn publish_expect(
+        &self,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Bytes,
+        expect: Option<u64>,
+    ) -> Result<u64, PublishError> {
+        self.start_publish(subject, headers, payload, expect).await?.stored().await
+    }
+
+    /// Sends like [`Bus::publish_expect`] but does not wait for the acknowledgement, so that many
+    /// can be in flight. Sends of one task reach the server in order.
+    ///
+    /// # Errors
+    /// The publish could not even be sent.
+    pub async fn start_publish(
+        &self,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Bytes,
+        expect: Option<u64>,
+    ) -> Result<PendingAck, PublishError> {
+        let mut message = PublishMessage::build().headers(headers).payload(payload);
+        if let Some(expect) = expect {
+            message = message.expected_last_subject_sequence(expect);
+        }
+        let notices = self.notices();
+        match self.js.send_publish(subject.to_owned(), message).await {
+            Ok(ack) => Ok(PendingAck { subject: subject.to_owned(), ack, notices }),
+            Err(error) => Err(classify(subject, &error)),
+        }
+    }
+}
+
+/// A publish that is on its way.
+#[derive(Debug)]
+pub struct PendingAck {
+    subject: String,
+    ack: PublishAckFuture,
+    notices: broadcast::Receiver<Notice>,
+}
+
+impl PendingAck {
+    /// Waits for the acknowledgement; gives the stream sequence the message is stored at.
+    ///
+    /// # Errors
+    /// See [`PublishError`].
+    pub async fn stored(self) -> Result<u64, PublishError> {
+        let Self { subject, ack, mut notices } = self;
+        tokio::select! {
+            biased;
+            answer = ack.into_future() => match answer {
+                Ok(ack) => Ok(ack.sequence),
+                Err(error) => Err(classify(&subject, &error)),
+            },
+            () = denied(&subject, &mut notices) => Err(PublishError::Refused {
+                subject,
+                code: NOT_ALLOWED,
+                text: "the credential does not allow this subject".to_owned(),
+            }),
+        }
+    }
+}
+
+/// Resolves only when the server said that this subject may not be published: it sends no
+/// acknowledgement then, and the wait would end in an unknown outcome.
+async fn denied(subject: &str, notices: &mut broadcast::Receiver<Notice>) {
+    loop {
+        match notices.recv().await {
+            Ok(Notice::Denied(other)) if other == subject => return,
+            Ok(Notice::Denied(_) | Notice::Refused)
+            | Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+fn classify(subject: &str, error: &NatsError) -> PublishError {
+    let subject = subject.to_owned();
+    let refused = |code, text| PublishError::Refused { subject: subject.clone(), code, text };
+    match error.kind() {
+        PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => {
+            PublishError::Unknown { subject, reason: error.to_string() }
+        }
+        PublishErrorKind::StreamNotFound => refused(
+            NO_STREAM,
+            "no stream takes this subject; the topology is not applied".to_owned(),
+        ),
+        PublishErrorKind::MaxPayloadExceeded => refused(TOO_LARGE, error.to_string()),
+        PublishErrorKind::WrongLastMessageId
+        | PublishErrorKind::WrongLastSequence
+        | PublishErrorKind::MaxAckPending
+        | PublishErrorKind::Other => server_said(subject, error),
+    }
+}
+
+fn server_said(subject: String, error: &NatsError) -> PublishError {
+    let said = error.source().and_then(|source| {
+        source
+            .downcast_ref::<async_nats::jetstream::Error>()
+            .map(|said| (said.error_code().0, said.to_string()))
+    });
+    match said {
+        Some((WRONG_LAST, text)) => match wrong_last(&text) {
+            Some(last) => PublishError::WrongLast { subject, last },
+            None => PublishError::Refused { subject, code: WRONG_LAST, text },
+        },
+        Some((BUSY, _)) => PublishError::Busy { subject },
+        Some((code, text)) => PublishError::Refused { subject, code, text },
+        None => PublishError::Unknown { subject, reason: error.to_string() },
+    }
+}
+
+/// The sequence in `wrong last sequence: 17 (code ...)`.
+fn wrong_last(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once("wrong last sequence: ")?;
+    let digits: &str = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_sequence_is_read_from_the_servers_words() {
+        assert_eq!(wrong_last("wrong last sequence: 17 (code 400, error code 10071)"), Some(17));
+        assert_eq!(wrong_last("wrong last sequence: 0"), Some(0));
+        assert_eq!(wrong_last("wrong last sequence"), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Reads straight from a stream, without a consumer: one message, the next ones of a filter, the
+//! last ones of many subjects. Answers with a hole are refused, never patched.
+
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::{HeaderMap, Message, StatusCode, header};
+use bytes::Bytes;
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use super::{ANSWER_WITHIN, Bus};
+use crate::error::ReadError;
+use crate::subject::pattern;
+
+/// The end of a batch.
+const END_OF_BATCH: u16 = 204;
+/// More subjects match than one answer may hold.
+const TOO_MANY: u16 = 413;
+const LAST_SEQUENCE: &str = "Nats-Last-Sequence";
+
+/// A message as it is stored in a stream.
+#[derive(Debug, Clone)]
+pub struct RawMessage {
+    /// Its sequence in the stream.
+    pub seq: u64,
+    /// Its subject.
+    pub subject: String,
+    /// Its headers; those of the answer itself start with `Nats-`.
+    pub headers: HeaderMap,
+    /// Its bytes.
+    pub payload: Bytes,
+    /// When the server stored it, in milliseconds since the Unix epoch.
+    pub time_unix_ms: u64,
+}
+
+impl RawMessage {
+    /// A header's value, none when it is absent.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(header::HeaderValue::as_str)
+    }
+}
+
+impl Bus {
+    /// The last message of one subject, none when there is none.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn last_by_subject(
+        &self,
+        stream: &str,
+        subject: &str,
+    ) -> Result<Option<RawMessage>, ReadError> {
+        let at = pattern::direct_get_last(self.api_prefix(), stream, subject);
+        self.get_one(subject, at, Bytes::new()).await
+    }
+
+    /// The message at one sequence, none when there is none (or not yet on the asked replica).
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn get_seq(&self, stream: &str, seq: u64) -> Result<Option<RawMessage>, ReadError> {
+        let at = pattern::direct_get(self.api_prefix(), stream);
+        let body = json!({ "seq": seq }).to_string();
+        self.get_one(&format!("{stream} at {seq}"), at, body.into()).await
+    }
+
+    /// The next messages that match a filter, from a sequence on, in stream order, at most
+    /// `batch`. An empty answer means there are none (yet, on the asked replica).
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn next_by_subject_batch(
+        &self,
+        stream: &str,
+        filter: &str,
+        start_seq: u64,
+        batch: usize,
+    ) -> Result<Vec<RawMessage>, ReadError> {
+        let body = json!({ "seq": start_seq.max(1), "batch": batch, "next_by_subj": filter });
+        self.get_many(stream, &body).await
+    }
+
+    /// The last message of every subject that matches one of the filters, in stream order.
+    /// At most 1024 subjects may match; the server refuses more.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn last_per_subject(
+        &self,
+        stream: &str,
+        filters: &[&str],
+    ) -> Result<Vec<RawMessage>, ReadError> {
+        self.get_many(stream, &json!({ "multi_last": filters })).await
+    }
+
+    /// The sequence of a stream's last message, 0 when it never had one.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn stream_last_seq(&self, stream: &str) -> Result<u64, ReadError> {
+        let info = self.info(stream).await?;
+        info.pointer("/state/last_seq").and_then(Value::as_u64).ok_or_else(|| {
+            ReadError::Malformed { what: stream.to_owned(), reason: "no last sequence".to_owned() }
+        })
+    }
+
+    /// When a stream was created, as the server writes it: a stream made anew has another text.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn stream_created(&self, stream: &str) -> Result<String, ReadError> {
+        let info = self.info(stream).await?;
+        info.get("created").and_then(Value::as_str).map(str::to_owned).ok_or_else(|| {
+            ReadError::Malformed { what: stream.to_owned(), reason: "no creation time".to_owned() }
+        })
+    }
+
+    async fn info(&self, stream: &str) -> Result<Value, ReadError> {
+        let at = pattern::stream_info(self.api_prefix(), stream);
+        let answer = self.client.request(at, Bytes::new()).await.map_err(|error| {
+            ReadError::Unanswered { what: stream.to_owned(), reason: error.to_string() }
+        })?;
+        let body: Value = serde_json::from_slice(&answer.payload).map_err(|error| {
+            ReadError::Malformed { what: stream.to_owned(), reason: error.to_string() }
+        })?;
+        let code = body.pointer("/error/err_code").and_then(Value::as_u64);
+        match code {
+            None => Ok(body),
+            Some(code) => Err(ReadError::Refused {
+                what: stream.to_owned(),
+                code,
+                text: text_at(&body, "/error/description"),
+            }),
+        }
+    }
+
+    async fn get_one(
+        &self,
+        what: &str,
+        at: String,
+        body: Bytes,
+    ) -> Result<Option<RawMessage>, ReadError> {
+        let answer = self.client.request(at, body).await.map_err(|error| {
+            ReadError::Unanswered { what: what.to_owned(), reason: error.to_string() }
+        })?;
+        match answer.status {
+            None => stored(what, answer).map(Some),
+            Some(StatusCode::NOT_FOUND) => Ok(None),
+            Some(status) => Err(refused(what, status, &answer)),
+        }
+    }
+
+    async fn get_many(&self, stream: &str, body: &Value) -> Result<Vec<RawMessage>, ReadError> {
+        let unanswered = |reason: String| ReadError::Unanswered { what: stream.to_owned(), reason };
+        let inbox = self.client.new_inbox();
+        let mut answers = self
+            .client
+            .subscribe(inbox.clone())
+            .await
+            .map_err(|error| unanswered(error.to_string()))?;
+        let at = pattern::direct_get(self.api_prefix(), stream);
+        self.client
+            .publish_with_reply(at, inbox, body.to_string().into())
+            .await
+            .map_err(|error| unanswered(error.to_string()))?;
+        let mut messages: Vec<RawMessage> = Vec::new();
+        loop {
+            let answer = tokio::time::timeout(ANSWER_WITHIN, answers.next())
+                .await
+                .map_err(|_| unanswered("no answer in time".to_owned()))?
+                .ok_or_else(|| unanswered("the connection was closed".to_owned()))?;
+            match answer.status.map(|status| status.as_u16()) {
+                None => {
+                    let before = messages.last().map_or(0, |message| message.seq);
+                    messages.push(following(stream, before, answer)?);
+                }
+                Some(END_OF_BATCH) => {
+                    let before = messages.last().map_or(0, |message| message.seq);
+                    return match last_sequence(&answer.headers) {
+                        Some(last) if last != before => Err(hole(stream, before, last)),
+                        Some(_) | None => Ok(messages),
+                    };
+                }
+                Some(404) => return Ok(messages),
+                Some(TOO_MANY) => {
+                    return Err(ReadError::Refused {
+                        what: stream.to_owned(),
+                        code: u64::from(TOO_MANY),
+                        text: "more than 1024 subjects match; use narrower filters".to_owned(),
+                    });
+                }
+                Some(_) => {
+                    let status = answer.status.unwrap_or(StatusCode::TIMEOUT);
+                    return Err(refused(stream, status, &answer));
+                }
+            }
+        }
+    }
+}
+
+/// The server names in each message of a batch the one before it, so a lost one shows.
+fn following(stream: &str, before: u64, answer: Message) -> Result<RawMessage, ReadError> {
+    match last_sequence(&answer.headers) {
+        Some(last) if last != before => Err(hole(stream, before, last)),
+        Some(_) | None => stored(stream, answer),
+    }
+}
+
+fn last_sequence(headers: &Option<HeaderMap>) -> Option<u64> {
+    headers.as_ref()?.get(LAST_SEQUENCE)?.as_str().parse().ok()
+}
+
+fn hole(stream: &str, before: u64, last: u64) -> ReadError {
+    ReadError::Malformed {
+        what: stream.to_owned(),
+        reason: format!("after message {before} the server continues after {last}; one was lost"),
+    }
+}
+
+fn refused(what: &str, status: StatusCode, answer: &Message) -> ReadError {
+    ReadError::Refused {
+        what: what.to_owned(),
+        code: u64::from(status.as_u16()),
+        text: answer.description.clone().unwrap_or_default(),
+    }
+}
+
+fn text_at(body: &Value, pointer: &str) -> String {
+    body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn stored(what: &str, answer: Message) -> Result<RawMessage, ReadError> {
+    let message = StreamMessage::try_from(answer).map_err(|error| ReadError::Malformed {
+        what: what.to_owned(),
+        reason: error.to_string(),
+    })?;
+    let millis = message.time.unix_timestamp_nanos() / 1_000_000;
+    Ok(RawMessage {
+        seq: message.sequence,
+        subject: message.subject.to_string(),
+        headers: message.headers,
+        payload: message.payload,
+        time_unix_ms: u64::try_from(millis).unwrap_or(0),
+    })
+}

@@ -1,0 +1,280 @@
+//! Credentials: one operator, one account, a scoped signing key for each role, and a user token
+//! for each party (spec 09). Permissions are in `subject::pattern::policy`; this module only
+//! keeps keys and mints. It must never print or log a seed.
+//!
+//! Known hole, accepted until the trust work splits the accounts: with one account the server
+//! does not check reply subjects, so an acknowledgement can be stored under a foreign subject.
+
+pub(crate) mod jwt;
+pub(crate) mod private_file;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nkeys::KeyPair;
+use tetrarch_core::id::{AgentId, HostName, HumanName};
+
+use crate::subject::pattern::policy::Role;
+
+/// Why a credential could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CredsError {
+    /// A file could not be read or written.
+    #[error("{path} cannot be used: {source}; the data directory must be writable by this user")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A key file does not hold a key of its kind.
+    #[error(
+        "{path} holds no usable key: {reason}; restore it, or remove the data directory's keys and credentials to start anew"
+    )]
+    Key {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An agent that gets its credential in another role.
+    #[error("{agent} cannot be an external agent; it belongs to the {role} credential")]
+    NotExternal {
+        /// The agent.
+        agent: AgentId,
+        /// The role whose credential covers it.
+        role: &'static str,
+    },
+    /// Signing failed.
+    #[error("signing a token failed: {0}")]
+    Sign(#[from] nkeys::error::Error),
+}
+
+/// Who a credential is for. Names come from core, so none can widen a permission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Party {
+    /// The owner of the ledger.
+    Control,
+    /// The host orchestrator of a host, for itself and what it hosts.
+    Host(HostName),
+    /// An agent with a connection of its own.
+    External(AgentId),
+    /// A person.
+    Human(HumanName),
+}
+
+impl Party {
+    /// The role whose signing key makes the credential.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        match self {
+            Self::Control => Role::Control,
+            Self::Host(_) => Role::Host,
+            Self::External(_) => Role::External,
+            Self::Human(_) => Role::Human,
+        }
+    }
+
+    /// The user's name in the token, which the role's templates put into subjects.
+    #[must_use]
+    pub fn user_name(&self) -> String {
+        match self {
+            Self::Control => "control".to_owned(),
+            Self::Host(host) => host.to_string(),
+            Self::External(agent) => agent.to_string(),
+            Self::Human(human) => human.to_string(),
+        }
+    }
+
+    fn file_name(&self) -> String {
+        match self {
+            Self::Control | Self::External(_) => format!("{}.creds", self.user_name()),
+            Self::Host(host) => format!("host-{host}.creds"),
+            Self::Human(human) => format!("human-{human}.creds"),
+        }
+    }
+
+    fn check(&self) -> Result<(), CredsError> {
+        let Self::External(agent) = self else { return Ok(()) };
+        let role = match agent {
+            AgentId::Go => "control",
+            AgentId::Ho(_) => "host",
+            AgentId::Po(_)
+            | AgentId::Io(_)
+            | AgentId::Specialist(..)
+            | AgentId::Reviewer(..)
+            | AgentId::Worker(_) => return Ok(()),
+        };
+        Err(CredsError::NotExternal { agent: agent.clone(), role })
+    }
+}
+
+/// What the server's configuration needs to know the parties by.
+#[derive(Debug, Clone)]
+pub(crate) struct Trusted {
+    pub(crate) operator_jwt: String,
+    pub(crate) system: String,
+    pub(crate) system_jwt: String,
+    pub(crate) account: String,
+    pub(crate) account_jwt: String,
+}
+
+/// The keys of one installation, kept in `<data>/keys`; credentials go to `<data>/creds`.
+#[derive(Debug)]
+pub struct Authority {
+    creds_dir: PathBuf,
+    operator: KeyPair,
+    system: KeyPair,
+    account: KeyPair,
+    roles: Vec<(Role, KeyPair)>,
+}
+
+impl Authority {
+    /// Opens the keys of a data directory, making those that are missing. Processes that do this
+    /// at once get the same keys.
+    ///
+    /// # Errors
+    /// A file that cannot be used, named with its path.
+    pub fn open_or_create(data_dir: &Path) -> Result<Self, CredsError> {
+        let keys = data_dir.join("keys");
+        let creds_dir = data_dir.join("creds");
+        for dir in [&keys, &creds_dir] {
+            private_file::private_dir(dir)
+                .map_err(|source| CredsError::File { path: dir.clone(), source })?;
+        }
+        let roles = Role::ALL
+            .into_iter()
+            .map(|role| {
+                let path = keys.join(format!("role-{}.nk", role.as_str()));
+                Ok((role, key_at(&path, KeyPair::new_account)?))
+            })
+            .collect::<Result<_, CredsError>>()?;
+        Ok(Self {
+            operator: key_at(&keys.join("operator.nk"), KeyPair::new_operator)?,
+            system: key_at(&keys.join("system.nk"), KeyPair::new_account)?,
+            account: key_at(&keys.join("account.nk"), KeyPair::new_account)?,
+            roles,
+            creds_dir,
+        })
+    }
+
+    /// Mints the credential of a party and gives its file (mode 0600, the format every NATS
+    /// client reads). A credential this authority made before is kept.
+    ///
+    /// # Errors
+    /// An agent that may not be external, or a file that cannot be written.
+    pub fn mint(&self, party: &Party) -> Result<PathBuf, CredsError> {
+        party.check()?;
+        let path = self.creds_dir.join(party.file_name());
+        let (role, name) = (party.role(), party.user_name());
+        let signer = self.signer(role)?;
+        if self.is_current(&path, role, &name)? {
+            return Ok(path);
+        }
+        let user = KeyPair::new_user();
+        let token = jwt::user(role, signer, &self.account, &user, &name)?;
+        let text = credential_text(&token, &user.seed()?);
+        private_file::replace(&path, text.as_bytes())
+            .map_err(|source| CredsError::File { path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    fn signer(&self, role: Role) -> Result<&KeyPair, CredsError> {
+        let found = self.roles.iter().find(|(held, _)| *held == role);
+        found.map(|(_, key)| key).ok_or_else(|| CredsError::Key {
+            path: self.creds_dir.clone(),
+            reason: format!("no signing key for the role {}", role.as_str()),
+        })
+    }
+
+    fn is_current(&self, path: &Path, role: Role, name: &str) -> Result<bool, CredsError> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(source) => return Err(CredsError::File { path: path.to_owned(), source }),
+        };
+        let issuer = self.signer(role)?.public_key();
+        Ok(jwt::user_facts(&text).is_some_and(|facts| facts.issuer == issuer && facts.name == name))
+    }
+
+    /// The tokens a server is configured with. The account's is made anew from the policy table
+    /// each time, so a changed table reaches all users at the server's next start.
+    pub(crate) fn trusted(&self) -> Result<Trusted, CredsError> {
+        let roles: Vec<(Role, &KeyPair)> =
+            self.roles.iter().map(|(role, key)| (*role, key)).collect();
+        Ok(Trusted {
+            operator_jwt: jwt::operator(&self.operator, &self.system)?,
+            system: self.system.public_key(),
+            system_jwt: jwt::system_account(&self.operator, &self.system)?,
+            account: self.account.public_key(),
+            account_jwt: jwt::account(&self.operator, &self.account, &roles)?,
+        })
+    }
+}
+
+fn key_at(path: &Path, make: fn() -> KeyPair) -> Result<KeyPair, CredsError> {
+    let broken = |reason: String| CredsError::Key { path: path.to_owned(), reason };
+    let seed = match std::fs::read_to_string(path) {
+        Ok(seed) => seed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            private_file::keep_first(path, &make().seed()?)
+                .map_err(|source| CredsError::File { path: path.to_owned(), source })?
+        }
+        Err(source) => return Err(CredsError::File { path: path.to_owned(), source }),
+    };
+    let key = KeyPair::from_seed(seed.trim()).map_err(|error| broken(error.to_string()))?;
+    if key.key_pair_type() != make().key_pair_type() {
+        return Err(broken("it is a key of another kind".to_owned()));
+    }
+    Ok(key)
+}
+
+fn credential_text(token: &str, seed: &str) -> String {
+    format!(
+        "-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n\
+         ************************* IMPORTANT *************************\n\
+         NKEY Seed printed below can be used to sign and prove identity.\n\
+         NKEYs are sensitive and should be treated as secrets.\n\n\
+         -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n\n\
+         *************************************************************\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_credentials_survive_reopening() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = Authority::open_or_create(dir.path()).unwrap();
+        let path = one.mint(&Party::Human(HumanName::new("ada").unwrap())).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let two = Authority::open_or_create(dir.path()).unwrap();
+        assert_eq!(one.account.public_key(), two.account.public_key());
+        assert_eq!(two.mint(&Party::Human(HumanName::new("ada").unwrap())).unwrap(), path);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        let facts = jwt::user_facts(&text).unwrap();
+        assert_eq!((facts.name.as_str(), facts.role), ("ada", Some(Role::Human)));
+    }
+
+    #[test]
+    fn a_credential_of_another_installation_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Authority::open_or_create(dir.path()).unwrap().mint(&Party::Control).unwrap();
+        let before = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_dir_all(dir.path().join("keys")).unwrap();
+        Authority::open_or_create(dir.path()).unwrap().mint(&Party::Control).unwrap();
+        assert_ne!(std::fs::read_to_string(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn go_and_hosts_are_not_external() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path()).unwrap();
+        for agent in ["GO", "HO@h1"] {
+            let party = Party::External(agent.parse().unwrap());
+            assert!(matches!(authority.mint(&party), Err(CredsError::NotExternal { .. })));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Operator, account and user tokens of nats-server's operator mode, made in process with nkeys
+//! alone (spec 09). It signs what it is given; who may do what is `policy`'s.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use data_encoding::{BASE32_NOPAD, BASE64URL_NOPAD};
+use nkeys::KeyPair;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha512_256};
+
+use crate::subject::pattern::policy::{self, Role};
+
+const HEADER: &str = r#"{"typ":"JWT","alg":"ed25519-nkey"}"#;
+/// Format version of the NATS claims below.
+const VERSION: u32 = 2;
+const UNLIMITED: i64 = -1;
+
+fn sign(
+    issuer: &KeyPair,
+    subject: &str,
+    name: &str,
+    nats: Value,
+) -> Result<String, nkeys::error::Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut claims = json!({
+        "iat": now,
+        "iss": issuer.public_key(),
+        "name": name,
+        "nats": nats,
+        "sub": subject,
+    });
+    let id = BASE32_NOPAD.encode(&Sha512_256::digest(claims.to_string().as_bytes()));
+    if let Value::Object(fields) = &mut claims {
+        fields.insert("jti".to_owned(), Value::String(id));
+    }
+    let header = BASE64URL_NOPAD.encode(HEADER.as_bytes());
+    let body = BASE64URL_NOPAD.encode(claims.to_string().as_bytes());
+    let signed = format!("{header}.{body}");
+    let signature = BASE64URL_NOPAD.encode(&issuer.sign(signed.as_bytes())?);
+    Ok(format!("{signed}.{signature}"))
+}
+
+/// The operator's token, signed by itself.
+pub(super) fn operator(
+    operator: &KeyPair,
+    system: &KeyPair,
+) -> Result<String, nkeys::error::Error> {
+    let nats =
+        json!({ "system_account": system.public_key(), "type": "operator", "version": VERSION });
+    sign(operator, &operator.public_key(), "tetrarch", nats)
+}
+
+/// The system account's token: no JetStream, no users of ours.
+pub(super) fn system_account(
+    operator: &KeyPair,
+    system: &KeyPair,
+) -> Result<String, nkeys::error::Error> {
+    sign(operator, &system.public_key(), "SYS", account_claims(0, &[]))
+}
+
+/// The account all parties share, with one scoped signing key for each role.
+pub(super) fn account(
+    operator: &KeyPair,
+    account: &KeyPair,
+    roles: &[(Role, &KeyPair)],
+) -> Result<String, nkeys::error::Error> {
+    let scopes: Vec<Value> = roles.iter().map(|(role, key)| scope(*role, key)).collect();
+    sign(operator, &account.public_key(), "TETRARCH", account_claims(UNLIMITED, &scopes))
+}
+
+fn account_claims(jetstream: i64, scopes: &[Value]) -> Value {
+    json!({
+        "default_permissions": { "pub": {}, "sub": {} },
+        "limits": {
+            "subs": UNLIMITED, "data": UNLIMITED, "payload": UNLIMITED,
+            "imports": UNLIMITED, "exports": UNLIMITED, "wildcards": true,
+            "conn": UNLIMITED, "leaf": UNLIMITED,
+            "mem_storage": jetstream, "disk_storage": jetstream,
+            "streams": jetstream, "consumer": jetstream, "max_ack_pending": jetstream,
+        },
+        "signing_keys": scopes,
+        "type": "account",
+        "version": VERSION,
+    })
+}
+
+fn scope(role: Role, key: &KeyPair) -> Value {
+    let grant = policy::grant(role);
+    json!({
+        "kind": "user_scope",
+        "key": key.public_key(),
+        "role": role.as_str(),
+        "template": {
+            "pub": { "allow": grant.publish },
+            "sub": { "allow": grant.subscribe },
+            "subs": UNLIMITED, "data": UNLIMITED, "payload": UNLIMITED,
+        },
+    })
+}
+
+/// A user's token under a role's signing key. It carries no permissions of its own: the scope of
+/// the key holds them, so changing the role changes all its users.
+pub(super) fn user(
+    role: Role,
+    signer: &KeyPair,
+    account: &KeyPair,
+    user: &KeyPair,
+    name: &str,
+) -> Result<String, nkeys::error::Error> {
+    let nats = json!({
+        "issuer_account": account.public_key(),
+        "tags": [format!("{ROLE_TAG}{}", role.as_str())],
+        "type": "user",
+        "version": VERSION,
+    });
+    sign(signer, &user.public_key(), name, nats)
+}
+
+const ROLE_TAG: &str = "role:";
+
+/// What a user token says about its holder. Nothing is verified: the server does that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UserFacts {
+    pub(crate) issuer: String,
+    pub(crate) name: String,
+    pub(crate) role: Option<Role>,
+}
+
+/// Reads the user token of a credential file's text.
+pub(crate) fn user_facts(creds: &str) -> Option<UserFacts> {
+    let token = creds.lines().find(|line| line.starts_with("eyJ"))?;
+    let body = token.trim().split('.').nth(1)?;
+    let claims: Value =
+        serde_json::from_slice(&BASE64URL_NOPAD.decode(body.as_bytes()).ok()?).ok()?;
+    let tags = claims.pointer("/nats/tags").and_then(Value::as_array);
+    let role = tags.into_iter().flatten().filter_map(Value::as_str).find_map(|tag| {
+        let text = tag.strip_prefix(ROLE_TAG)?;
+        Role::ALL.into_iter().find(|role| role.as_str() == text)
+    });
+    Some(UserFacts {
+        issuer: claims.get("iss")?.as_str()?.to_owned(),
+        name: claims.get("name")?.as_str()?.to_owned(),
+        role,
+    })
+}

@@ -1,0 +1,129 @@
+//! What can go wrong with a connection, a read and a write on the bus, told apart by what the
+//! caller may do next. Errors of one module only are beside that module.
+
+use std::path::PathBuf;
+
+use crate::server::Version;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nothing answers there.
+    #[error(
+        "no nats-server answers at {url}: {reason}; start one with `tetrarch up` or check bus.url"
+    )]
+    Unreachable {
+        /// Where it was looked for.
+        url: String,
+        /// What the network said.
+        reason: String,
+    },
+    /// The server refused the credential.
+    #[error(
+        "nats-server at {url} refused the credential {credentials}: {reason}; it was made for another installation or is revoked"
+    )]
+    Refused {
+        /// Which server.
+        url: String,
+        /// The credential file, or that there was none.
+        credentials: String,
+        /// What the server said.
+        reason: String,
+    },
+    /// The server runs without JetStream, or this account has none.
+    #[error(
+        "nats-server at {url} has no JetStream for this account ({reason}); enable it or check bus.api_prefix"
+    )]
+    NoJetStream {
+        /// Which server.
+        url: String,
+        /// What the server said.
+        reason: String,
+    },
+    /// The server lacks what the bus contract needs.
+    #[error("nats-server at {url} is {found}; {needed} or newer is needed")]
+    TooOld {
+        /// Which server.
+        url: String,
+        /// Its version.
+        found: String,
+        /// The oldest that works.
+        needed: Version,
+    },
+    /// The credential file cannot be used.
+    #[error("credential file {path} cannot be used: {reason}")]
+    Credentials {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a read gave nothing. A read is a hint: the caller may always try again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// No answer came in time, or the connection was lost.
+    #[error("reading {what} failed: {reason}")]
+    Unanswered {
+        /// The stream or subject.
+        what: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The server answered with an error.
+    #[error("reading {what} was refused: {text} (code {code})")]
+    Refused {
+        /// The stream or subject.
+        what: String,
+        /// The server's code.
+        code: u64,
+        /// The server's words.
+        text: String,
+    },
+    /// The answer has a hole or is none; nothing of it was used.
+    #[error("the answer for {what} cannot be used: {reason}")]
+    Malformed {
+        /// The stream or subject.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// How a publish with acknowledgement ended other than well (spec 02, Client rules).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// Another message is the last of this subject (10071). Nothing was stored.
+    #[error("the last message of {subject} is {last}, not the expected one")]
+    WrongLast {
+        /// The subject.
+        subject: String,
+        /// The sequence of its last message, 0 when it has none.
+        last: u64,
+    },
+    /// A write on this subject is still in progress (10164). Nothing was stored; try again.
+    #[error("a write on {subject} is still in progress")]
+    Busy {
+        /// The subject.
+        subject: String,
+    },
+    /// No answer: it may be stored or not. Send the same again, or read.
+    #[error("the outcome of the publish on {subject} is unknown: {reason}")]
+    Unknown {
+        /// The subject.
+        subject: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The server refused it for good. Nothing was stored.
+    #[error("the publish on {subject} was refused: {text} (code {code})")]
+    Refused {
+        /// The subject.
+        subject: String,
+        /// The server's code; 403 when the credential does not allow the subject.
+        code: u64,
+        /// The server's words.
+        text: String,
+    },
+}

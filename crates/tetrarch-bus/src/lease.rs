@@ -1,0 +1,326 @@
+//! Leases on keys of the LEASES bucket: one holder at a time, a higher epoch with every change
+//! of hands (spec 02, Client rules; 04). A lease says who acts; it never makes an action safe by
+//! itself, that is what expected sequences are for. It decides nothing about when to take over.
+
+use std::time::{Duration, Instant};
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use prost::Message;
+use tetrarch_core::id::HostName;
+
+use crate::client::{Bus, RawMessage};
+use crate::error::{PublishError, ReadError};
+use crate::retry::Retry;
+use crate::subject::pattern;
+
+/// Time in which racing and unanswered attempts at a lease are repeated.
+const ACQUIRE_WITHIN: Duration = Duration::from_secs(10);
+const TTL: &str = "Nats-TTL";
+const OPERATION: &str = "KV-Operation";
+const DELETED: &str = "DEL";
+/// Keeps the epoch on a released or revoked key, so that the next holder's is higher.
+const EPOCH: &str = "Tetrarch-Epoch";
+
+/// What is leased.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseKey {
+    /// Being the owner of the ledger.
+    Go,
+    /// Being a host's orchestrator.
+    Host(HostName),
+}
+
+impl LeaseKey {
+    fn subject(&self) -> String {
+        match self {
+            Self::Go => pattern::lease_go(),
+            Self::Host(host) => pattern::lease_host(host),
+        }
+    }
+}
+
+/// What a held key says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseValue {
+    /// The holder: an id kept in its data directory under the directory's lock.
+    pub instance: String,
+    /// Higher with every acquisition.
+    pub epoch: u64,
+    /// When it was acquired, in milliseconds since the Unix epoch, for people only.
+    pub since_unix_ms: u64,
+    /// Where the holder runs, for people only.
+    pub address: String,
+    /// What the holder tells with each renewal; its meaning is not known here.
+    pub body: Vec<u8>,
+}
+
+/// The stored form of [`LeaseValue`].
+#[derive(Clone, PartialEq, Message)]
+struct LeaseWire {
+    #[prost(string, tag = "1")]
+    instance: String,
+    #[prost(uint64, tag = "2")]
+    epoch: u64,
+    #[prost(uint64, tag = "3")]
+    since_unix_ms: u64,
+    #[prost(string, tag = "4")]
+    address: String,
+    #[prost(bytes = "vec", tag = "5")]
+    body: Vec<u8>,
+}
+
+/// A key as a read found it: a hint, for expected sequences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseSeen {
+    /// The sequence of the key's last message.
+    pub seq: u64,
+    /// The highest epoch the key tells of.
+    pub epoch: u64,
+    /// Who holds it; none when it was released or revoked.
+    pub holder: Option<LeaseValue>,
+}
+
+/// Who wants a lease, and how.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// What is wanted.
+    pub key: LeaseKey,
+    /// The id of whoever wants it. Its own lease is taken over at once.
+    pub instance: String,
+    /// Where it runs.
+    pub address: String,
+    /// The highest epoch the caller knows from elsewhere: an expired key remembers none.
+    pub floor: u64,
+    /// Whole seconds after which an unrenewed key vanishes; none means never (hosts).
+    pub ttl_secs: Option<u32>,
+    /// The time now, in milliseconds since the Unix epoch.
+    pub now_unix_ms: u64,
+    /// What to tell with it.
+    pub body: Vec<u8>,
+}
+
+/// Why a lease was not acquired.
+#[derive(Debug, thiserror::Error)]
+pub enum AcquireError {
+    /// Somebody else holds it.
+    #[error("lease {key} is held by {} at {} since {} (epoch {})", holder.instance, holder.address, holder.since_unix_ms, holder.epoch)]
+    Held {
+        /// The key.
+        key: String,
+        /// The sequence it was seen at.
+        seq: u64,
+        /// Who holds it.
+        holder: LeaseValue,
+    },
+    /// The write was refused, or its outcome stayed unknown.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// The key could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Why a lease was not renewed. Only `Lost` is final: after the others try again until the
+/// holder's own deadline.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewError {
+    /// It belongs to somebody else, or to nobody any more. Stop.
+    #[error("lease {key} is lost to {}", holder.as_deref().unwrap_or("nobody: it expired or was revoked"))]
+    Lost {
+        /// The key.
+        key: String,
+        /// Who holds it now, when somebody does.
+        holder: Option<String>,
+    },
+    /// The write failed or its outcome is unknown.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// The key could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// A lease that was acquired. It stays held in the bus when this is dropped: release it, or let
+/// it expire.
+#[derive(Debug)]
+pub struct Lease {
+    bus: Bus,
+    subject: String,
+    ttl_secs: Option<u32>,
+    value: LeaseValue,
+    seq: u64,
+    sent_at: Instant,
+}
+
+impl Lease {
+    /// Takes a lease that is free, expired, or held by the same instance. Its epoch is one higher
+    /// than the highest of the key's and the claim's floor.
+    ///
+    /// # Errors
+    /// `Held` with who holds it; else what the bus answered.
+    pub async fn acquire(bus: &Bus, claim: Claim) -> Result<Self, AcquireError> {
+        let subject = claim.key.subject();
+        let mut retry = Retry::until(ACQUIRE_WITHIN);
+        loop {
+            let seen = seen_at(bus, &subject).await?;
+            let (seq, known) = seen.as_ref().map_or((0, 0), |seen| (seen.seq, seen.epoch));
+            if let Some(holder) = seen.and_then(|seen| seen.holder)
+                && holder.instance != claim.instance
+            {
+                return Err(AcquireError::Held { key: subject, seq, holder });
+            }
+            let value = LeaseValue {
+                instance: claim.instance.clone(),
+                epoch: known.max(claim.floor) + 1,
+                since_unix_ms: claim.now_unix_ms,
+                address: claim.address.clone(),
+                body: claim.body.clone(),
+            };
+            let sent_at = Instant::now();
+            let error = match write(bus, &subject, &value, claim.ttl_secs, seq).await {
+                Ok(seq) => {
+                    let (bus, ttl_secs) = (bus.clone(), claim.ttl_secs);
+                    return Ok(Self { bus, subject, ttl_secs, value, seq, sent_at });
+                }
+                Err(error @ PublishError::Refused { .. }) => return Err(error.into()),
+                Err(error) => error,
+            };
+            if !retry.pause().await {
+                return Err(error.into());
+            }
+        }
+    }
+
+    /// What a key says now; none when it was never held or expired.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn look(bus: &Bus, key: &LeaseKey) -> Result<Option<LeaseSeen>, ReadError> {
+        seen_at(bus, &key.subject()).await
+    }
+
+    /// Takes a lease from its holder, if the key is still as it was seen: the owner's proof that
+    /// a silent host did not renew (spec 04). The next acquisition finds the key free.
+    ///
+    /// # Errors
+    /// `WrongLast` means the holder has renewed meanwhile and is alive.
+    pub async fn revoke(bus: &Bus, key: &LeaseKey, seen: &LeaseSeen) -> Result<u64, PublishError> {
+        clear(bus, &key.subject(), seen.epoch, seen.seq).await
+    }
+
+    /// Renews, telling `body`; gives the key's new sequence.
+    ///
+    /// # Errors
+    /// `Lost` is final; the others leave the lease as it was, or renewed.
+    pub async fn renew(&mut self, body: Vec<u8>) -> Result<u64, RenewError> {
+        self.value.body = body;
+        match self.write_own().await {
+            Err(PublishError::WrongLast { last, .. }) => {
+                self.adopt_own(last).await?;
+                Ok(self.write_own().await?)
+            }
+            Ok(seq) => Ok(seq),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives the lease back, so that the next claim need not wait.
+    ///
+    /// # Errors
+    /// `WrongLast` means it was not held any more.
+    pub async fn release(self) -> Result<(), PublishError> {
+        clear(&self.bus, &self.subject, self.value.epoch, self.seq).await.map(|_| ())
+    }
+
+    /// The epoch of this acquisition.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.value.epoch
+    }
+
+    /// The key's sequence after the last acknowledged write.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The moment right before the last acknowledged write was sent: what deadlines of acting
+    /// and freezing count from (spec 04).
+    #[must_use]
+    pub fn sent_at(&self) -> Instant {
+        self.sent_at
+    }
+
+    async fn write_own(&mut self) -> Result<u64, PublishError> {
+        let sent_at = Instant::now();
+        let seq = write(&self.bus, &self.subject, &self.value, self.ttl_secs, self.seq).await?;
+        self.seq = seq;
+        self.sent_at = sent_at;
+        Ok(seq)
+    }
+
+    /// After a refusal: an earlier renewal with unknown outcome may have been stored, then the
+    /// key is still ours at a later sequence.
+    async fn adopt_own(&mut self, last: u64) -> Result<(), RenewError> {
+        let key = || self.subject.clone();
+        let Some(seen) = seen_at(&self.bus, &self.subject).await? else {
+            return Err(RenewError::Lost { key: key(), holder: None });
+        };
+        let holder = seen.holder.as_ref();
+        let own = holder.is_some_and(|holder| {
+            holder.instance == self.value.instance && holder.epoch == self.value.epoch
+        });
+        if own && seen.seq >= last {
+            self.seq = seen.seq;
+            return Ok(());
+        }
+        if seen.seq < last {
+            let reason = "the asked replica lags behind".to_owned();
+            return Err(PublishError::Unknown { subject: key(), reason }.into());
+        }
+        let holder = holder.map(|holder| format!("{} at {}", holder.instance, holder.address));
+        Err(RenewError::Lost { key: key(), holder })
+    }
+}
+
+async fn write(
+    bus: &Bus,
+    subject: &str,
+    value: &LeaseValue,
+    ttl_secs: Option<u32>,
+    expect: u64,
+) -> Result<u64, PublishError> {
+    let mut headers = HeaderMap::new();
+    if let Some(seconds) = ttl_secs {
+        headers.insert(TTL, format!("{seconds}s"));
+    }
+    let LeaseValue { instance, epoch, since_unix_ms, address, body } = value.clone();
+    let wire = LeaseWire { instance, epoch, since_unix_ms, address, body };
+    bus.publish_expect(subject, headers, wire.encode_to_vec().into(), Some(expect)).await
+}
+
+async fn clear(bus: &Bus, subject: &str, epoch: u64, expect: u64) -> Result<u64, PublishError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(OPERATION, DELETED);
+    headers.insert(EPOCH, epoch.to_string());
+    bus.publish_expect(subject, headers, Bytes::new(), Some(expect)).await
+}
+
+async fn seen_at(bus: &Bus, subject: &str) -> Result<Option<LeaseSeen>, ReadError> {
+    let found = bus.last_by_subject(pattern::LEASES, subject).await?;
+    found.map(|message| understand(&message)).transpose()
+}
+
+fn understand(message: &RawMessage) -> Result<LeaseSeen, ReadError> {
+    let malformed = |reason: String| ReadError::Malformed { what: message.subject.clone(), reason };
+    if message.header(OPERATION).is_some() {
+        let epoch = message.header(EPOCH).and_then(|text| text.parse().ok()).unwrap_or(0);
+        return Ok(LeaseSeen { seq: message.seq, epoch, holder: None });
+    }
+    let wire = LeaseWire::decode(message.payload.clone())
+        .map_err(|error| malformed(format!("it is no lease: {error}")))?;
+    let LeaseWire { instance, epoch, since_unix_ms, address, body } = wire;
+    let holder = Some(LeaseValue { instance, epoch, since_unix_ms, address, body });
+    Ok(LeaseSeen { seq: message.seq, epoch, holder })
+}

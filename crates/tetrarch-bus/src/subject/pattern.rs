@@ -1,0 +1,132 @@
+//! Names and patterns the infrastructure needs: streams and what they take, keys of leases and
+//! objects, the JetStream API, private inboxes. It builds text only; `policy` says who may use it.
+
+pub mod policy;
+
+use tetrarch_core::id::HostName;
+
+/// The ledger's one subject.
+pub const LEDGER_SUBJECT: &str = "ledger.main";
+
+/// Stream of commits.
+pub const LEDGER: &str = "LEDGER";
+/// Stream behind the STATE bucket.
+pub const STATE: &str = "KV_STATE";
+/// The STATE bucket's name for a key-value client.
+pub const STATE_BUCKET: &str = "STATE";
+/// Stream of spawn requests, operations and reports.
+pub const REQUESTS: &str = "REQUESTS";
+/// Stream of mail and control.
+pub const MAIL: &str = "MAIL";
+/// Stream of public plan events.
+pub const PLANS: &str = "PLANS";
+/// Stream of cursors.
+pub const CURSORS: &str = "CURSORS";
+/// Stream of run journals.
+pub const RUNS: &str = "RUNS";
+/// Stream of what could not be handled.
+pub const DEAD: &str = "DEAD";
+/// Stream behind the LEASES bucket.
+pub const LEASES: &str = "KV_LEASES";
+/// Stream behind the ARTIFACTS object store.
+pub const ARTIFACTS: &str = "OBJ_ARTIFACTS";
+/// The ARTIFACTS object store's own name.
+pub const ARTIFACTS_BUCKET: &str = "ARTIFACTS";
+
+/// What each stream takes, as subject patterns (spec 02, Streams).
+pub const TAKES: [(&str, &[&str]); 10] = [
+    (LEDGER, &[LEDGER_SUBJECT]),
+    (STATE, &["$KV.STATE.>"]),
+    (REQUESTS, &["spawn.request.>", "op.>", "report.>"]),
+    (MAIL, &["mail.>", "ctl.>"]),
+    (PLANS, &["plan.created.*", "plan.updated.*", "plan.review_needed.*"]),
+    (CURSORS, &["cursor.*"]),
+    (RUNS, &["run.*"]),
+    (DEAD, &["dead.*"]),
+    (LEASES, &["$KV.LEASES.>"]),
+    (ARTIFACTS, &["$O.ARTIFACTS.C.>", "$O.ARTIFACTS.M.>"]),
+];
+
+/// The JetStream API as clients know it, when no prefix is configured.
+pub const API: &str = "$JS.API";
+
+/// Where a stream is asked for one message or a batch, by a body.
+#[must_use]
+pub fn direct_get(api: &str, stream: &str) -> String {
+    format!("{api}.DIRECT.GET.{stream}")
+}
+
+/// Where a stream is asked for the last message of one subject; permissions can see which.
+#[must_use]
+pub fn direct_get_last(api: &str, stream: &str, subject: &str) -> String {
+    format!("{api}.DIRECT.GET.{stream}.{subject}")
+}
+
+/// Where a stream is asked about itself.
+#[must_use]
+pub fn stream_info(api: &str, stream: &str) -> String {
+    format!("{api}.STREAM.INFO.{stream}")
+}
+
+/// Where the account is asked about itself: the request that proves a connection.
+#[must_use]
+pub fn account_info(api: &str) -> String {
+    format!("{api}.INFO")
+}
+
+/// The key of the GO lease.
+#[must_use]
+pub fn lease_go() -> String {
+    "$KV.LEASES.GO".to_owned()
+}
+
+/// The key of a host's lease; KV keys write `@` as `=`.
+#[must_use]
+pub fn lease_host(host: &HostName) -> String {
+    format!("$KV.LEASES.HO={host}")
+}
+
+/// Where one chunk of an object is published; `nuid` names one upload.
+#[must_use]
+pub fn object_chunk(nuid: &str) -> String {
+    format!("$O.{ARTIFACTS_BUCKET}.C.{nuid}")
+}
+
+/// Where an object's description is published.
+#[must_use]
+pub fn object_meta(name: &str) -> String {
+    let encoded = data_encoding::BASE64URL.encode(name.as_bytes());
+    format!("$O.{ARTIFACTS_BUCKET}.M.{encoded}")
+}
+
+/// The last token of an inbox: unique for the connection that made it.
+#[must_use]
+pub fn inbox_token(inbox: &str) -> &str {
+    inbox.rsplit('.').next().unwrap_or(inbox)
+}
+
+/// The subject a server's permission error is about, when it is one about publishing.
+#[must_use]
+pub fn denied_publish(server_error: &str) -> Option<&str> {
+    let lower = server_error.to_ascii_lowercase();
+    let at = lower.find("permissions violation for publish to \"")?;
+    server_error.get(at..)?.split('"').nth(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denied_subject_is_read_from_the_servers_words() {
+        let text = "Permissions Violation for Publish to \"ledger.main\"";
+        assert_eq!(denied_publish(text), Some("ledger.main"));
+        assert_eq!(denied_publish("Permissions Violation for Subscription to \"x\""), None);
+        assert_eq!(denied_publish(""), None);
+    }
+
+    #[test]
+    fn object_names_are_encoded_as_the_object_store_does() {
+        assert_eq!(object_meta("ab"), "$O.ARTIFACTS.M.YWI=");
+    }
+}
