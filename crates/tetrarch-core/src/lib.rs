@@ -5,6 +5,7 @@
 //! state and an input, the shell commits what it wrote, the state is folded from the entry,
 //! and effects are performed after that.
 
+pub mod admission;
 pub mod agent;
 pub mod assignment;
 pub mod brief;
@@ -20,9 +21,12 @@ pub mod limits;
 pub mod liveness;
 pub mod mail;
 pub mod order;
+pub mod owner;
 pub mod plan;
+pub mod records;
 pub mod request;
 pub mod role;
 pub mod run;
 pub mod size;
+pub mod step;
 pub mod time;

@@ -1,9 +1,28 @@
 //! Plan files: reading one from a document tree and saying everything that is wrong with it
 //! (spec 05). The text format (YAML, TOML, JSON) is the caller's business.
 
+mod edges;
+mod fields;
+mod nodes;
+mod profiles;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde_json::Value;
+
 use crate::agent::{Mode, Profile};
+use crate::brief::Tools;
+use crate::budget::Limits;
 use crate::id::{NodeId, ProjectName};
-use crate::plan::Node;
+use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::plan::schema::edges::check_edges;
+use crate::plan::schema::fields::{Entry, Fields, Problems};
+use crate::plan::schema::nodes::{Placed, read_phases};
+use crate::plan::schema::profiles::read_profiles;
+use crate::plan::{Node, PlacementWish};
+use crate::role::Role;
 
 /// A plan as its author wrote it, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,4 +49,146 @@ pub struct PlanFile {
     pub nodes: Vec<Node>,
     /// The node whose deliverable is the plan's.
     pub output: Option<NodeId>,
+}
+
+/// One thing that is wrong with a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanProblem {
+    /// Where: `phases[1].tasks[0].deps[2]`, or `plan` for the whole.
+    pub path: String,
+    /// What is wrong there.
+    pub problem: String,
+    /// What would be accepted.
+    pub allowed: String,
+}
+
+impl fmt::Display for PlanProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; allowed: {}", self.path, self.problem, self.allowed)
+    }
+}
+
+/// The criterion of work that comes with none (spec 03, a bare task).
+pub const RESULT_VALIDATES: &str = "result validates";
+
+const PLAN_KEYS: &[&str] =
+    &["planVersion", "title", "goal", "project", "mode", "output", "profiles", "phases"];
+const GOAL_KEYS: &[&str] =
+    &["title", "problemStatement", "successCriteria", "nonGoals", "constraints", "tags"];
+
+/// Reads a plan from a document tree; keys may be camelCase or snake_case (spec 05, Records
+/// and The planner; the shape is described in `docs`).
+///
+/// # Errors
+/// Every problem of the document: structure, bounds, unknown and duplicate ids, dependencies
+/// outside the epic, cycles by name.
+pub fn parse(value: &Value) -> Result<PlanFile, Vec<PlanProblem>> {
+    let problems = Problems::default();
+    let read = Entry::root(value, &problems).map(PLAN_KEYS).map(|top| read_plan(&top, &problems));
+    let size = value.to_string().len();
+    if size > COMMIT_BYTES_MAX {
+        let text = format!("has {size} bytes; the bound is {COMMIT_BYTES_MAX} bytes");
+        problems.add("plan", text, "shorter texts; long ones are artifacts");
+    }
+    match (read, problems.into_found()) {
+        (Some(plan), found) if found.is_empty() => Ok(plan),
+        (_, found) => Err(found),
+    }
+}
+
+/// The plan of a goal that comes without one: one phase with one task of the goal's title
+/// (spec 05, The planner). The title is taken as it is; its bound is the caller's to check.
+#[must_use]
+pub fn one_task(title: &str) -> PlanFile {
+    let node = |id| Node {
+        id,
+        name: title.to_owned(),
+        objective: title.to_owned(),
+        acceptance: Vec::new(),
+        definition_of_done: String::new(),
+        depends_on: Vec::new(),
+        role: Role::Worker,
+        domain: None,
+        profile: None,
+        tools: Tools::default(),
+        key_facts: Vec::new(),
+        output_schema: None,
+        scope_paths: Vec::new(),
+        budget: Limits::default(),
+        wall: None,
+        max_attempts: ATTEMPTS_DEFAULT,
+        review: None,
+        placement: PlacementWish::default(),
+    };
+    let task = Node { acceptance: vec![RESULT_VALIDATES.to_owned()], ..node(NodeId::task(1, 1)) };
+    PlanFile {
+        title: title.to_owned(),
+        problem_statement: String::new(),
+        success_criteria: Vec::new(),
+        non_goals: Vec::new(),
+        constraints: Vec::new(),
+        tags: Vec::new(),
+        project: None,
+        mode: None,
+        profiles: Vec::new(),
+        output: Some(task.id),
+        nodes: vec![node(NodeId::phase(1)), task],
+    }
+}
+
+fn read_plan(top: &Fields<'_>, problems: &Problems) -> PlanFile {
+    if let Some(version) = top.get("planVersion")
+        && version.value().as_u64() != Some(1)
+    {
+        version.wrong(format!("is {}", version.value()), "1");
+    }
+    let goal = top.get("goal").and_then(|goal| goal.map(GOAL_KEYS));
+    let placed = read_phases(top);
+    check_edges(&placed, problems);
+    let texts = |key| goal.as_ref().map(|goal| goal.texts(key)).unwrap_or_default();
+    let statement = goal.as_ref().and_then(|goal| goal.text("problemStatement", TEXT_BYTES_MAX));
+    PlanFile {
+        title: read_title(top, goal.as_ref()),
+        problem_statement: statement.unwrap_or_default(),
+        success_criteria: texts("successCriteria"),
+        non_goals: texts("nonGoals"),
+        constraints: texts("constraints"),
+        tags: texts("tags"),
+        project: top.name("project"),
+        mode: top.word("mode", "solo, tight, orchestrator", |text| Mode::parse(text).ok()),
+        profiles: read_profiles(top),
+        output: top.get("output").and_then(|output| read_output(&output, &placed)),
+        nodes: placed.into_iter().map(|placed| placed.node).collect(),
+    }
+}
+
+fn read_title(top: &Fields<'_>, goal: Option<&Fields<'_>>) -> String {
+    let inner = goal.and_then(|goal| goal.get("title"));
+    match (top.get("title"), inner) {
+        (Some(outer), Some(inner)) => {
+            let allowed = format!("{} or {}, not both", outer.path(), inner.path());
+            outer.wrong("the title is given twice", allowed);
+            None
+        }
+        (Some(title), None) | (None, Some(title)) => title.filled_text(TEXT_BYTES_MAX),
+        (None, None) => {
+            let holder = goal.unwrap_or(top);
+            holder.missing("title", "the goal in one line, as title or goal.title");
+            None
+        }
+    }
+    .unwrap_or_default()
+}
+
+fn read_output(output: &Entry<'_>, placed: &[Placed]) -> Option<NodeId> {
+    let id = output.node_id()?;
+    let allowed = "the id of a task without subtasks or of a subtask of this plan";
+    let Some(found) = placed.iter().find(|placed| placed.known && placed.node.id == id) else {
+        output.wrong(format!("{id} is outside the epic"), allowed);
+        return None;
+    };
+    if !found.leaf {
+        output.wrong(format!("{id} has no deliverable of its own"), allowed);
+    }
+    Some(id)
 }

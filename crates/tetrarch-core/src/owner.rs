@@ -1,0 +1,253 @@
+//! The owner's machine: what becomes of every request, report and start (spec 02, One ledger,
+//! one owner). It decides on the records and says what to write; committing, sending and the
+//! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
+//! operations in `operations`, reports in `reports`, sessions in `sessions`, plans in `plans`.
+
+mod brief;
+mod group;
+mod operations;
+mod plans;
+mod reports;
+mod sessions;
+mod spawn;
+
+use crate::agent::{Agent, Hosting};
+use crate::brief::Tools;
+use crate::budget::Account;
+use crate::error::{ErrorCode, Refusal};
+use crate::id::{AgentId, Principal, SessionId};
+use crate::ledger::{Decision, EventKind, Record, RecordKey};
+use crate::limits::{CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING};
+use crate::liveness::Liveness;
+use crate::mail::{MailBody, OpReply, SessionOrder};
+use crate::records::Records;
+use crate::request::{MalformedKind, Request, RequestBody, Sender};
+use crate::step::{Draft, Step};
+use crate::time::BusTime;
+
+pub use group::Group;
+
+/// What an operator may set (spec 12, `[limits]`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Depth below GO, at most 3.
+    pub max_depth: u8,
+    /// Sub-agents per parent, at most 3.
+    pub max_children: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { max_depth: DEPTH_CEILING, max_children: CHILDREN_MAX }
+    }
+}
+
+/// What the owner decides on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// This process became the owner.
+    Started {
+        /// Its epoch.
+        epoch: u64,
+        /// What tells this process from others.
+        instance: String,
+    },
+    /// A message of `REQUESTS`.
+    Request(Box<Request>),
+    /// A heartbeat of an external agent, or the first row of a hosted one.
+    Heard {
+        /// Who.
+        agent: AgentId,
+        /// Its epoch; 1 when it did not say.
+        epoch: u64,
+    },
+    /// Time has passed: what is due is done.
+    Tick,
+}
+
+/// Decisions dropped in one tick: it stays short however many are due.
+const DECISIONS_DROPPED_MAX: usize = 1_000;
+
+/// Decides on one input. Changes nothing; deciding the same again gives the same step.
+#[must_use]
+pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -> Step {
+    match input {
+        Input::Started { epoch, instance } => started(records, policy, now, *epoch, instance),
+        Input::Request(request) => decide_request(records, policy, now, request),
+        Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
+        Input::Tick => tick(records, now),
+    }
+}
+
+fn go() -> Principal {
+    Principal::Agent(AgentId::Go)
+}
+
+fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instance: &str) -> Step {
+    let mut draft = Draft::new(records, now, go());
+    let before = records.agents.get(&AgentId::Go);
+    let agent = Agent {
+        id: AgentId::Go,
+        session: Some(SessionId::derive(now, instance, "owner", 0)),
+        epoch,
+        liveness: Liveness::Active,
+        reason: "holds the GO lease".to_owned(),
+        since: now,
+        parent: None,
+        depth: 0,
+        max_depth: policy.max_depth.min(DEPTH_CEILING),
+        local_max_depth: policy.max_depth.min(DEPTH_CEILING),
+        requested_by: go(),
+        project: None,
+        hosting: Hosting::Owner,
+        placement: None,
+        label: String::new(),
+        slots: Vec::new(),
+        account: before.map_or_else(Account::default, |go| go.account),
+        deadline: None,
+        tools: Tools::every(),
+        circuit_open: false,
+        work: None,
+        created: before.map_or(now, |go| go.created),
+    };
+    draft.put(Record::Agent(Box::new(agent)));
+    draft
+        .event(EventKind::OwnerStarted, "04 The GO lease", format!("epoch {epoch} of {instance}"))
+        .agent = Some(AgentId::Go);
+    draft.finish()
+}
+
+fn heard(records: &Records, now: BusTime, id: &AgentId, epoch: u64) -> Step {
+    let mut draft = Draft::new(records, now, Principal::Agent(id.clone()));
+    let Some(agent) = records.agents.get(id) else { return draft.finish() };
+    if agent.epoch != epoch {
+        let order = SessionOrder {
+            agent: id.clone(),
+            session: None,
+            epoch,
+            reason: format!("epoch {epoch} is not the current one, which is {}", agent.epoch),
+        };
+        draft.mail(Principal::Agent(id.clone()), None, MailBody::Superseded(order));
+        return draft.finish();
+    }
+    sessions::first_heartbeat(&mut draft, id);
+    draft.finish()
+}
+
+fn tick(records: &Records, now: BusTime) -> Step {
+    let mut draft = Draft::new(records, now, go());
+    let horizon = BusTime(now.0.saturating_sub(DECISION_KEPT.0));
+    for id in records.decided_before(horizon).take(DECISIONS_DROPPED_MAX) {
+        draft.forget(RecordKey::Decision(*id));
+    }
+    draft.finish()
+}
+
+fn decide_request(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
+    let mut draft = Draft::new(records, now, request.sender.from.clone());
+    draft.request = Some(request.id);
+    draft.trace.clone_from(&request.trace);
+    if let RequestBody::Report(report) = &request.body {
+        reports::report(&mut draft, request, report);
+        return draft.finish();
+    }
+    if let Some(decision) = records.decisions.get(&request.id) {
+        answer_again(&mut draft, request, decision);
+        return draft.finish();
+    }
+    if records.decisions.len() >= DECISIONS_MAX {
+        let detail = format!("{DECISIONS_MAX} decisions are remembered; ask again later");
+        refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
+        return draft.finish();
+    }
+    match &request.body {
+        RequestBody::Spawn(wanted) => spawn::spawn(&mut draft, policy, request, wanted),
+        RequestBody::Op(op) => operations::operate(&mut draft, policy, request, op),
+        RequestBody::Malformed { error, .. } => {
+            refuse(&mut draft, request, &Refusal::new(ErrorCode::InvalidRequest, error.clone()));
+        }
+        RequestBody::Report(_) => {}
+    }
+    let answer = draft.answer_to(&request.sender.from).cloned().map(Box::new);
+    draft.put(Record::Decision(Box::new(Decision {
+        request: request.id,
+        digest: request.digest.clone(),
+        sender: request.sender.from.clone(),
+        answer,
+        at: now,
+    })));
+    draft.finish()
+}
+
+/// The same request is answered the same; another body under its id is a conflict.
+fn answer_again(draft: &mut Draft<'_>, request: &Request, decision: &Decision) {
+    if decision.digest == request.digest && decision.sender == request.sender.from {
+        if let Some(answer) = &decision.answer {
+            draft.mail_again((**answer).clone());
+        }
+        return;
+    }
+    let detail = format!("request id {} was used with another body", request.id);
+    refuse(draft, request, &Refusal::new(ErrorCode::Conflict, detail));
+}
+
+/// Refuses a request in the form its kind is answered in.
+fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal) {
+    let event = draft.event(EventKind::Refused, "02 Subjects", refusal.to_string());
+    event.agent = request.sender.from.agent().cloned();
+    let op = match &request.body {
+        RequestBody::Spawn(_) | RequestBody::Malformed { kind: MalformedKind::Spawn, .. } => {
+            spawn::refuse(draft, request, refusal);
+            return;
+        }
+        RequestBody::Op(op) => op.name(),
+        RequestBody::Report(report) => report.kind(),
+        RequestBody::Malformed { kind: MalformedKind::Other, .. } => "",
+    };
+    let reply =
+        OpReply { error: Some(refusal.code), detail: refusal.detail.clone(), ..ok_reply(op) };
+    draft.mail(request.sender.from.clone(), None, MailBody::Reply(reply));
+}
+
+fn ok_reply(op: &str) -> OpReply {
+    OpReply {
+        op: op.to_owned(),
+        error: None,
+        detail: String::new(),
+        epic: None,
+        version: None,
+        agent: None,
+        session: None,
+        agent_epoch: None,
+        liveness: None,
+    }
+}
+
+/// Whether the sender's session is the current one of an agent that may act (spec 02: every
+/// operation and report of a session or epoch that is not current is refused).
+fn current<'d>(draft: &'d Draft<'_>, sender: &Sender) -> Result<&'d Agent, Refusal> {
+    let Some(id) = sender.from.agent() else {
+        let detail = format!("{} is no agent", sender.from);
+        return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+    };
+    let agent = draft.agent(id).ok_or_else(|| {
+        Refusal::new(ErrorCode::NotFound, format!("no agent {id} was ever admitted"))
+    })?;
+    let session_fits = sender.session.is_none_or(|session| agent.session == Some(session));
+    if agent.epoch != sender.epoch || !session_fits {
+        let detail = format!("epoch {} of {id} is not current, {} is", sender.epoch, agent.epoch);
+        return Err(Refusal::new(ErrorCode::Superseded, detail));
+    }
+    if agent.liveness == Liveness::Terminated {
+        let detail = format!("{id} is terminated: {}", agent.reason);
+        return Err(Refusal::new(ErrorCode::Superseded, detail));
+    }
+    if let Some(via) = &sender.via {
+        let placed = agent.placement.as_ref().map(|placement| &placement.host);
+        if placed != Some(via) {
+            let detail = format!("{id} is not placed on {via}");
+            return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+        }
+    }
+    Ok(agent)
+}

@@ -1,0 +1,175 @@
+//! Brief expansion: from a wish, its node and its profile to the whole contract (spec 03,
+//! Spawn protocol; spec 06, The brief). What is missing is refused by name.
+
+use crate::admission::Grant;
+use crate::agent::Profile;
+use crate::assignment::Purpose;
+use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
+use crate::budget::Limits;
+use crate::id::EpicId;
+use crate::limits::INSTRUCTION_BYTES_MAX;
+use crate::plan::{Node, NodeState, graph};
+use crate::request::{BriefWish, SubagentWish, TaskWish};
+use crate::step::Draft;
+
+/// What is wrong with a wish, in words that name the field.
+pub(super) type Invalid = String;
+
+/// Checks what can be checked without knowing the grant.
+///
+/// # Errors
+/// The field and what is missing.
+pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid> {
+    let field = |name: &str| format!("requested_subagents[{index}].{name}");
+    let goal = match &wish.task {
+        TaskWish::Task(task) => task,
+        TaskWish::Brief(brief) => {
+            if wish.budget == Limits::default() && wish.wall.is_none() {
+                return Err(format!("{}: a full brief needs a budget", field("budget")));
+            }
+            if brief.success_criteria.is_empty() {
+                return Err(format!(
+                    "{}: a full brief needs at least one",
+                    field("brief.success_criteria")
+                ));
+            }
+            &brief.goal
+        }
+    };
+    if goal.trim().is_empty() {
+        return Err(format!("{}: it is empty; say what is to be reached", field("task")));
+    }
+    if goal.len() > INSTRUCTION_BYTES_MAX {
+        return Err(format!(
+            "{}: {} bytes, at most {INSTRUCTION_BYTES_MAX} are allowed",
+            field("task"),
+            goal.len()
+        ));
+    }
+    if wish.role.has_domain() && wish.domain.is_none() {
+        return Err(format!("{}: a {} needs one", field("domain"), wish.role));
+    }
+    Ok(())
+}
+
+/// The tools a wish asks for: its own, else the node's, else the profile's.
+pub(super) fn tools(wish: &SubagentWish, node: Option<&Node>, profile: &Profile) -> Tools {
+    match (&wish.tools, node) {
+        (Some(tools), _) => tools.clone(),
+        (None, Some(node)) if !node.tools.is_empty() => node.tools.clone(),
+        (None, _) => profile.tools.clone(),
+    }
+}
+
+/// The budget a wish asks for, counter by counter: its own, else the node's, else the profile's.
+pub(super) fn budget(wish: &SubagentWish, node: Option<&Node>, profile: &Profile) -> Limits {
+    let node = node.map(|node| node.budget).unwrap_or_default();
+    let pick = |own: Option<u64>, node: Option<u64>, profile| own.or(node).or(profile);
+    Limits {
+        tokens: pick(wish.budget.tokens, node.tokens, profile.budget.tokens),
+        cost_micro: pick(wish.budget.cost_micro, node.cost_micro, profile.budget.cost_micro),
+        turns: pick(wish.budget.turns, node.turns, profile.budget.turns),
+    }
+}
+
+/// Expands a wish to the brief its run executes.
+pub(super) fn expand(
+    draft: &Draft<'_>,
+    wish: &SubagentWish,
+    epic: EpicId,
+    node: &Node,
+    profile: &Profile,
+    grant: &Grant,
+) -> Brief {
+    let state = draft.node_state(epic, node.id);
+    let review = state.is_some_and(|state| state.purpose == Purpose::Review);
+    let empty = BriefWish {
+        goal: String::new(),
+        key_facts: Vec::new(),
+        output_schema: None,
+        success_criteria: Vec::new(),
+        definition_of_done: String::new(),
+        workspace: String::new(),
+        scope_paths: Vec::new(),
+        turn_timeout: None,
+        isolated: false,
+    };
+    let (goal, full) = match &wish.task {
+        TaskWish::Task(task) => (task.clone(), empty),
+        TaskWish::Brief(brief) => (brief.goal.clone(), brief.clone()),
+    };
+    let schema = full.output_schema.clone().or_else(|| node.output_schema.clone());
+    Brief {
+        goal,
+        key_facts: key_facts(&full, node, state),
+        expected_output: match schema {
+            Some(schema) if !review => ExpectedOutput::Schema(schema),
+            Some(_) | None => ExpectedOutput::Text,
+        },
+        success_criteria: first_filled([
+            full.success_criteria,
+            node.acceptance.clone(),
+            vec!["result validates".to_owned()],
+        ]),
+        definition_of_done: if full.definition_of_done.is_empty() {
+            node.definition_of_done.clone()
+        } else {
+            full.definition_of_done
+        },
+        tools: tools(wish, Some(node), profile),
+        workspace: if full.workspace.is_empty() {
+            profile.workspace.clone()
+        } else {
+            full.workspace
+        },
+        scope_paths: first_filled([full.scope_paths, node.scope_paths.clone(), Vec::new()]),
+        budget: grant.budget,
+        wall: grant.deadline.map(|deadline| deadline - draft.now),
+        turn_timeout: full.turn_timeout,
+        runner: Runner {
+            profile: profile.name.clone(),
+            kind: profile.kind,
+            argv: profile.argv.clone(),
+            env: profile.env.clone(),
+            pass_env: profile.pass_env.clone(),
+            model: profile.model.clone(),
+            prompt: profile.prompt.clone(),
+        },
+        worktree: if full.isolated { Worktree::Isolated } else { Worktree::None },
+        inputs: inputs(draft, epic, node, review),
+    }
+}
+
+fn first_filled<const N: usize>(lists: [Vec<String>; N]) -> Vec<String> {
+    lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default()
+}
+
+/// What the requester says, what the plan says, and what the last attempt failed of.
+fn key_facts(brief: &BriefWish, node: &Node, state: Option<&NodeState>) -> Vec<String> {
+    let mut facts = brief.key_facts.clone();
+    facts.extend(node.key_facts.iter().cloned());
+    let found = state.map(|state| state.findings.as_slice()).unwrap_or_default();
+    facts.extend(found.iter().map(|finding| format!("the last attempt failed: {finding}")));
+    facts
+}
+
+/// The results of what the node depends on; for a reviewer, the work under review as well.
+fn inputs(draft: &Draft<'_>, epic: EpicId, node: &Node, review: bool) -> Vec<NodeInput> {
+    let nodes = draft.nodes(epic);
+    let mut wanted: Vec<_> = graph::effective_dependencies(&nodes, node.id).into_iter().collect();
+    if review {
+        wanted.push(node.id);
+    }
+    wanted
+        .into_iter()
+        .filter_map(|id| {
+            let result = draft.node_state(epic, id)?.result.as_ref()?;
+            Some(NodeInput {
+                node: id,
+                name: nodes.get(&id)?.name.clone(),
+                deliverable: result.deliverable.clone(),
+                artifacts: result.artifacts.clone(),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! Group commit: the steps of many inputs become one ledger entry (spec 02). Each step is
+//! folded into the records at once, so the next input decides on it; a refused commit throws
+//! the records away and loads them again. One entry raises an epic's version by one at most.
+
+use std::collections::BTreeMap;
+
+use crate::goal::GoalStatus;
+use crate::id::{CommitId, EpicId};
+use crate::ledger::{Entry, Record, RecordKey};
+use crate::limits::{COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX};
+use crate::plan::{NodeView, PlanEvent, rollup};
+use crate::records::Records;
+use crate::step::{PlanTouch, Step};
+use crate::time::BusTime;
+
+/// The entry in the making.
+#[derive(Debug, Clone, Default)]
+pub struct Group {
+    step: Step,
+    inputs: usize,
+    intake_seq: u64,
+    weight: usize,
+}
+
+/// Rough encoded size of anything that has a name and a few words, in bytes.
+const ITEM_WEIGHT: usize = 512;
+/// Rough encoded size of one node in a plan event, in bytes.
+const NODE_WEIGHT: usize = 160;
+
+impl Group {
+    /// Folds a step into the records and notes it for the entry. `intake_seq`: the sequence of
+    /// the request behind it, when there is one.
+    pub fn add(&mut self, records: &mut Records, step: Step, intake_seq: Option<u64>) {
+        self.inputs += 1;
+        self.intake_seq = self.intake_seq.max(intake_seq.unwrap_or(0));
+        self.weight += weigh(records, &step);
+        for (key, record) in step.records {
+            records.put(record.clone());
+            self.step.records.insert(key, record);
+        }
+        for key in step.dropped {
+            records.remove(&key);
+            self.step.records.remove(&key);
+            self.step.dropped.push(key);
+        }
+        self.step.events.extend(step.events);
+        self.step.seals.extend(step.seals);
+        self.step.mail.extend(step.mail);
+        for (epic, touch) in step.plans {
+            match self.step.plans.get_mut(&epic) {
+                Some(known) => {
+                    known.changes.extend(touch.changes);
+                    known.defined.extend(touch.defined);
+                }
+                None => {
+                    self.step.plans.insert(epic, touch);
+                }
+            }
+        }
+    }
+
+    /// Whether the next input belongs to the next entry.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.inputs >= COMMIT_INPUTS_MAX || self.weight >= COMMIT_BYTES_MAX / 2
+    }
+
+    /// Whether no input was added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.inputs == 0
+    }
+
+    /// Inputs added so far.
+    #[must_use]
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Makes the entry: versions of the touched plans are raised and their events written.
+    #[must_use]
+    pub fn finish(
+        self,
+        records: &mut Records,
+        commit: CommitId,
+        epoch: u64,
+        now: BusTime,
+    ) -> Entry {
+        let mut step = self.step;
+        let plans: BTreeMap<EpicId, PlanTouch> = std::mem::take(&mut step.plans);
+        let mut events = Vec::with_capacity(plans.len());
+        for (epic, touch) in plans {
+            if let Some(event) = raise(records, &mut step, epic, touch, now) {
+                events.push(event);
+            }
+        }
+        records.epoch = epoch;
+        records.intake_seq = records.intake_seq.max(self.intake_seq);
+        Entry {
+            commit,
+            epoch,
+            at: now,
+            intake_seq: records.intake_seq,
+            events: step.events,
+            records: step.records.into_values().collect(),
+            dropped: step.dropped,
+            seals: step.seals,
+            mail: step.mail,
+            plans: events,
+        }
+    }
+}
+
+fn weigh(records: &Records, step: &Step) -> usize {
+    let items = step.records.len() + step.events.len() + step.seals.len() + step.dropped.len();
+    let texts: usize = step.records.values().map(record_weight).sum();
+    let plans: usize = step
+        .plans
+        .keys()
+        .filter_map(|epic| records.nodes.get(epic))
+        .map(|nodes| nodes.len() * NODE_WEIGHT)
+        .sum();
+    items * ITEM_WEIGHT + texts + plans + step.mail.len() * 2 * ITEM_WEIGHT
+}
+
+/// The parts of a record that may be long.
+fn record_weight(record: &Record) -> usize {
+    match record {
+        Record::Run(run) => {
+            let inputs: usize = run.brief.inputs.iter().map(|input| input.deliverable.len()).sum();
+            // The brief stands in the record and again in the launch order.
+            2 * (run.brief.goal.len() + inputs + list_weight(&run.brief.key_facts))
+        }
+        Record::RunStatus(status) => {
+            let result = status.result.as_ref();
+            2 * result.map_or(0, |result| result.deliverable.len() + result.partial.len())
+        }
+        Record::Node(_, node) => 2 * (node.objective.len() + list_weight(&node.acceptance)),
+        Record::NodeState(_, state) => {
+            state.result.as_ref().map_or(0, |result| result.deliverable.len())
+        }
+        Record::GoalState(state) => {
+            2 * state.result.as_ref().map_or(0, |result| result.deliverable.len())
+        }
+        Record::Goal(goal) => goal.problem_statement.len(),
+        Record::Agent(_)
+        | Record::Host(_)
+        | Record::Project(_)
+        | Record::Profile(..)
+        | Record::Plan(_)
+        | Record::Assignment(_)
+        | Record::Decision(_) => 0,
+    }
+}
+
+fn list_weight(list: &[String]) -> usize {
+    list.iter().map(String::len).sum()
+}
+
+/// Raises an epic's version and describes the plan as it now is.
+fn raise(
+    records: &mut Records,
+    step: &mut Step,
+    epic: EpicId,
+    touch: PlanTouch,
+    now: BusTime,
+) -> Option<PlanEvent> {
+    let mut plan = records.plans.get(&epic)?.clone();
+    plan.version += 1;
+    plan.source = touch.source;
+    plan.reason = touch.reason;
+    plan.updated = now;
+    let created = plan.version == 1;
+    let nodes = records.nodes.get(&epic)?;
+    let states = records.node_states.get(&epic)?;
+    let goal = records.goals.get(&epic)?;
+    let goal_state = records.goal_states.get(&epic)?;
+    let leaves = states.iter().map(|(id, state)| (*id, state.status)).collect();
+    let ids: Vec<_> = nodes.keys().copied().collect();
+    let rollup = rollup::rollup(&leaves, &ids);
+    let views = nodes.values().filter_map(|node| {
+        let state = states.get(&node.id);
+        Some(NodeView {
+            id: node.id,
+            title: node.name.clone(),
+            status: *rollup.statuses.get(&node.id)?,
+            assignee: state.and_then(|state| state.assignee.clone()),
+            purpose: state.map_or(crate::assignment::Purpose::Execute, |state| state.purpose),
+            attempts: state.map_or(0, |state| state.attempts),
+            findings: state.map(|state| state.findings.clone()).unwrap_or_default(),
+        })
+    });
+    let event = PlanEvent {
+        epic,
+        plan: plan.id,
+        project: plan.project.clone(),
+        version: plan.version,
+        source: plan.source,
+        reason: plan.reason,
+        changes: touch.changes,
+        nodes: views.collect(),
+        definitions: if created {
+            nodes.values().cloned().collect()
+        } else {
+            touch.defined.iter().filter_map(|id| nodes.get(id).cloned()).collect()
+        },
+        title: if created { goal.title.clone() } else { String::new() },
+        output: plan.output,
+        goal: goal_state.status,
+        percent: goal_state.percent,
+        result: match goal_state.status {
+            GoalStatus::Completed => goal_state.result.clone(),
+            GoalStatus::Active
+            | GoalStatus::Paused
+            | GoalStatus::Cancelled
+            | GoalStatus::Archived => None,
+        },
+        trace: touch.trace,
+        at: now,
+    };
+    let record = Record::Plan(Box::new(plan));
+    records.put(record.clone());
+    step.records.insert(RecordKey::Plan(epic), record);
+    Some(event)
+}

@@ -1,0 +1,252 @@
+//! Reports of agents and their hosts: a session is up, a run moved or ended, a process is gone
+//! (spec 02, 06). A report that comes twice finds the state it made and changes nothing, so
+//! reports need no decision records.
+
+use crate::brief::{Outcome, RunResult};
+use crate::error::{ErrorCode, Refusal};
+use crate::id::{AgentId, Principal, RunId};
+use crate::ledger::{EventKind, Record};
+use crate::liveness::Liveness;
+use crate::mail::{MailBody, ResultReady, SessionOrder};
+use crate::request::{Report, Request};
+use crate::role::Role;
+use crate::run::{RunEvent, RunState};
+use crate::step::Draft;
+
+use super::{plans, sessions};
+
+/// Decides on a report.
+pub(super) fn report(draft: &mut Draft<'_>, request: &Request, report: &Report) {
+    let outcome = match super::current(draft, &request.sender) {
+        Ok(agent) => {
+            let id = agent.id.clone();
+            apply(draft, &id, report)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    let Err(refusal) = outcome else { return };
+    let event = draft.event(
+        EventKind::Refused,
+        "02 Subjects",
+        format!("report {}: {refusal}", report.kind()),
+    );
+    event.agent = request.sender.from.agent().cloned();
+    if refusal.code == ErrorCode::Superseded {
+        supersede(draft, request, &refusal);
+    }
+}
+
+/// Tells a session that it is not the current one: its HO, or the external agent itself.
+fn supersede(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal) {
+    let Some(agent) = request.sender.from.agent() else { return };
+    let order = SessionOrder {
+        agent: agent.clone(),
+        session: request.sender.session,
+        epoch: request.sender.epoch,
+        reason: refusal.detail.clone(),
+    };
+    let to = match &request.sender.via {
+        Some(host) => AgentId::Ho(host.clone()),
+        None => agent.clone(),
+    };
+    draft.mail(Principal::Agent(to), None, MailBody::Superseded(order));
+}
+
+fn apply(draft: &mut Draft<'_>, id: &AgentId, report: &Report) -> Result<(), Refusal> {
+    match report {
+        Report::Ready => {
+            sessions::first_heartbeat(draft, id);
+            Ok(())
+        }
+        Report::Gone { cause } => {
+            gone(draft, id, cause);
+            Ok(())
+        }
+        Report::Crashed { cause } => {
+            crashed(draft, id, cause);
+            Ok(())
+        }
+        Report::Run { run, event, reason, usage } => {
+            own_run(draft, id, *run)?;
+            if let Some(mut status) = draft.run_status(*run).cloned() {
+                status.usage = *usage;
+                draft.put(Record::RunStatus(Box::new(status)));
+            }
+            sessions::move_run(draft, *run, *event, reason).map(drop)
+        }
+        Report::Result { run: Some(run), result, .. } => ended(draft, id, *run, result),
+        Report::Result { run: None, epic: Some(epic), result } => {
+            plans::book_goal_result(draft, *epic, id, result)
+        }
+        Report::Result { run: None, epic: None, .. } => Err(Refusal::new(
+            ErrorCode::InvalidRequest,
+            "a result names the run it is of, or the epic",
+        )),
+        Report::Ask { run, question, options } => asked(draft, id, *run, question, options),
+        Report::SponsorSilent { request, sponsor } => {
+            let reason = format!("{sponsor} did not answer {request}");
+            let event = draft.event(EventKind::Alert, "03 Specialists escalate", reason);
+            event.agent = Some(id.clone());
+            let body = MailBody::SponsorSilent {
+                agent: id.clone(),
+                sponsor: sponsor.clone(),
+                request: *request,
+            };
+            draft.mail(Principal::Agent(sponsor.clone()), None, body);
+            Ok(())
+        }
+    }
+}
+
+fn own_run(draft: &Draft<'_>, id: &AgentId, run: RunId) -> Result<(), Refusal> {
+    let own = draft.agent(id).and_then(|agent| agent.work.as_ref()).map(|work| work.run);
+    if own == Some(run) {
+        return Ok(());
+    }
+    Err(Refusal::new(ErrorCode::NotFound, format!("{run} is not the current run of {id}")))
+}
+
+/// A run ended: its attempt, its node, its session; the parent gets the result.
+fn ended(
+    draft: &mut Draft<'_>,
+    id: &AgentId,
+    run: RunId,
+    result: &RunResult,
+) -> Result<(), Refusal> {
+    own_run(draft, id, run)?;
+    let Some(run) = draft.run(run).cloned() else {
+        return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
+    };
+    // A result before the first heartbeat: the program was faster than its report of being up.
+    sessions::first_heartbeat(draft, id);
+    let state = draft.run_status(run.id).map(|status| status.state);
+    let succeeded = result.outcome == Outcome::Success;
+    let event = match (state, succeeded) {
+        (Some(RunState::Cancelling), true) => RunEvent::DrainedDone,
+        (Some(RunState::Cancelling), false) => RunEvent::DrainedFailed,
+        (_, true) => RunEvent::Completed,
+        (_, false) => RunEvent::Failed,
+    };
+    leave_waiting(draft, run.id)?;
+    sessions::move_run(draft, run.id, event, result.outcome.as_str())?;
+    if let Some(mut status) = draft.run_status(run.id).cloned() {
+        status.usage = result.usage;
+        status.result = Some(result.clone());
+        draft.put(Record::RunStatus(Box::new(status)));
+    }
+    if let Some(mut agent) = draft.agent(id).cloned() {
+        agent.account.spent = agent.account.spent.plus(result.usage.spend());
+        draft.put(Record::Agent(Box::new(agent)));
+    }
+    plans::end_attempt(draft, &run, result);
+    if let Some(parent) = draft.agent(id).and_then(|agent| agent.parent.clone()) {
+        let ready = ResultReady {
+            agent: id.clone(),
+            node: run.node,
+            run: run.id,
+            result: result.clone(),
+            verdict: result.verdict.clone(),
+        };
+        draft.mail(
+            Principal::Agent(parent),
+            Some(run.epic),
+            MailBody::ResultReady(Box::new(ready)),
+        );
+    }
+    sessions::terminate(draft, id, &format!("its run ended: {}", result.outcome));
+    plans::settle(draft, run.epic);
+    Ok(())
+}
+
+/// A run that ends while it waits has stopped waiting first: the table has no other way.
+fn leave_waiting(draft: &mut Draft<'_>, run: RunId) -> Result<(), Refusal> {
+    let event = match draft.run_status(run).map(|status| status.state) {
+        Some(RunState::AwaitingInput) => RunEvent::InputReceived,
+        Some(RunState::Blocked) => RunEvent::Unblocked,
+        Some(RunState::PausedByUser) => RunEvent::Resumed,
+        Some(RunState::Compacting) => RunEvent::CompactionEnded,
+        Some(RunState::Spawning) => RunEvent::SpawnSucceeded,
+        Some(
+            RunState::Queued
+            | RunState::Running
+            | RunState::Cancelling
+            | RunState::Done
+            | RunState::Failed
+            | RunState::Orphaned,
+        )
+        | None => return Ok(()),
+    };
+    sessions::move_run(draft, run, event, "it ended").map(drop)
+}
+
+/// A process that is gone on purpose. A host orchestrator's end strands its agents.
+fn gone(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
+    if Role::of(id) == Role::Host {
+        draft.event(EventKind::HostLeft, "04 Hosts", cause.to_owned()).agent = Some(id.clone());
+        sessions::move_session(draft, id, Liveness::Terminated, cause);
+        sessions::recover_stranded(draft, cause);
+        return;
+    }
+    sessions::cancel(draft, id, cause);
+}
+
+/// A process that died without a result: the attempt failed. A built-in orchestrator goes on
+/// in its next session.
+fn crashed(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
+    let Some(agent) = draft.agent(id).cloned() else { return };
+    if let (Some(session), Some(parent)) = (agent.session, agent.parent.clone()) {
+        let body = MailBody::AgentLost {
+            agent: id.clone(),
+            session,
+            crashed: true,
+            cause: cause.to_owned(),
+        };
+        draft.mail(Principal::Agent(parent), agent.work.as_ref().map(|work| work.epic), body);
+    }
+    let Some(work) = &agent.work else {
+        if let Some(placement) = sessions::placement_for(draft, &agent) {
+            sessions::replace(draft, id, placement, cause);
+        }
+        return;
+    };
+    let _lost = sessions::move_run(draft, work.run, RunEvent::HeartbeatLost, cause);
+    if let Some(run) = draft.run(work.run).cloned() {
+        plans::end_attempt(draft, &run, &RunResult::ended(Outcome::Failure, cause));
+        sessions::terminate(draft, id, &format!("crashed: {cause}"));
+        plans::settle(draft, run.epic);
+    }
+}
+
+/// A question to the goal's owner: the run waits for the answer.
+fn asked(
+    draft: &mut Draft<'_>,
+    id: &AgentId,
+    run: RunId,
+    question: &str,
+    options: &[String],
+) -> Result<(), Refusal> {
+    own_run(draft, id, run)?;
+    sessions::move_run(draft, run, RunEvent::InputNeeded, question)?;
+    let event = draft.event(EventKind::Question, "06 Verbs", question.to_owned());
+    event.agent = Some(id.clone());
+    event.run = Some(run);
+    let epic = draft.run(run).map(|run| run.epic);
+    let owner = epic.and_then(|epic| draft.base().goals.get(&epic)).map(|goal| goal.owner.clone());
+    let to = match owner {
+        Some(Principal::Human(human)) => {
+            let io = AgentId::Io(human.clone());
+            let joined = draft.agent(&io).is_some_and(|agent| agent.liveness == Liveness::Active);
+            if joined { Principal::Agent(io) } else { Principal::Human(human) }
+        }
+        Some(agent @ Principal::Agent(_)) => agent,
+        None => return Ok(()),
+    };
+    let body = MailBody::Question {
+        agent: id.clone(),
+        run,
+        question: question.to_owned(),
+        options: options.to_vec(),
+    };
+    draft.mail(to, epic, body);
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! Sessions of agents: their first heartbeat, their end with everything that hangs on it, and
+//! the next session of the same name (spec 03, 04).
+
+use crate::agent::{Agent, Hosting, Placement};
+use crate::assignment::AssignmentStatus;
+use crate::budget::Spend;
+use crate::error::{ErrorCode, Refusal};
+use crate::goal::GoalStatus;
+use crate::id::{AgentId, EpicId, Principal, RunId, SessionId};
+use crate::ledger::{EventKind, Record, Seal};
+use crate::liveness::Liveness;
+use crate::mail::{Duty, Launch, MailBody, SessionOrder};
+use crate::role::Role;
+use crate::run::{Run, RunEvent, RunState, RunStatus};
+use crate::step::Draft;
+
+use super::plans;
+
+/// Moves an agent's session, when the table allows it.
+pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, why: &str) -> bool {
+    let Some(mut agent) = draft.agent(id).cloned() else { return false };
+    let from = agent.liveness;
+    if from.to(to).is_err() {
+        return false;
+    }
+    agent.liveness = to;
+    why.clone_into(&mut agent.reason);
+    agent.since = draft.now;
+    draft.put(Record::Agent(Box::new(agent)));
+    let reason = format!("{from} -> {to}: {why}");
+    draft.event(EventKind::AgentLiveness, "04 The five states", reason).agent = Some(id.clone());
+    true
+}
+
+/// The first heartbeat of a session: it is active, its run is running, its dispatch consumed.
+pub(super) fn first_heartbeat(draft: &mut Draft<'_>, id: &AgentId) {
+    let waiting = draft.agent(id).is_some_and(|agent| agent.liveness == Liveness::Register);
+    if !waiting || !move_session(draft, id, Liveness::Active, "first heartbeat") {
+        return;
+    }
+    let work = draft.agent(id).and_then(|agent| agent.work.clone());
+    let Some(work) = work else { return };
+    // A refusal means that a stop or a loss came first, which then stands.
+    let _stands = move_run(draft, work.run, RunEvent::SpawnSucceeded, "its process is up");
+    if let Some(assignment) = draft.assignment(work.assignment).cloned() {
+        plans::move_assignment(draft, assignment, AssignmentStatus::Active, "its run is running");
+    }
+}
+
+/// Moves a run.
+///
+/// # Errors
+/// No such run, or a pair that is not in the table.
+pub(super) fn move_run(
+    draft: &mut Draft<'_>,
+    id: RunId,
+    event: RunEvent,
+    why: &str,
+) -> Result<RunState, Refusal> {
+    let Some(mut status) = draft.run_status(id).cloned() else {
+        return Err(Refusal::new(ErrorCode::NotFound, format!("no run {id}")));
+    };
+    let from = status.state;
+    status
+        .apply(event, draft.now)
+        .map_err(|error| Refusal::new(ErrorCode::InvalidRequest, error.to_string()))?;
+    let (to, agent) = (status.state, status.agent.clone());
+    draft.put(Record::RunStatus(Box::new(status)));
+    let reason = format!("{from} -> {to} on {event}: {why}");
+    let noted = draft.event(EventKind::RunState, "06 The run's state machine", reason);
+    noted.run = Some(id);
+    noted.agent = Some(agent);
+    Ok(to)
+}
+
+/// Gives a run its first state: queued, and granted its slot at once, since the governor has
+/// just given it one.
+pub(super) fn put_run(draft: &mut Draft<'_>, run: Run) {
+    let (id, agent) = (run.id, run.agent.clone());
+    draft.put(Record::RunStatus(Box::new(RunStatus {
+        id,
+        agent,
+        state: RunState::Queued,
+        cancel_kept: false,
+        since: draft.now,
+        usage: crate::brief::Usage::default(),
+        result: None,
+    })));
+    draft.put(Record::Run(Box::new(run)));
+    let _granted = move_run(draft, id, RunEvent::SlotGranted, "admitted");
+}
+
+/// Orders an agent's current session to be started where it is placed, its cursor sealed.
+pub(super) fn launch(draft: &mut Draft<'_>, id: &AgentId, ends: Option<RunId>) {
+    let Some(agent) = draft.agent(id).cloned() else { return };
+    let (Some(session), Some(parent)) = (agent.session, agent.parent.clone()) else { return };
+    let run = agent.work.as_ref().map(|work| work.run);
+    draft.seal(Seal { agent: id.clone(), session, epoch: agent.epoch, run, ends });
+    let (Some(placement), Some(duty)) = (agent.placement.clone(), duty(draft, &agent)) else {
+        return;
+    };
+    let order = Launch {
+        agent: id.clone(),
+        session,
+        epoch: agent.epoch,
+        host_epoch: placement.host_epoch,
+        parent,
+        project: agent.project.clone(),
+        depth: agent.depth,
+        duty,
+    };
+    let to = Principal::Agent(AgentId::Ho(placement.host));
+    let epic = agent.work.map(|work| work.epic);
+    draft.mail(to, epic, MailBody::Launch(Box::new(order)));
+}
+
+fn duty(draft: &Draft<'_>, agent: &Agent) -> Option<Duty> {
+    match &agent.id {
+        AgentId::Po(project) => {
+            let open = |epic: &EpicId| {
+                let state = draft.goal_state(*epic);
+                state.is_some_and(|state| {
+                    matches!(state.status, GoalStatus::Active | GoalStatus::Paused)
+                        || (state.status == GoalStatus::Completed && state.result.is_none())
+                })
+            };
+            let goals = draft.base().goals.values();
+            let epics = goals.filter(|goal| goal.project == *project).map(|goal| goal.id);
+            Some(Duty::Project(epics.filter(open).collect()))
+        }
+        AgentId::Io(human) => Some(Duty::Human(human.clone())),
+        AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
+            let run = agent.work.as_ref()?.run;
+            draft.run(run).cloned().map(Duty::Run)
+        }
+        AgentId::Go | AgentId::Ho(_) => None,
+    }
+}
+
+/// Ends a session for good: children first, then the run and its attempt, the account is
+/// settled, the slot released, the parent told.
+pub(super) fn terminate(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    let children: Vec<AgentId> = draft.base().children_of(id).cloned().collect();
+    for child in children {
+        if Role::of(&child).takes_slot() {
+            cancel(draft, &child, &format!("its parent ended: {why}"));
+        }
+    }
+    let Some(mut agent) = draft.agent(id).cloned() else { return };
+    if agent.liveness == Liveness::Terminated {
+        return;
+    }
+    if agent.liveness.to(Liveness::Terminated).is_err() {
+        return;
+    }
+    agent.account.reserved = Spend::default();
+    let spent = agent.account.spent;
+    draft.put(Record::Agent(Box::new(agent.clone())));
+    move_session(draft, id, Liveness::Terminated, why);
+    release(draft, &agent, spent);
+    if let (Some(parent), Some(session)) = (agent.parent, agent.session) {
+        let epic = agent.work.map(|work| work.epic);
+        let body = MailBody::AgentCompleted { agent: id.clone(), session, reason: why.to_owned() };
+        draft.mail(Principal::Agent(parent), epic, body);
+    }
+}
+
+/// Gives an agent's slot and grant back to its parent.
+fn release(draft: &mut Draft<'_>, agent: &Agent, spent: Spend) {
+    let Some(parent) = &agent.parent else { return };
+    let Some(mut parent) = draft.agent(parent).cloned() else { return };
+    let Some(at) = parent.slots.iter().position(|slot| slot.child == agent.id) else { return };
+    let slot = parent.slots.remove(at);
+    parent.account.settle(slot.grant, spent);
+    draft.put(Record::Agent(Box::new(parent)));
+}
+
+/// Ends an agent that is not to go on: its process is killed, its work abandoned.
+pub(super) fn cancel(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    let Some(agent) = draft.agent(id).cloned() else { return };
+    if agent.liveness == Liveness::Terminated {
+        return;
+    }
+    if let Some(work) = &agent.work {
+        let unfinished =
+            draft.run_status(work.run).is_some_and(|status| !status.state.is_terminal());
+        if unfinished {
+            let _kept = move_run(draft, work.run, RunEvent::HeartbeatLost, why);
+            if let Some(run) = draft.run(work.run).cloned() {
+                plans::abandon(draft, &run, why);
+            }
+        }
+    }
+    kill(draft, &agent, why);
+    terminate(draft, id, why);
+}
+
+/// Orders a session's processes to be killed; an external agent is told that it is over.
+fn kill(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
+    let order = SessionOrder {
+        agent: agent.id.clone(),
+        session: agent.session,
+        epoch: agent.epoch,
+        reason: why.to_owned(),
+    };
+    match (&agent.hosting, &agent.placement) {
+        (Hosting::Hosted, Some(placement)) => {
+            let to = Principal::Agent(AgentId::Ho(placement.host.clone()));
+            draft.mail(to, None, MailBody::Kill(order));
+        }
+        (Hosting::External, _) => {
+            let to = Principal::Agent(agent.id.clone());
+            draft.mail(to, None, MailBody::Superseded(order));
+        }
+        (Hosting::Hosted, None) | (Hosting::Owner, _) => {}
+    }
+}
+
+/// The next session of the same name, on a host that is up: same parent, slot, inbox, cursor,
+/// assignment and grant, a new run that goes on from the old one (spec 04, Crash recovery).
+/// The old process must be known to be gone.
+pub(super) fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str) {
+    let Some(mut agent) = draft.agent(id).cloned() else { return };
+    let seed = draft.seed(why);
+    let old = agent.session;
+    move_session(draft, id, Liveness::Terminated, "replaced");
+    agent.epoch += 1;
+    let index = usize::try_from(agent.epoch).unwrap_or(usize::MAX);
+    agent.session = Some(SessionId::derive(draft.now, &seed, &format!("session {id}"), index));
+    agent.liveness = Liveness::Register;
+    why.clone_into(&mut agent.reason);
+    agent.since = draft.now;
+    agent.placement = Some(placement.clone());
+    let ends = agent.work.as_ref().map(|work| work.run);
+    if let (Some(work), Some(session)) = (agent.work.as_mut(), agent.session)
+        && let Some(before) = draft.run(work.run).cloned()
+    {
+        let _lost = move_run(draft, work.run, RunEvent::HeartbeatLost, why);
+        let run = Run {
+            id: RunId::derive(draft.now, &seed, &format!("run {id}"), index),
+            session,
+            epoch: agent.epoch,
+            continues: Some(before.id),
+            placement: Some(placement),
+            created: draft.now,
+            ..before
+        };
+        work.run = run.id;
+        if let Some(mut assignment) = draft.assignment(work.assignment).cloned() {
+            assignment.run = run.id;
+            assignment.updated = draft.now;
+            draft.put(Record::Assignment(Box::new(assignment)));
+        }
+        put_run(draft, run);
+    }
+    let reason = format!("session {} -> epoch {}: {why}", display(old), agent.epoch);
+    draft.put(Record::Agent(Box::new(agent)));
+    draft.event(EventKind::AgentReplaced, "04 Crash recovery", reason).agent = Some(id.clone());
+    launch(draft, id, ends);
+}
+
+fn display(session: Option<SessionId>) -> String {
+    session.map_or_else(|| "none".to_owned(), |session| session.to_string())
+}
+
+/// Where an agent can be placed now: its former host first, else the freest.
+pub(super) fn placement_for(draft: &Draft<'_>, agent: &Agent) -> Option<Placement> {
+    let hosts = super::spawn::host_views(draft);
+    let former = agent.placement.as_ref().map(|placement| &placement.host);
+    let fits = |view: &&crate::admission::HostView| view.load < view.capacity;
+    let same = hosts.iter().filter(fits).find(|view| Some(&view.placement.host) == former);
+    let freest = hosts.iter().filter(fits).max_by(|a, b| {
+        let free = |view: &crate::admission::HostView| view.capacity - view.load;
+        free(a).cmp(&free(b)).then_with(|| b.placement.host.cmp(&a.placement.host))
+    });
+    same.or(freest).map(|view| view.placement.clone())
+}
+
+/// Replaces every agent whose host's life is over, where a host is up that can take it;
+/// the others are offline until one is (spec 04, Crash recovery).
+pub(super) fn recover_stranded(draft: &mut Draft<'_>, why: &str) {
+    let stranded: Vec<AgentId> = draft
+        .base()
+        .agents
+        .values()
+        .filter(|agent| agent.hosting == Hosting::Hosted && Role::of(&agent.id) != Role::Host)
+        .filter(|agent| agent.liveness != Liveness::Terminated)
+        .filter(|agent| !on_live_host(draft, agent))
+        .map(|agent| agent.id.clone())
+        .collect();
+    for id in stranded {
+        let Some(agent) = draft.agent(&id).cloned() else { continue };
+        if let Some(placement) = placement_for(draft, &agent) {
+            replace(draft, &id, placement, why);
+        } else {
+            move_session(draft, &id, Liveness::Stale, why);
+            move_session(draft, &id, Liveness::Offline, why);
+        }
+    }
+}
+
+fn on_live_host(draft: &Draft<'_>, agent: &Agent) -> bool {
+    let Some(placement) = &agent.placement else { return false };
+    let host = draft.agent(&AgentId::Ho(placement.host.clone()));
+    host.is_some_and(|host| host.liveness == Liveness::Active && host.epoch == placement.host_epoch)
+}

@@ -1,0 +1,302 @@
+//! The phases, tasks and subtasks of a plan file: their structure, ids and fields (spec 05).
+//! What depends on what is checked in `edges`.
+
+use crate::id::{Domain, NodeId, Tier};
+use crate::limits::{
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, PHASES_MAX, RECORD_BYTES_MAX,
+    SUBTASKS_MAX, TASKS_MAX, TEXT_BYTES_MAX,
+};
+use crate::plan::schema::fields::{Entry, Fields};
+use crate::plan::{Node, PlacementWish, Review};
+use crate::role::Role;
+
+const PHASE_KEYS: &[&str] = &["id", "name", "objective", "outcome", "acceptance", "deps", "tasks"];
+const TASK_KEYS: &[&str] = &[
+    "id",
+    "name",
+    "outcome",
+    "objective",
+    "task",
+    "acceptance",
+    "definitionOfDone",
+    "deps",
+    "role",
+    "domain",
+    "profile",
+    "tools",
+    "keyFacts",
+    "outputSchema",
+    "scopePaths",
+    "budget",
+    "wall",
+    "maxAttempts",
+    "review",
+    "placement",
+    "subtasks",
+];
+const SUBTASK_KEYS: &[&str] = &[
+    "id",
+    "name",
+    "outcome",
+    "objective",
+    "task",
+    "acceptance",
+    "definitionOfDone",
+    "deps",
+    "role",
+    "domain",
+    "profile",
+    "tools",
+    "keyFacts",
+    "outputSchema",
+    "scopePaths",
+    "budget",
+    "wall",
+    "maxAttempts",
+    "review",
+    "placement",
+];
+/// The domain of the reviewer of a node that has none itself and says only that it is judged.
+const REVIEW_DOMAIN: &str = "general";
+
+/// A node and where it stands in the document.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) node: Node,
+    pub(super) path: String,
+    /// Where each of its dependencies stands.
+    pub(super) dependency_paths: Vec<String>,
+    /// Nothing stands below it and it is no phase.
+    pub(super) leaf: bool,
+    /// Its id is its own; otherwise the id is only where it would stand.
+    pub(super) known: bool,
+}
+
+pub(super) fn read_phases(top: &Fields<'_>) -> Vec<Placed> {
+    let mut placed = Vec::new();
+    let Some(phases) = top.get("phases") else {
+        top.missing("phases", "1 to 5 phases");
+        return placed;
+    };
+    read_tier(&phases, None, &mut placed);
+    placed
+}
+
+/// Reads the nodes of one list, each followed by those below it.
+fn read_tier(list: &Entry<'_>, parent: Option<NodeId>, placed: &mut Vec<Placed>) {
+    let (tier, max, keys, below, what) = match parent.map(NodeId::tier) {
+        None => (Tier::Phase, PHASES_MAX, PHASE_KEYS, "tasks", "phases"),
+        Some(Tier::Phase) => (Tier::Task, TASKS_MAX, TASK_KEYS, "subtasks", "tasks"),
+        Some(Tier::Task | Tier::Subtask) => {
+            (Tier::Subtask, SUBTASKS_MAX, SUBTASK_KEYS, "", "subtasks")
+        }
+    };
+    let entries = list.list(max, &format!("a list of at most {max} {what}"));
+    if entries.is_empty() && tier != Tier::Subtask && list.value().is_array() {
+        list.wrong("is empty", format!("1 to {max} {what}"));
+    }
+    for (place, entry) in (1u16..).zip(&entries) {
+        let Some(fields) = entry.map(keys) else { continue };
+        let own_id = read_id(&fields, tier, parent);
+        let repeated = own_id.and_then(|id| placed.iter().find(|other| other.is(id)));
+        if let Some(first) = repeated {
+            let problem = format!("duplicate id {}, first at {}", first.node.id, first.path);
+            let at = fields.get("id").unwrap_or_else(|| entry.clone());
+            at.wrong(problem, "an id that no other node has");
+        }
+        let id = own_id.unwrap_or_else(|| positional(parent, place));
+        let children = fields.get(below);
+        let leaf = match tier {
+            Tier::Phase => false,
+            Tier::Task => {
+                !children.as_ref().is_some_and(|list| *list.value() != serde_json::json!([]))
+            }
+            Tier::Subtask => true,
+        };
+        fields.check_size(&["tasks", "subtasks"], RECORD_BYTES_MAX);
+        let mut node = read_node(&fields, id, leaf);
+        let dependency_paths = read_dependencies(&fields, &mut node);
+        let known = own_id.is_some() && repeated.is_none();
+        placed.push(Placed { node, path: entry.path().to_owned(), dependency_paths, leaf, known });
+        match children {
+            Some(children) => read_tier(&children, Some(id), placed),
+            None if tier == Tier::Phase => fields.missing("tasks", "1 to 7 tasks"),
+            None => {}
+        }
+    }
+}
+
+impl Placed {
+    fn is(&self, id: NodeId) -> bool {
+        self.known && self.node.id == id
+    }
+}
+
+fn positional(parent: Option<NodeId>, place: u16) -> NodeId {
+    match parent {
+        None => NodeId::phase(place),
+        Some(parent) => match parent.tier() {
+            Tier::Phase => NodeId::task(parent.phase_number(), place),
+            Tier::Task | Tier::Subtask => {
+                NodeId::subtask(parent.phase_number(), parent.ordinal(), place)
+            }
+        },
+    }
+}
+
+fn read_id(fields: &Fields<'_>, tier: Tier, parent: Option<NodeId>) -> Option<NodeId> {
+    let form = positional(parent, 1);
+    let stem = form.to_string();
+    let allowed = format!("{}<n>, such as {form}", stem.trim_end_matches('1'));
+    let Some(entry) = fields.get("id") else {
+        fields.missing("id", &allowed);
+        return None;
+    };
+    let id = entry.node_id()?;
+    if id.tier() == tier && id.parent() == parent {
+        return Some(id);
+    }
+    let place = parent.map_or_else(|| "a phase".to_owned(), |parent| format!("a node of {parent}"));
+    entry.wrong(format!("{id} is no id for {place}"), allowed);
+    None
+}
+
+fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> Node {
+    let name = match fields.get("name") {
+        Some(name) => name.filled_text(TEXT_BYTES_MAX).unwrap_or_default(),
+        None => {
+            fields.missing("name", "what it is, in one line");
+            String::new()
+        }
+    };
+    let acceptance = fields.texts("acceptance");
+    if leaf && acceptance.is_empty() {
+        match fields.get("acceptance") {
+            Some(entry) if !entry.value().is_array() => {}
+            _ => fields.missing("acceptance", "at least one criterion by which one can tell"),
+        }
+    }
+    let domain = fields.name("domain");
+    let role = read_role(fields, domain.as_ref());
+    let attempts = fields.get("maxAttempts");
+    let attempts = attempts.and_then(|entry| entry.whole(1, u64::from(ATTEMPTS_MAX)));
+    Node {
+        id,
+        objective: read_objective(fields, if leaf { &name } else { "" }),
+        name,
+        acceptance,
+        definition_of_done: fields.text("definitionOfDone", TEXT_BYTES_MAX).unwrap_or_default(),
+        depends_on: Vec::new(),
+        role,
+        profile: fields.name("profile"),
+        tools: fields.tools(),
+        key_facts: fields.texts("keyFacts"),
+        output_schema: fields.get("outputSchema").and_then(|entry| read_schema(&entry)),
+        scope_paths: fields.texts("scopePaths"),
+        budget: fields.budget(),
+        wall: fields.wall(),
+        max_attempts: attempts.and_then(|n| u32::try_from(n).ok()).unwrap_or(ATTEMPTS_DEFAULT),
+        review: fields.get("review").and_then(|entry| read_review(&entry, domain.as_ref())),
+        placement: fields.get("placement").map(|entry| read_placement(&entry)).unwrap_or_default(),
+        domain,
+    }
+}
+
+/// What is to be reached, then the task's text; the name of a leaf that has neither.
+fn read_objective(fields: &Fields<'_>, fallback: &str) -> String {
+    if let (Some(outcome), Some(_)) = (fields.get("outcome"), fields.get("objective")) {
+        outcome.wrong("says the same as objective", "outcome or objective, not both");
+    }
+    let given = ["outcome", "objective", "task"]
+        .into_iter()
+        .filter_map(|key| fields.text(key, INSTRUCTION_BYTES_MAX))
+        .collect::<Vec<_>>()
+        .join("\n\n");
+    if given.is_empty() { fallback.to_owned() } else { given }
+}
+
+fn read_role(fields: &Fields<'_>, domain: Option<&Domain>) -> Role {
+    let allowed = "worker, specialist, reviewer";
+    let read = |text: &str| Role::parse(text).filter(|role| role.takes_slot());
+    let role = fields.word("role", allowed, read).unwrap_or(Role::Worker);
+    if role.has_domain() && domain.is_none() && fields.get("domain").is_none() {
+        fields.missing("domain", &format!("the {role}'s field, a name"));
+    }
+    role
+}
+
+/// A JSON Schema as JSON text, or `text` for none.
+fn read_schema(entry: &Entry<'_>) -> Option<String> {
+    use serde_json::Value;
+    let allowed = "a JSON Schema, as a mapping or as JSON text, or the word text";
+    let schema = match entry.value() {
+        Value::String(text) if text == "text" => return None,
+        Value::String(text) => serde_json::from_str::<Value>(text).unwrap_or(Value::Null),
+        other => other.clone(),
+    };
+    if !schema.is_object() {
+        entry.wrong("is no JSON Schema", allowed);
+        return None;
+    }
+    let text = schema.to_string();
+    if text.len() > INSTRUCTION_BYTES_MAX {
+        let size = text.len();
+        let problem = format!("has {size} bytes; the bound is {INSTRUCTION_BYTES_MAX} bytes");
+        entry.wrong(problem, format!("a schema of at most {INSTRUCTION_BYTES_MAX} bytes"));
+    }
+    Some(text)
+}
+
+fn read_review(entry: &Entry<'_>, own: Option<&Domain>) -> Option<Review> {
+    if let Some(wanted) = entry.value().as_bool() {
+        let domain = own.cloned().or_else(|| Domain::new(REVIEW_DOMAIN).ok())?;
+        return wanted.then_some(Review { domain, profile: None });
+    }
+    if !entry.value().is_object() {
+        entry.wrong(format!("is {}", entry.value()), "true, false, or a mapping with a domain");
+        return None;
+    }
+    let fields = entry.map(&["domain", "profile"])?;
+    if fields.get("domain").is_none() {
+        fields.missing("domain", "the reviewer's field, a name");
+    }
+    let profile = fields.name("profile");
+    Some(Review { domain: fields.name("domain")?, profile })
+}
+
+fn read_placement(entry: &Entry<'_>) -> PlacementWish {
+    let Some(fields) = entry.map(&["host", "labels"]) else {
+        return PlacementWish::default();
+    };
+    let labels = fields.get("labels").map(|labels| read_labels(&labels)).unwrap_or_default();
+    PlacementWish { host: fields.name("host"), labels }
+}
+
+/// Labels as a mapping, or as a list of `key=value`.
+fn read_labels(entry: &Entry<'_>) -> Vec<(String, String)> {
+    let allowed = "a mapping from labels to texts, or a list of key=value";
+    if !entry.value().is_array() {
+        let pairs = entry.pairs(allowed);
+        let read =
+            |(key, value): (&str, Entry<'_>)| Some((key.to_owned(), value.text(TEXT_BYTES_MAX)?));
+        return pairs.into_iter().filter_map(read).collect();
+    }
+    let read =
+        |text: &str| text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    entry.list(LIST_MAX, allowed).iter().filter_map(|label| label.word("key=value", read)).collect()
+}
+
+/// Adds the dependencies that can be read to the node; the places of these.
+fn read_dependencies(fields: &Fields<'_>, node: &mut Node) -> Vec<String> {
+    let Some(list) = fields.get("deps") else {
+        return Vec::new();
+    };
+    let mut paths = Vec::new();
+    for entry in list.list(LIST_MAX, "a list of node ids") {
+        if let Some(id) = entry.node_id() {
+            node.depends_on.push(id);
+            paths.push(entry.path().to_owned());
+        }
+    }
+    paths
+}

@@ -1,0 +1,88 @@
+//! The profiles that a plan file brings along (spec 12, Profiles).
+
+use crate::agent::Profile;
+use crate::brief::RunnerKind;
+use crate::id::ProfileName;
+use crate::limits::{INSTRUCTION_BYTES_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::plan::schema::fields::{Entry, Fields};
+
+const PROFILE_KEYS: &[&str] = &[
+    "runner",
+    "argv",
+    "env",
+    "passEnv",
+    "model",
+    "prompt",
+    "tools",
+    "budget",
+    "wall",
+    "workspace",
+];
+
+pub(super) fn read_profiles(top: &Fields<'_>) -> Vec<Profile> {
+    let Some(all) = top.get("profiles") else {
+        return Vec::new();
+    };
+    let pairs = all.pairs("a mapping from names to profiles");
+    pairs.into_iter().filter_map(|(name, entry)| read_profile(name, &entry)).collect()
+}
+
+fn read_profile(name: &str, entry: &Entry<'_>) -> Option<Profile> {
+    let parsed = ProfileName::new(name).map_err(|error| {
+        entry.wrong(
+            error.to_string(),
+            "1 to 64 of A-Z a-z 0-9 _ -, starting with a letter or digit",
+        );
+    });
+    let fields = entry.map(PROFILE_KEYS)?;
+    fields.check_size(&[], RECORD_BYTES_MAX);
+    let kind = fields.word("runner", "process, echo", |text| {
+        RunnerKind::parse(text).filter(|kind| *kind != RunnerKind::External)
+    });
+    let argv = fields.texts("argv");
+    if kind.unwrap_or_default() == RunnerKind::Process && argv.is_empty() {
+        fields.missing("argv", "a command and its arguments, which the process runner needs");
+    }
+    Some(Profile {
+        name: parsed.ok()?,
+        kind: kind.unwrap_or_default(),
+        argv,
+        env: fields.get("env").map(|env| read_env(&env)).unwrap_or_default(),
+        pass_env: read_pass_env(&fields),
+        model: fields.text("model", TEXT_BYTES_MAX).unwrap_or_default(),
+        prompt: fields.text("prompt", INSTRUCTION_BYTES_MAX).unwrap_or_default(),
+        tools: fields.tools(),
+        budget: fields.budget(),
+        wall: fields.wall(),
+        workspace: fields.text("workspace", TEXT_BYTES_MAX).unwrap_or_default(),
+    })
+}
+
+const VARIABLE: &str = "the name of a variable, without = and NUL";
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+fn read_env(env: &Entry<'_>) -> Vec<(String, String)> {
+    let mut read = Vec::new();
+    for (name, value) in env.pairs("a mapping from variables to texts") {
+        if !is_variable(name) {
+            value.wrong(format!("{name:?} is no variable"), VARIABLE);
+        }
+        if let Some(text) = value.text(TEXT_BYTES_MAX) {
+            read.push((name.to_owned(), text));
+        }
+    }
+    read
+}
+
+fn read_pass_env(fields: &Fields<'_>) -> Vec<String> {
+    let names = fields.texts("passEnv");
+    if let (Some(entry), Some(name)) =
+        (fields.get("passEnv"), names.iter().find(|name| !is_variable(name)))
+    {
+        entry.wrong(format!("{name:?} is no variable"), VARIABLE);
+    }
+    names
+}

@@ -1,0 +1,187 @@
+//! The state that entries fold into: every record the ledger knows, with the few indexes that
+//! decisions need. Folding is all this does (`evolve` of spec 01); it never refuses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::agent::{Agent, Host, Profile, Project};
+use crate::assignment::Assignment;
+use crate::goal::{Goal, GoalState};
+use crate::id::{
+    AgentId, AssignmentId, EpicId, HostName, NodeId, ProfileName, ProjectName, RequestId, RunId,
+};
+use crate::ledger::{Decision, Entry, Record, RecordKey};
+use crate::liveness::Liveness;
+use crate::plan::{Node, NodeState, Plan};
+use crate::run::{Run, RunStatus};
+use crate::time::BusTime;
+
+/// Every record, by kind and key.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Records {
+    /// The epoch of the last entry's owner.
+    pub epoch: u64,
+    /// Requests up to this sequence are decided.
+    pub intake_seq: u64,
+    /// Agents.
+    pub agents: BTreeMap<AgentId, Agent>,
+    /// Hosts.
+    pub hosts: BTreeMap<HostName, Host>,
+    /// Projects.
+    pub projects: BTreeMap<ProjectName, Project>,
+    /// Profiles.
+    pub profiles: BTreeMap<(ProjectName, ProfileName), Profile>,
+    /// Runs' definitions.
+    pub runs: BTreeMap<RunId, Run>,
+    /// Runs' states.
+    pub run_status: BTreeMap<RunId, RunStatus>,
+    /// Goals' definitions.
+    pub goals: BTreeMap<EpicId, Goal>,
+    /// Goals' states.
+    pub goal_states: BTreeMap<EpicId, GoalState>,
+    /// Plans' headers.
+    pub plans: BTreeMap<EpicId, Plan>,
+    /// Nodes' definitions.
+    pub nodes: BTreeMap<EpicId, BTreeMap<NodeId, Node>>,
+    /// Nodes' states; leaves only, the rest is derived.
+    pub node_states: BTreeMap<EpicId, BTreeMap<NodeId, NodeState>>,
+    /// Assignments.
+    pub assignments: BTreeMap<AssignmentId, Assignment>,
+    /// Decisions.
+    pub decisions: BTreeMap<RequestId, Decision>,
+    indexes: Indexes,
+}
+
+/// What can be derived from the records but is asked too often to search for.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Indexes {
+    placed: BTreeMap<HostName, BTreeSet<AgentId>>,
+    children: BTreeMap<AgentId, BTreeSet<AgentId>>,
+    decided: BTreeSet<(BusTime, RequestId)>,
+}
+
+impl Records {
+    /// Folds one entry in.
+    pub fn apply(&mut self, entry: &Entry) {
+        self.epoch = self.epoch.max(entry.epoch);
+        self.intake_seq = self.intake_seq.max(entry.intake_seq);
+        for record in &entry.records {
+            self.put(record.clone());
+        }
+        for key in &entry.dropped {
+            self.remove(key);
+        }
+    }
+
+    /// Sets one record.
+    pub fn put(&mut self, record: Record) {
+        match record {
+            Record::Agent(agent) => self.put_agent(*agent),
+            Record::Host(host) => drop(self.hosts.insert(host.name.clone(), host)),
+            Record::Project(project) => {
+                self.projects.insert(project.name.clone(), project);
+            }
+            Record::Profile(project, profile) => {
+                self.profiles.insert((project, profile.name.clone()), *profile);
+            }
+            Record::Run(run) => drop(self.runs.insert(run.id, *run)),
+            Record::RunStatus(status) => drop(self.run_status.insert(status.id, *status)),
+            Record::Goal(goal) => drop(self.goals.insert(goal.id, *goal)),
+            Record::GoalState(state) => drop(self.goal_states.insert(state.id, *state)),
+            Record::Plan(plan) => drop(self.plans.insert(plan.epic, *plan)),
+            Record::Node(epic, node) => {
+                self.nodes.entry(epic).or_default().insert(node.id, *node);
+            }
+            Record::NodeState(epic, state) => {
+                self.node_states.entry(epic).or_default().insert(state.id, *state);
+            }
+            Record::Assignment(assignment) => {
+                self.assignments.insert(assignment.id, *assignment);
+            }
+            Record::Decision(decision) => {
+                self.indexes.decided.insert((decision.at, decision.request));
+                self.decisions.insert(decision.request, *decision);
+            }
+        }
+    }
+
+    /// Forgets one record.
+    pub fn remove(&mut self, key: &RecordKey) {
+        match key {
+            RecordKey::Agent(id) => {
+                self.unindex(id);
+                self.agents.remove(id);
+            }
+            RecordKey::Host(host) => drop(self.hosts.remove(host)),
+            RecordKey::Project(project) => drop(self.projects.remove(project)),
+            RecordKey::Profile(project, name) => {
+                self.profiles.remove(&(project.clone(), name.clone()));
+            }
+            RecordKey::Run(run) => drop(self.runs.remove(run)),
+            RecordKey::RunStatus(run) => drop(self.run_status.remove(run)),
+            RecordKey::Goal(epic) => drop(self.goals.remove(epic)),
+            RecordKey::GoalState(epic) => drop(self.goal_states.remove(epic)),
+            RecordKey::Plan(epic) => drop(self.plans.remove(epic)),
+            RecordKey::Node(epic, node) => {
+                if let Some(nodes) = self.nodes.get_mut(epic) {
+                    nodes.remove(node);
+                }
+            }
+            RecordKey::NodeState(epic, node) => {
+                if let Some(states) = self.node_states.get_mut(epic) {
+                    states.remove(node);
+                }
+            }
+            RecordKey::Assignment(id) => drop(self.assignments.remove(id)),
+            RecordKey::Decision(request) => {
+                if let Some(decision) = self.decisions.remove(request) {
+                    self.indexes.decided.remove(&(decision.at, decision.request));
+                }
+            }
+        }
+    }
+
+    fn put_agent(&mut self, agent: Agent) {
+        self.unindex(&agent.id);
+        if agent.liveness != Liveness::Terminated {
+            if let Some(placement) = &agent.placement {
+                let placed = self.indexes.placed.entry(placement.host.clone()).or_default();
+                placed.insert(agent.id.clone());
+            }
+            if let Some(parent) = &agent.parent {
+                let children = self.indexes.children.entry(parent.clone()).or_default();
+                children.insert(agent.id.clone());
+            }
+        }
+        self.agents.insert(agent.id.clone(), agent);
+    }
+
+    fn unindex(&mut self, id: &AgentId) {
+        let Some(before) = self.agents.get(id) else { return };
+        if let Some(placement) = &before.placement
+            && let Some(placed) = self.indexes.placed.get_mut(&placement.host)
+        {
+            placed.remove(id);
+        }
+        if let Some(parent) = &before.parent
+            && let Some(children) = self.indexes.children.get_mut(parent)
+        {
+            children.remove(id);
+        }
+    }
+
+    /// Agents that are placed on a host and not terminated, host orchestrators themselves
+    /// included.
+    pub fn placed_on(&self, host: &HostName) -> impl Iterator<Item = &AgentId> {
+        self.indexes.placed.get(host).into_iter().flatten()
+    }
+
+    /// Children that are not terminated.
+    pub fn children_of(&self, parent: &AgentId) -> impl Iterator<Item = &AgentId> {
+        self.indexes.children.get(parent).into_iter().flatten()
+    }
+
+    /// Decisions made before a time, oldest first.
+    pub fn decided_before(&self, time: BusTime) -> impl Iterator<Item = &RequestId> {
+        self.indexes.decided.iter().take_while(move |(at, _)| *at < time).map(|(_, id)| id)
+    }
+}

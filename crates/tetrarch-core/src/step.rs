@@ -1,0 +1,260 @@
+//! One decision in the making: a view of the records with what has been written so far on top,
+//! and the finished [`Step`] (spec 01). Nothing outside is changed until the step is committed.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::agent::Agent;
+use crate::assignment::Assignment;
+use crate::goal::GoalState;
+use crate::id::{AgentId, AssignmentId, EpicId, NodeId, Principal, RequestId, RunId};
+use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
+use crate::mail::{Mail, MailBody};
+use crate::plan::{Node, NodeChange, NodeState, NodeStatus, PlanReason, PlanSource};
+use crate::records::Records;
+use crate::run::{Run, RunStatus};
+use crate::time::BusTime;
+
+/// What one decision changes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Step {
+    /// After-images, the last one of each record.
+    pub records: BTreeMap<RecordKey, Record>,
+    /// Records that are no longer kept.
+    pub dropped: Vec<RecordKey>,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// Cursors to seal.
+    pub seals: Vec<Seal>,
+    /// Mail to send.
+    pub mail: Vec<Mail>,
+    /// Epics whose plan changed.
+    pub plans: BTreeMap<EpicId, PlanTouch>,
+}
+
+/// What one decision, or one group of them, did to a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanTouch {
+    /// Who changed it.
+    pub source: PlanSource,
+    /// Why; the first reason of a group.
+    pub reason: PlanReason,
+    /// What moved.
+    pub changes: Vec<NodeChange>,
+    /// Nodes whose definition is new.
+    pub defined: Vec<NodeId>,
+    /// The trace of the request behind it.
+    pub trace: Option<String>,
+}
+
+/// A decision in the making.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    base: &'a Records,
+    /// When it is decided.
+    pub now: BusTime,
+    /// Whose doing it is.
+    pub actor: Principal,
+    /// The request behind it.
+    pub request: Option<RequestId>,
+    /// That request's trace.
+    pub trace: Option<String>,
+    step: Step,
+}
+
+impl<'a> Draft<'a> {
+    /// A decision that has written nothing.
+    #[must_use]
+    pub fn new(base: &'a Records, now: BusTime, actor: Principal) -> Self {
+        Self { base, now, actor, request: None, trace: None, step: Step::default() }
+    }
+
+    /// The records as they were before this decision.
+    #[must_use]
+    pub fn base(&self) -> &'a Records {
+        self.base
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn finish(self) -> Step {
+        self.step
+    }
+
+    /// The seed from which the ids of what this decision makes are derived.
+    #[must_use]
+    pub fn seed(&self, otherwise: &str) -> String {
+        self.request.map_or_else(|| otherwise.to_owned(), |id| id.to_string())
+    }
+
+    /// An agent as it would be.
+    #[must_use]
+    pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
+        match self.step.records.get(&RecordKey::Agent(id.clone())) {
+            Some(Record::Agent(agent)) => Some(agent),
+            Some(_) | None => self.base.agents.get(id),
+        }
+    }
+
+    /// A run's definition as it would be.
+    #[must_use]
+    pub fn run(&self, id: RunId) -> Option<&Run> {
+        match self.step.records.get(&RecordKey::Run(id)) {
+            Some(Record::Run(run)) => Some(run),
+            Some(_) | None => self.base.runs.get(&id),
+        }
+    }
+
+    /// A run's state as it would be.
+    #[must_use]
+    pub fn run_status(&self, id: RunId) -> Option<&RunStatus> {
+        match self.step.records.get(&RecordKey::RunStatus(id)) {
+            Some(Record::RunStatus(status)) => Some(status),
+            Some(_) | None => self.base.run_status.get(&id),
+        }
+    }
+
+    /// A node's definition as it would be.
+    #[must_use]
+    pub fn node(&self, epic: EpicId, id: NodeId) -> Option<&Node> {
+        match self.step.records.get(&RecordKey::Node(epic, id)) {
+            Some(Record::Node(_, node)) => Some(node),
+            Some(_) | None => self.base.nodes.get(&epic)?.get(&id),
+        }
+    }
+
+    /// A leaf's state as it would be.
+    #[must_use]
+    pub fn node_state(&self, epic: EpicId, id: NodeId) -> Option<&NodeState> {
+        match self.step.records.get(&RecordKey::NodeState(epic, id)) {
+            Some(Record::NodeState(_, state)) => Some(state),
+            Some(_) | None => self.base.node_states.get(&epic)?.get(&id),
+        }
+    }
+
+    /// A goal's state as it would be.
+    #[must_use]
+    pub fn goal_state(&self, epic: EpicId) -> Option<&GoalState> {
+        match self.step.records.get(&RecordKey::GoalState(epic)) {
+            Some(Record::GoalState(state)) => Some(state),
+            Some(_) | None => self.base.goal_states.get(&epic),
+        }
+    }
+
+    /// An assignment as it would be.
+    #[must_use]
+    pub fn assignment(&self, id: AssignmentId) -> Option<&Assignment> {
+        match self.step.records.get(&RecordKey::Assignment(id)) {
+            Some(Record::Assignment(assignment)) => Some(assignment),
+            Some(_) | None => self.base.assignments.get(&id),
+        }
+    }
+
+    /// Every node's definition of an epic as it would be.
+    #[must_use]
+    pub fn nodes(&self, epic: EpicId) -> Cow<'a, BTreeMap<NodeId, Node>> {
+        static NONE: BTreeMap<NodeId, Node> = BTreeMap::new();
+        let mut nodes = Cow::Borrowed(self.base.nodes.get(&epic).unwrap_or(&NONE));
+        for record in self.step.records.values() {
+            if let Record::Node(of, node) = record
+                && *of == epic
+            {
+                nodes.to_mut().insert(node.id, (**node).clone());
+            }
+        }
+        nodes
+    }
+
+    /// Where every leaf of an epic would stand.
+    #[must_use]
+    pub fn leaf_statuses(&self, epic: EpicId) -> BTreeMap<NodeId, NodeStatus> {
+        let before = self.base.node_states.get(&epic).into_iter().flatten();
+        let mut statuses: BTreeMap<NodeId, NodeStatus> =
+            before.map(|(id, state)| (*id, state.status)).collect();
+        for record in self.step.records.values() {
+            if let Record::NodeState(of, state) = record
+                && *of == epic
+            {
+                statuses.insert(state.id, state.status);
+            }
+        }
+        statuses
+    }
+
+    /// Writes an after-image.
+    pub fn put(&mut self, record: Record) {
+        self.step.records.insert(record.key(), record);
+    }
+
+    /// Forgets a record.
+    pub fn forget(&mut self, key: RecordKey) {
+        self.step.dropped.push(key);
+    }
+
+    /// Orders a seal.
+    pub fn seal(&mut self, seal: Seal) {
+        self.step.seals.push(seal);
+    }
+
+    /// Writes mail from GO. The correlation is the request behind the decision.
+    pub fn mail(&mut self, to: Principal, epic: Option<EpicId>, body: MailBody) {
+        let cause = self.step.events.last().map_or("request", |event| event.kind.as_str());
+        self.step.mail.push(Mail {
+            to,
+            epic,
+            correlation: self.request,
+            cause: cause.to_owned(),
+            ack_required: false,
+            trace: self.trace.clone(),
+            body,
+        });
+    }
+
+    /// Sends mail as it was decided before.
+    pub fn mail_again(&mut self, mail: Mail) {
+        self.step.mail.push(mail);
+    }
+
+    /// The answer this decision gives to whoever asked.
+    #[must_use]
+    pub fn answer_to(&self, sender: &Principal) -> Option<&Mail> {
+        self.step.mail.iter().find(|mail| {
+            let answers = matches!(mail.body, MailBody::SpawnAnswer(_) | MailBody::Reply(_));
+            answers && mail.to == *sender && mail.correlation == self.request
+        })
+    }
+
+    /// Notes what happened; the caller fills in what it is about.
+    pub fn event(&mut self, kind: EventKind, rule: &str, reason: impl Into<String>) -> &mut Event {
+        self.step.events.push(Event {
+            kind,
+            actor: self.actor.clone(),
+            agent: None,
+            run: None,
+            epic: None,
+            node: None,
+            request: self.request,
+            reason: reason.into(),
+            rule: rule.to_owned(),
+        });
+        let last = self.step.events.len() - 1;
+        &mut self.step.events[last]
+    }
+
+    /// Marks a plan as changed.
+    pub fn touch(&mut self, epic: EpicId, reason: PlanReason) -> &mut PlanTouch {
+        let source = match &self.actor {
+            Principal::Human(_) => PlanSource::Human,
+            Principal::Agent(AgentId::Go) => PlanSource::Overseer,
+            Principal::Agent(_) => PlanSource::Agent,
+        };
+        let trace = self.trace.clone();
+        self.step.plans.entry(epic).or_insert(PlanTouch {
+            source,
+            reason,
+            changes: Vec::new(),
+            defined: Vec::new(),
+            trace,
+        })
+    }
+}
