@@ -1,1 +1,3 @@
 //! The `it` suite.
+
+mod bus_infra;

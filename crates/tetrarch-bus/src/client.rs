@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind};
 use async_nats::{ConnectErrorKind, Event, ServerAddr, ServerError, jetstream};
 use serde_json::Value;
@@ -31,6 +32,8 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// Publishes that wait for their acknowledgement on one connection; more wait for a place.
 const IN_FLIGHT_MAX: usize = 4096;
+/// The code given to what the credential does not allow.
+const NOT_ALLOWED: u64 = 403;
 /// Notices kept for waiting publishes.
 const NOTICES_KEPT: usize = 256;
 
@@ -108,7 +111,13 @@ impl Bus {
         let bus = Self { client, js, api, notices };
         tokio::select! {
             proven = bus.prove(&url) => proven?,
-            reason = credential_trouble(&mut heard) => return Err(refused(options, &reason)),
+            trouble = credential_trouble(&mut heard) => return Err(match trouble {
+                Notice::Refused => refused(options, "authorization violation"),
+                Notice::Denied(subject) => ConnectError::NoJetStream {
+                    url,
+                    reason: format!("the credential may not publish {subject}"),
+                },
+            }),
         }
         Ok(bus)
     }
@@ -133,6 +142,9 @@ impl Bus {
             },
             Err(error) if error.kind() == RequestErrorKind::NoResponders => {
                 Err(missing("nobody answers for it".to_owned()))
+            }
+            Err(error) if self.client.connection_state() == State::Connected => {
+                Err(missing(error.to_string()))
             }
             Err(error) => {
                 Err(ConnectError::Unreachable { url: url.to_owned(), reason: error.to_string() })
@@ -173,12 +185,24 @@ fn refused(options: &ConnectOptions, reason: &str) -> ConnectError {
 }
 
 /// Resolves only when the server complains about this connection's credential.
-async fn credential_trouble(heard: &mut broadcast::Receiver<Notice>) -> String {
+async fn credential_trouble(heard: &mut broadcast::Receiver<Notice>) -> Notice {
     loop {
         match heard.recv().await {
-            Ok(Notice::Refused) => return "authorization violation".to_owned(),
-            Ok(Notice::Denied(subject)) => return format!("it may not publish {subject}"),
+            Ok(notice) => return notice,
             Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+/// Resolves only when the server said that this subject may not be published: it sends no
+/// answer then, and the wait would end in an unknown outcome.
+async fn denied(subject: &str, notices: &mut broadcast::Receiver<Notice>) {
+    loop {
+        match notices.recv().await {
+            Ok(Notice::Denied(other)) if other == subject => return,
+            Ok(Notice::Denied(_) | Notice::Refused)
+            | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
     }

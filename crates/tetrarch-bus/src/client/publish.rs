@@ -12,13 +12,12 @@ use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
 use tokio::sync::broadcast;
 
-use super::{Bus, Notice};
+use super::{Bus, NOT_ALLOWED, Notice, denied};
 use crate::error::PublishError;
 
 const WRONG_LAST: u64 = 10071;
 const BUSY: u64 = 10164;
 const NO_STREAM: u64 = 503;
-const NOT_ALLOWED: u64 = 403;
 const TOO_LARGE: u64 = 413;
 
 impl Bus {
@@ -88,19 +87,6 @@ impl PendingAck {
                 code: NOT_ALLOWED,
                 text: "the credential does not allow this subject".to_owned(),
             }),
-        }
-    }
-}
-
-/// Resolves only when the server said that this subject may not be published: it sends no
-/// acknowledgement then, and the wait would end in an unknown outcome.
-async fn denied(subject: &str, notices: &mut broadcast::Receiver<Notice>) {
-    loop {
-        match notices.recv().await {
-            Ok(Notice::Denied(other)) if other == subject => return,
-            Ok(Notice::Denied(_) | Notice::Refused)
-            | Err(broadcast::error::RecvError::Lagged(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
         }
     }
 }

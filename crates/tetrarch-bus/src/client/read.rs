@@ -2,12 +2,12 @@
 //! last ones of many subjects. Answers with a hole are refused, never patched.
 
 use async_nats::jetstream::message::StreamMessage;
-use async_nats::{HeaderMap, Message, StatusCode, header};
+use async_nats::{HeaderMap, Message, StatusCode, Subscriber, header};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::{ANSWER_WITHIN, Bus};
+use super::{ANSWER_WITHIN, Bus, NOT_ALLOWED, denied};
 use crate::error::ReadError;
 use crate::subject::pattern;
 
@@ -117,9 +117,7 @@ impl Bus {
 
     async fn info(&self, stream: &str) -> Result<Value, ReadError> {
         let at = pattern::stream_info(self.api_prefix(), stream);
-        let answer = self.client.request(at, Bytes::new()).await.map_err(|error| {
-            ReadError::Unanswered { what: stream.to_owned(), reason: error.to_string() }
-        })?;
+        let answer = self.ask(stream, at, Bytes::new()).await?;
         let body: Value = serde_json::from_slice(&answer.payload).map_err(|error| {
             ReadError::Malformed { what: stream.to_owned(), reason: error.to_string() }
         })?;
@@ -134,15 +132,24 @@ impl Bus {
         }
     }
 
+    async fn ask(&self, what: &str, at: String, body: Bytes) -> Result<Message, ReadError> {
+        let mut notices = self.notices();
+        tokio::select! {
+            biased;
+            answer = self.client.request(at.clone(), body) => answer.map_err(|error| {
+                ReadError::Unanswered { what: what.to_owned(), reason: error.to_string() }
+            }),
+            () = denied(&at, &mut notices) => Err(not_allowed(what)),
+        }
+    }
+
     async fn get_one(
         &self,
         what: &str,
         at: String,
         body: Bytes,
     ) -> Result<Option<RawMessage>, ReadError> {
-        let answer = self.client.request(at, body).await.map_err(|error| {
-            ReadError::Unanswered { what: what.to_owned(), reason: error.to_string() }
-        })?;
+        let answer = self.ask(what, at, body).await?;
         match answer.status {
             None => stored(what, answer).map(Some),
             Some(StatusCode::NOT_FOUND) => Ok(None),
@@ -159,42 +166,56 @@ impl Bus {
             .await
             .map_err(|error| unanswered(error.to_string()))?;
         let at = pattern::direct_get(self.api_prefix(), stream);
+        let mut notices = self.notices();
         self.client
-            .publish_with_reply(at, inbox, body.to_string().into())
+            .publish_with_reply(at.clone(), inbox, body.to_string().into())
             .await
             .map_err(|error| unanswered(error.to_string()))?;
-        let mut messages: Vec<RawMessage> = Vec::new();
-        loop {
-            let answer = tokio::time::timeout(ANSWER_WITHIN, answers.next())
-                .await
-                .map_err(|_| unanswered("no answer in time".to_owned()))?
-                .ok_or_else(|| unanswered("the connection was closed".to_owned()))?;
-            match answer.status.map(|status| status.as_u16()) {
-                None => {
-                    let before = messages.last().map_or(0, |message| message.seq);
-                    messages.push(following(stream, before, answer)?);
-                }
-                Some(END_OF_BATCH) => {
-                    let before = messages.last().map_or(0, |message| message.seq);
-                    return match last_sequence(&answer.headers) {
-                        Some(last) if last != before => Err(hole(stream, before, last)),
-                        Some(_) | None => Ok(messages),
-                    };
-                }
-                Some(404) => return Ok(messages),
-                Some(TOO_MANY) => {
-                    return Err(ReadError::Refused {
-                        what: stream.to_owned(),
-                        code: u64::from(TOO_MANY),
-                        text: "more than 1024 subjects match; use narrower filters".to_owned(),
-                    });
-                }
-                Some(_) => {
-                    let status = answer.status.unwrap_or(StatusCode::TIMEOUT);
-                    return Err(refused(stream, status, &answer));
-                }
-            }
+        tokio::select! {
+            biased;
+            messages = collect(stream, &mut answers) => messages,
+            () = denied(&at, &mut notices) => Err(not_allowed(stream)),
         }
+    }
+}
+
+/// All messages of a batch, up to the answer that ends it.
+async fn collect(stream: &str, answers: &mut Subscriber) -> Result<Vec<RawMessage>, ReadError> {
+    let unanswered =
+        |reason: &str| ReadError::Unanswered { what: stream.to_owned(), reason: reason.to_owned() };
+    let mut messages: Vec<RawMessage> = Vec::new();
+    loop {
+        let answer = tokio::time::timeout(ANSWER_WITHIN, answers.next())
+            .await
+            .map_err(|_| unanswered("no answer in time"))?
+            .ok_or_else(|| unanswered("the connection was closed"))?;
+        let before = messages.last().map_or(0, |message| message.seq);
+        match answer.status {
+            None => messages.push(following(stream, before, answer)?),
+            Some(StatusCode::NOT_FOUND) => return Ok(messages),
+            Some(status) if status.as_u16() == END_OF_BATCH => {
+                return match last_sequence(&answer.headers) {
+                    Some(last) if last != before => Err(hole(stream, before, last)),
+                    Some(_) | None => Ok(messages),
+                };
+            }
+            Some(status) if status.as_u16() == TOO_MANY => {
+                return Err(ReadError::Refused {
+                    what: stream.to_owned(),
+                    code: u64::from(TOO_MANY),
+                    text: "more than 1024 subjects match; use narrower filters".to_owned(),
+                });
+            }
+            Some(status) => return Err(refused(stream, status, &answer)),
+        }
+    }
+}
+
+fn not_allowed(what: &str) -> ReadError {
+    ReadError::Refused {
+        what: what.to_owned(),
+        code: NOT_ALLOWED,
+        text: "the credential does not allow this".to_owned(),
     }
 }
 

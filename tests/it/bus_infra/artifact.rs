@@ -1,0 +1,91 @@
+//! Artifacts: stored once, verified when read, readable by stock clients.
+
+use tetrarch_bus::HeaderMap;
+use tetrarch_bus::artifact::{ArtifactError, Artifacts};
+use tetrarch_core::id::sha256_hex;
+use tokio::io::AsyncReadExt;
+
+use super::Fixture;
+
+fn content(size: usize) -> Vec<u8> {
+    (0..size).map(|index| u8::try_from(index % 251).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_of_any_size_come_back_and_are_stored_once() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let store = Artifacts::new(&bus);
+    for size in [0, 1, 128 * 1024, 128 * 1024 + 1, 9_000_000] {
+        let bytes = content(size);
+        let stored = store.put_bytes(&bytes, "text/plain").await.unwrap();
+        assert_eq!(stored.sha256, sha256_hex(&bytes));
+        let before = bus.stream_last_seq("OBJ_ARTIFACTS").await.unwrap();
+        let again = store.put_bytes(&bytes, "text/other").await.unwrap();
+        assert_eq!(bus.stream_last_seq("OBJ_ARTIFACTS").await.unwrap(), before);
+        assert_eq!(again, stored);
+        assert_eq!(store.stat(&stored.sha256).await.unwrap(), Some(stored.clone()));
+        assert!(store.get_bytes(&stored.sha256).await.unwrap() == bytes, "{size} bytes differ");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_go_in_and_out() {
+    let (fixture, bus) = Fixture::with_streams().await;
+    let store = Artifacts::new(&bus);
+    let (from, to) = (fixture.path().join("from"), fixture.path().join("to"));
+    std::fs::write(&from, content(700_000)).unwrap();
+    let stored = store.put_file(&from, "application/octet-stream").await.unwrap();
+    assert_eq!(stored.size, 700_000);
+    store.get_to_file(&stored.sha256, &to).await.unwrap();
+    assert!(std::fs::read(&to).unwrap() == content(700_000));
+    let error = store.get_to_file(&"0".repeat(64), &fixture.path().join("none")).await.unwrap_err();
+    assert!(matches!(error, ArtifactError::Missing(_)), "{error}");
+    assert!(!fixture.path().join("none").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_of_the_same_bytes_leave_one_artifact() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let store = Artifacts::new(&bus);
+    let bytes = content(300_000);
+    let puts = (0..8).map(|_| store.put_bytes(&bytes, "text/plain"));
+    for stored in futures::future::join_all(puts).await {
+        stored.unwrap();
+    }
+    assert!(store.get_bytes(&sha256_hex(&bytes)).await.unwrap() == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stock_object_store_client_reads_it() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let bytes = content(300_000);
+    let stored = Artifacts::new(&bus).put_bytes(&bytes, "text/plain").await.unwrap();
+    let stock = bus.jetstream().get_object_store("ARTIFACTS").await.unwrap();
+    let mut read = Vec::new();
+    stock.get(&stored.sha256).await.unwrap().read_to_end(&mut read).await.unwrap();
+    assert!(read == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_names_large_ones_and_damaged_ones_are_refused() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let store = Artifacts::new(&bus).with_bytes_max(1000);
+    let error = store.put_bytes(&content(1001), "text/plain").await.unwrap_err();
+    assert!(matches!(error, ArtifactError::TooLarge { size: 1001, max: 1000 }), "{error}");
+    for name in ["", "*", ">", &"A".repeat(64), &"a".repeat(63)] {
+        let error = store.stat(name).await.unwrap_err();
+        assert!(matches!(error, ArtifactError::Name(_)), "{name}: {error}");
+    }
+    let stored = store.put_bytes(b"right", "text/plain").await.unwrap();
+    let last = bus.stream_last_seq("OBJ_ARTIFACTS").await.unwrap();
+    let meta = bus.get_seq("OBJ_ARTIFACTS", last).await.unwrap().unwrap();
+    let forged = String::from_utf8_lossy(&meta.payload).replace(&stored.sha256, &"0".repeat(64));
+    let subject = meta.subject.rsplit_once('.').unwrap().0.to_owned();
+    let name =
+        "MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMA==";
+    bus.publish_expect(&format!("{subject}.{name}"), HeaderMap::new(), forged.into(), None)
+        .await
+        .unwrap();
+    let error = store.get_bytes(&"0".repeat(64)).await.unwrap_err();
+    assert!(matches!(error, ArtifactError::Damaged { .. }), "{error}");
+}

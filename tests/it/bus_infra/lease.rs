@@ -1,0 +1,123 @@
+//! Leases: one holder, a higher epoch with each change of hands, expiry that renewal moves.
+
+use std::time::{Duration, Instant};
+
+use tetrarch_bus::Bus;
+use tetrarch_bus::error::PublishError;
+use tetrarch_bus::lease::{AcquireError, Claim, Lease, LeaseKey, RenewError};
+use tetrarch_core::id::HostName;
+
+use super::Fixture;
+
+fn claim(key: LeaseKey, instance: &str, ttl_secs: Option<u32>) -> Claim {
+    Claim {
+        key,
+        instance: instance.to_owned(),
+        address: "here".to_owned(),
+        floor: 0,
+        ttl_secs,
+        now_unix_ms: 1,
+        body: Vec::new(),
+    }
+}
+
+fn host() -> LeaseKey {
+    LeaseKey::Host(HostName::new("h1").unwrap())
+}
+
+/// Asks until the key is free, without a fixed wait.
+async fn until_free(bus: &Bus, key: &LeaseKey) {
+    let start = Instant::now();
+    while Lease::look(bus, key).await.unwrap().is_some() {
+        assert!(start.elapsed() < Duration::from_secs(10), "it never expired");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_claims_one_wins_and_the_others_learn_who() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let claims =
+        (0..20).map(|number| {
+            let bus = bus.clone();
+            async move {
+                Lease::acquire(&bus, claim(LeaseKey::Go, &format!("i{number}"), Some(30))).await
+            }
+        });
+    let results = futures::future::join_all(claims).await;
+    let winners: Vec<u64> =
+        results.iter().filter_map(|r| r.as_ref().ok()).map(Lease::epoch).collect();
+    assert_eq!(winners, [1]);
+    let now = Lease::look(&bus, &LeaseKey::Go).await.unwrap().unwrap().holder.unwrap();
+    for result in results {
+        match result {
+            Err(AcquireError::Held { holder, .. }) => assert_eq!(holder, now),
+            Err(error) => panic!("{error}"),
+            Ok(_) => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_change_of_hands_has_a_higher_epoch() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let first = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
+    assert_eq!(first.epoch(), 1);
+    let mut second = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
+    assert_eq!(second.epoch(), 2);
+    second.renew(vec![7]).await.unwrap();
+    let seen = Lease::look(&bus, &host()).await.unwrap().unwrap();
+    assert_eq!(seen.holder.as_ref().unwrap().body, [7]);
+    second.release().await.unwrap();
+    assert!(Lease::look(&bus, &host()).await.unwrap().unwrap().holder.is_none());
+    let third = Lease::acquire(&bus, claim(host(), "b", None)).await.unwrap();
+    assert_eq!(third.epoch(), 3);
+    let above = Claim { floor: 40, ..claim(host(), "b", None) };
+    assert_eq!(Lease::acquire(&bus, above).await.unwrap().epoch(), 41);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_lost_it_is_told_and_stays_out() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let mut old = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
+    let new = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
+    let error = old.renew(Vec::new()).await.unwrap_err();
+    assert!(matches!(error, RenewError::Lost { .. }), "{error}");
+    let error = old.release().await.unwrap_err();
+    assert!(matches!(error, PublishError::WrongLast { .. }), "{error}");
+    let seen = Lease::look(&bus, &host()).await.unwrap().unwrap();
+    assert_eq!((seen.seq, seen.epoch), (new.seq(), new.epoch()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoking_works_only_on_a_holder_that_did_not_renew() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let mut lease = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
+    let seen = Lease::look(&bus, &host()).await.unwrap().unwrap();
+    lease.renew(Vec::new()).await.unwrap();
+    let error = Lease::revoke(&bus, &host(), &seen).await.unwrap_err();
+    assert!(matches!(error, PublishError::WrongLast { .. }), "{error}");
+    let seen = Lease::look(&bus, &host()).await.unwrap().unwrap();
+    Lease::revoke(&bus, &host(), &seen).await.unwrap();
+    let error = lease.renew(Vec::new()).await.unwrap_err();
+    assert!(matches!(error, RenewError::Lost { holder: None, .. }), "{error}");
+    assert_eq!(Lease::acquire(&bus, claim(host(), "b", None)).await.unwrap().epoch(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unrenewed_lease_expires_also_after_a_renewal_and_a_second_holder() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    let mut lease = Lease::acquire(&bus, claim(LeaseKey::Go, "a", Some(1))).await.unwrap();
+    lease.renew(Vec::new()).await.unwrap();
+    until_free(&bus, &LeaseKey::Go).await;
+    let error = lease.renew(Vec::new()).await.unwrap_err();
+    assert!(matches!(error, RenewError::Lost { holder: None, .. }), "{error}");
+    let floor = lease.epoch();
+    let next = Claim { floor, ..claim(LeaseKey::Go, "b", Some(1)) };
+    assert_eq!(Lease::acquire(&bus, next).await.unwrap().epoch(), 2);
+    until_free(&bus, &LeaseKey::Go).await;
+    let long = claim(LeaseKey::Go, "c", Some(30));
+    Lease::acquire(&bus, long).await.unwrap().release().await.unwrap();
+    let next = claim(LeaseKey::Go, "d", Some(1));
+    Lease::acquire(&bus, next).await.unwrap();
+    until_free(&bus, &LeaseKey::Go).await;
+}
