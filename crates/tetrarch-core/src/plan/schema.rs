@@ -16,7 +16,7 @@ use crate::agent::{Mode, Profile};
 use crate::brief::Tools;
 use crate::budget::Limits;
 use crate::id::{NodeId, ProjectName};
-use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::plan::schema::edges::check_edges;
 use crate::plan::schema::fields::{Entry, Fields, Problems};
 use crate::plan::schema::nodes::{Placed, read_phases};
@@ -71,13 +71,16 @@ impl fmt::Display for PlanProblem {
 /// The criterion of work that comes with none (spec 03, a bare task).
 pub const RESULT_VALIDATES: &str = "result validates";
 
+/// Bytes of one node, goal or profile as the file has it. The record made of it has some fields
+/// besides, for which 8 KiB are left.
+const DEFINITION_BYTES_MAX: usize = RECORD_BYTES_MAX - 8 * 1024;
 const PLAN_KEYS: &[&str] =
     &["planVersion", "title", "goal", "project", "mode", "output", "profiles", "phases"];
 const GOAL_KEYS: &[&str] =
     &["title", "problemStatement", "successCriteria", "nonGoals", "constraints", "tags"];
 
 /// Reads a plan from a document tree; keys may be camelCase or snake_case (spec 05, Records
-/// and The planner; the shape is described in `docs`).
+/// and The planner).
 ///
 /// # Errors
 /// Every problem of the document: structure, bounds, unknown and duplicate ids, dependencies
@@ -143,10 +146,16 @@ fn read_plan(top: &Fields<'_>, problems: &Problems) -> PlanFile {
         version.wrong(format!("is {}", version.value()), "1");
     }
     let goal = top.get("goal").and_then(|goal| goal.map(GOAL_KEYS));
+    if let Some(goal) = &goal {
+        goal.check_size(&[], DEFINITION_BYTES_MAX);
+    }
     let placed = read_phases(top);
     check_edges(&placed, problems);
     let texts = |key| goal.as_ref().map(|goal| goal.texts(key)).unwrap_or_default();
     let statement = goal.as_ref().and_then(|goal| goal.text("problemStatement", TEXT_BYTES_MAX));
+    let output = top.get("output").and_then(|output| read_output(&output, &placed));
+    let mut nodes: Vec<Node> = placed.into_iter().map(|placed| placed.node).collect();
+    nodes.sort_by_key(|node| node.id);
     PlanFile {
         title: read_title(top, goal.as_ref()),
         problem_statement: statement.unwrap_or_default(),
@@ -157,8 +166,8 @@ fn read_plan(top: &Fields<'_>, problems: &Problems) -> PlanFile {
         project: top.name("project"),
         mode: top.word("mode", "solo, tight, orchestrator", |text| Mode::parse(text).ok()),
         profiles: read_profiles(top),
-        output: top.get("output").and_then(|output| read_output(&output, &placed)),
-        nodes: placed.into_iter().map(|placed| placed.node).collect(),
+        output,
+        nodes,
     }
 }
 

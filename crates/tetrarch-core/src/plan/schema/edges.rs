@@ -16,7 +16,7 @@ pub(super) fn check_edges(placed: &[Placed], problems: &Problems) {
         let id = one.node.id;
         let mut kept = Vec::new();
         for (needed, path) in one.node.depends_on.iter().zip(&one.dependency_paths) {
-            match wrong_edge(id, *needed, &known) {
+            match wrong_edge(one.known.then_some(id), *needed, &known) {
                 Some(problem) => problems.add(path, problem, "ids of other nodes of this plan"),
                 None => kept.push(*needed),
             }
@@ -32,17 +32,21 @@ pub(super) fn check_edges(placed: &[Placed], problems: &Problems) {
     }
 }
 
-/// Why a node cannot depend on another, looking at these two only.
-fn wrong_edge(id: NodeId, needed: NodeId, known: &BTreeMap<NodeId, &Placed>) -> Option<String> {
-    if id == needed {
-        Some(format!("{id} depends on itself: {id} -> {id}"))
-    } else if is_within(id, needed) {
-        Some(format!("{id} depends on {needed}, which it is part of: {id} -> {needed} -> {id}"))
-    } else if is_within(needed, id) {
-        Some(format!("{id} depends on {needed}, which is part of it: {id} -> {needed} -> {id}"))
-    } else if known.contains_key(&needed) {
-        None
-    } else {
-        Some(format!("{needed} is outside the epic: the plan has no such node"))
+/// Why a node cannot depend on another, looking at these two only. A node whose own id is wrong
+/// stands nowhere.
+fn wrong_edge(
+    own: Option<NodeId>,
+    needed: NodeId,
+    known: &BTreeMap<NodeId, &Placed>,
+) -> Option<String> {
+    let circle = |id: NodeId, how: &str| {
+        format!("{id} depends on {needed}, which {how}: {id} -> {needed} -> {id}")
+    };
+    match own {
+        Some(id) if id == needed => Some(format!("{id} depends on itself: {id} -> {id}")),
+        Some(id) if is_within(id, needed) => Some(circle(id, "it is part of")),
+        Some(id) if is_within(needed, id) => Some(circle(id, "is part of it")),
+        Some(_) | None if known.contains_key(&needed) => None,
+        Some(_) | None => Some(format!("{needed} is outside the epic: the plan has no such node")),
     }
 }

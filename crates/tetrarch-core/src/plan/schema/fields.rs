@@ -98,7 +98,7 @@ impl<'a> Entry<'a> {
         map.iter().map(|(key, value)| (key.as_str(), entry(key, value))).collect()
     }
 
-    /// The value as a list of at most `max` entries.
+    /// The value as a list of at most `max` entries; what is over that is not looked at.
     pub(super) fn list(&self, max: usize, allowed: &str) -> Vec<Self> {
         let Value::Array(values) = self.value else {
             self.wrong_kind(allowed);
@@ -110,7 +110,7 @@ impl<'a> Entry<'a> {
             value,
             problems: self.problems,
         };
-        values.iter().enumerate().map(entry).collect()
+        values.iter().take(max).enumerate().map(entry).collect()
     }
 
     fn check_length(&self, len: usize, max: usize) {
@@ -283,7 +283,7 @@ impl<'a> Fields<'a> {
         self.problems.add(self.at(key), "is missing", allowed);
     }
 
-    /// Bytes of the mapping as compact JSON, without these keys.
+    /// Bounds the mapping's bytes as compact JSON, `without` the values of some keys.
     pub(super) fn check_size(&self, without: &[&str], max: usize) {
         let kept = self.map.iter().filter(|(key, _)| !without.contains(&key.as_str()));
         let size: usize = kept.map(|(key, value)| key.len() + value.to_string().len() + 4).sum();

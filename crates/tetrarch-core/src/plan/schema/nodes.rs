@@ -3,9 +3,10 @@
 
 use crate::id::{Domain, NodeId, Tier};
 use crate::limits::{
-    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, PHASES_MAX, RECORD_BYTES_MAX,
-    SUBTASKS_MAX, TASKS_MAX, TEXT_BYTES_MAX,
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, PHASES_MAX, SUBTASKS_MAX,
+    TASKS_MAX, TEXT_BYTES_MAX,
 };
+use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::plan::{Node, PlacementWish, Review};
 use crate::role::Role;
@@ -113,7 +114,7 @@ fn read_tier(list: &Entry<'_>, parent: Option<NodeId>, placed: &mut Vec<Placed>)
             }
             Tier::Subtask => true,
         };
-        fields.check_size(&["tasks", "subtasks"], RECORD_BYTES_MAX);
+        fields.check_size(&["tasks", "subtasks"], DEFINITION_BYTES_MAX);
         let mut node = read_node(&fields, id, leaf);
         let dependency_paths = read_dependencies(&fields, &mut node);
         let known = own_id.is_some() && repeated.is_none();
@@ -229,10 +230,13 @@ fn read_role(fields: &Fields<'_>, domain: Option<&Domain>) -> Role {
 fn read_schema(entry: &Entry<'_>) -> Option<String> {
     use serde_json::Value;
     let allowed = "a JSON Schema, as a mapping or as JSON text, or the word text";
-    let schema = match entry.value() {
-        Value::String(text) if text == "text" => return None,
-        Value::String(text) => serde_json::from_str::<Value>(text).unwrap_or(Value::Null),
-        other => other.clone(),
+    let schema = if let Value::String(text) = entry.value() {
+        if text == "text" {
+            return None;
+        }
+        serde_json::from_str(text).unwrap_or(Value::Null)
+    } else {
+        entry.value().clone()
     };
     if !schema.is_object() {
         entry.wrong("is no JSON Schema", allowed);

@@ -3,7 +3,8 @@
 use crate::agent::Profile;
 use crate::brief::RunnerKind;
 use crate::id::ProfileName;
-use crate::limits::{INSTRUCTION_BYTES_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
 
 const PROFILE_KEYS: &[&str] = &[
@@ -35,7 +36,7 @@ fn read_profile(name: &str, entry: &Entry<'_>) -> Option<Profile> {
         );
     });
     let fields = entry.map(PROFILE_KEYS)?;
-    fields.check_size(&[], RECORD_BYTES_MAX);
+    fields.check_size(&[], DEFINITION_BYTES_MAX);
     let kind = fields.word("runner", "process, echo", |text| {
         RunnerKind::parse(text).filter(|kind| *kind != RunnerKind::External)
     });

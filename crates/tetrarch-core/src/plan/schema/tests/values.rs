@@ -1,0 +1,183 @@
+//! The fields of nodes and profiles, and documents at random.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn fields_are_refused_with_what_is_allowed() {
+    let at = |key: &str| format!("phases[0].tasks[0].{key}");
+    for (fields, key, text) in [
+        (json!({"foo": 1}), "foo", "unknown key"),
+        (json!({"keyFacts": [], "key_facts": []}), "key_facts", "given twice"),
+        (json!({"role": "project"}), "role", "is \"project\""),
+        (json!({"role": 1}), "role", "is a number"),
+        (json!({"role": "specialist"}), "domain", "is missing"),
+        (json!({"role": "reviewer"}), "domain", "is missing"),
+        (json!({"role": "reviewer", "domain": "a.b"}), "domain", "'.' at position 1"),
+        (json!({"profile": ""}), "profile", "is empty"),
+        (json!({"tools": "sh"}), "tools", "is a text"),
+        (json!({"tools": [1]}), "tools[0]", "is a number"),
+        (json!({"tools": [" "]}), "tools[0]", "is an empty text"),
+        (json!({"outcome": "a", "objective": "b"}), "outcome", "same as objective"),
+        (json!({"outputSchema": "{"}), "outputSchema", "is no JSON Schema"),
+        (json!({"outputSchema": [1]}), "outputSchema", "is no JSON Schema"),
+        (json!({"budget": 1}), "budget", "is a number"),
+        (json!({"budget": {"tokens": 0}}), "budget.tokens", "is 0"),
+        (json!({"budget": {"tokens": -1}}), "budget.tokens", "is -1"),
+        (json!({"budget": {"turns": 1.5}}), "budget.turns", "is 1.5"),
+        (json!({"budget": {"costUsd": 0}}), "budget.costUsd", "is 0"),
+        (json!({"budget": {"wall": 1}}), "budget.wall", "unknown key"),
+        (json!({"wall": 0}), "wall", "is 0"),
+        (json!({"wall": "0s"}), "wall", "is nothing"),
+        (json!({"wall": []}), "wall", "is a list"),
+        (json!({"maxAttempts": 0}), "maxAttempts", "is 0"),
+        (json!({"maxAttempts": 11}), "maxAttempts", "is 11"),
+        (json!({"review": "yes"}), "review", "is \"yes\""),
+        (json!({"review": {}}), "review.domain", "is missing"),
+        (json!({"placement": {"host": "a.b"}}), "placement.host", "'.' at position 1"),
+        (json!({"placement": {"labels": ["x"]}}), "placement.labels[0]", "is \"x\""),
+        (json!({"placement": {"labels": {"x": 1}}}), "placement.labels.x", "is a number"),
+        (json!({"subtasks": {}}), "subtasks", "is a mapping"),
+    ] {
+        assert_refused(&plan_with(fields), &at(key), text);
+    }
+}
+
+#[test]
+fn fields_are_read_at_both_ends_and_in_every_form() {
+    for fields in [
+        json!({"maxAttempts": 1, "budget": {"tokens": 1, "costUsd": 0.000001, "turns": 1}}),
+        json!({"maxAttempts": 10, "wall": 0.001, "outputSchema": "text"}),
+        json!({"placement": {"labels": ["zone=a", "x="]}, "review": false, "profile": null}),
+    ] {
+        assert_read(&plan_with(fields));
+    }
+    let review = |fields: Value| assert_read(&plan_with(fields)).nodes[1].review.clone();
+    let domain = |fields: Value| review(fields).unwrap().domain.as_str().to_owned();
+    assert_eq!(review(json!({"review": false})), None);
+    assert_eq!(domain(json!({"review": true})), "general");
+    assert_eq!(domain(json!({"review": true, "domain": "rust"})), "rust");
+    assert_eq!(domain(json!({"review": {"domain": "law"}, "domain": "rust"})), "law");
+}
+
+#[test]
+fn the_output_is_a_leaf_of_the_plan() {
+    let with = |output: Value| {
+        let mut plan = plan_of(&[leaf("T1.1")]);
+        plan["output"] = output;
+        plan
+    };
+    assert_eq!(assert_read(&with(json!("T1.1"))).output, Some(NodeId::task(1, 1)));
+    assert_refused(&with(json!("T1.2")), "output", "outside the epic");
+    assert_refused(&with(json!("P1")), "output", "no deliverable");
+    assert_refused(&with(json!(7)), "output", "is a number");
+}
+
+#[test]
+fn profiles_are_read_strictly() {
+    let with = |profile: Value| {
+        let mut plan = plan_of(&[leaf("T1.1")]);
+        plan["profiles"] = json!({"p": profile});
+        plan
+    };
+    assert_eq!(assert_read(&with(json!({"runner": "echo"}))).profiles[0].kind, RunnerKind::Echo);
+    assert_refused(&with(json!({})), "profiles.p.argv", "is missing");
+    assert_refused(
+        &with(json!({"runner": "external", "argv": ["x"]})),
+        "profiles.p.runner",
+        "external",
+    );
+    assert_refused(&with(json!({"argv": ["x"], "env": {"A": 1}})), "profiles.p.env.A", "a number");
+    assert_refused(
+        &with(json!({"argv": ["x"], "env": {"A=": "1"}})),
+        "profiles.p.env.A=",
+        "no variable",
+    );
+    assert_refused(
+        &with(json!({"argv": ["x"], "passEnv": ["="]})),
+        "profiles.p.passEnv",
+        "no variable",
+    );
+    let mut named = plan_of(&[leaf("T1.1")]);
+    named["profiles"] = json!({"a b": {"runner": "echo"}});
+    assert_refused(&named, "profiles.a b", "' ' at position 1");
+    named["profiles"] = json!([]);
+    assert_refused(&named, "profiles", "is a list");
+}
+
+/// Any document, with the keys and ids of plans more often than others.
+fn any_document() -> impl Strategy<Value = Value> {
+    let words = prop::sample::select(vec![
+        "P1", "P2", "T1.1", "T1.2", "S1.1.1", "", "5s", "x", "worker", "reviewer", "text",
+        "process",
+    ]);
+    let atom = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        words.prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    let keys = prop::sample::select(vec![
+        "title",
+        "goal",
+        "phases",
+        "tasks",
+        "subtasks",
+        "id",
+        "name",
+        "deps",
+        "acceptance",
+        "role",
+        "domain",
+        "budget",
+        "tokens",
+        "costUsd",
+        "wall",
+        "review",
+        "placement",
+        "labels",
+        "output",
+        "profiles",
+        "argv",
+        "env",
+        "passEnv",
+        "outputSchema",
+        "maxAttempts",
+        "planVersion",
+    ]);
+    atom.prop_recursive(8, 96, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(keys.clone().prop_map(str::to_owned), inner, 0..8)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_document_is_read_or_refused_with_reasons(value in any_document()) {
+        if let Err(found) = parse(&value) {
+            prop_assert!(!found.is_empty());
+        }
+    }
+
+    #[test]
+    fn any_value_anywhere_in_a_plan_is_read_or_refused(
+        value in any_document(),
+        place in prop::sample::select(vec![
+            "/phases", "/phases/0", "/phases/0/tasks", "/phases/0/tasks/0/id", "/title",
+            "/phases/0/tasks/0/deps", "/phases/0/tasks/0/budget", "/phases/0/tasks/0/wall",
+            "/phases/0/tasks/0/review", "/phases/0/tasks/0/placement",
+        ]),
+    ) {
+        let mut plan = plan_with(json!({"deps": 0, "budget": 0, "wall": 0, "review": 0, "placement": 0}));
+        *plan.pointer_mut(place).unwrap() = value;
+        if let Err(found) = parse(&plan) {
+            prop_assert!(!found.is_empty());
+        }
+    }
+}
