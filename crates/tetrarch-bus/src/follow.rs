@@ -1,0 +1,211 @@
+//! Reading a stream from a position on, in order, through everything that may happen to the
+//! consumer: lost heartbeats, gaps, reconnects, and a consumer that is silently dead. The
+//! position is the reader's own, so nothing is acknowledged (spec 02). It does not look into
+//! what it reads, and gives up never: whoever does not want to wait drops the future.
+
+use std::time::Duration;
+
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use futures::{FutureExt, StreamExt};
+use tokio::time::Instant;
+
+use crate::client::{Bus, RawMessage};
+use crate::error::ReadError;
+use crate::retry::Retry;
+
+/// Messages asked for at once; half as many are always on their way.
+const BATCH: usize = 1_000;
+/// How often the server says that a pull is still waiting; twice that without a word is a loss.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// How long one pull waits.
+const EXPIRES: Duration = Duration::from_secs(30);
+/// How long the server keeps a consumer that nobody reads.
+const ABANDONED: Duration = Duration::from_secs(30);
+/// Silence after which the position is compared with the stream's last sequence.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// What one step of reading gave.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The next message, and how many more the server had when it sent it.
+    Message { message: RawMessage, pending: u64 },
+    /// There was nothing from the position on when the consumer was made.
+    Nothing,
+}
+
+/// A reader with a position of its own.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    bus: Bus,
+    stream: &'static str,
+    filters: Vec<String>,
+    next: u64,
+    live: Option<Live>,
+    retry: Retry,
+    look_at: Instant,
+}
+
+struct Live {
+    messages: pull::Stream,
+    delivered: u64,
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("delivered", &self.delivered).finish_non_exhaustive()
+    }
+}
+
+impl Follower {
+    /// Reads `stream` from sequence `from` on; all of it when there are no filters. Nothing is
+    /// asked of the server before the first step.
+    pub(crate) fn new(bus: Bus, stream: &'static str, filters: Vec<String>, from: u64) -> Self {
+        Self {
+            bus,
+            stream,
+            filters,
+            next: from.max(1),
+            live: None,
+            retry: Retry::new(Duration::from_millis(50), Duration::from_secs(2), None),
+            look_at: Instant::now() + QUIET,
+        }
+    }
+
+    /// The next message. Safe to drop: nothing is lost.
+    pub(crate) async fn next(&mut self) -> RawMessage {
+        loop {
+            if let Step::Message { message, .. } = self.step().await {
+                return message;
+            }
+        }
+    }
+
+    /// The next message if it has already arrived.
+    pub(crate) fn arrived(&mut self) -> Option<RawMessage> {
+        loop {
+            let item = self.live.as_mut()?.messages.next().now_or_never()?;
+            match item {
+                Some(Ok(message)) => {
+                    if let Some((message, _)) = self.take(&message) {
+                        return Some(message);
+                    }
+                }
+                Some(Err(error)) => self.lose(&error.to_string()),
+                None => self.lose("the consumer's stream ended"),
+            }
+        }
+    }
+
+    /// The next message, or that there is none now. Safe to drop.
+    pub(crate) async fn step(&mut self) -> Step {
+        loop {
+            let Some(live) = &mut self.live else {
+                match self.build().await {
+                    Ok(0) => return Step::Nothing,
+                    Ok(_) => continue,
+                    Err(reason) => {
+                        tracing::warn!(stream = self.stream, reason, "cannot read; trying again");
+                        self.retry.pause().await;
+                        continue;
+                    }
+                }
+            };
+            match tokio::time::timeout_at(self.look_at, live.messages.next()).await {
+                Ok(Some(Ok(message))) => {
+                    if let Some((message, pending)) = self.take(&message) {
+                        return Step::Message { message, pending };
+                    }
+                }
+                Ok(Some(Err(error))) => self.lose(&error.to_string()),
+                Ok(None) => self.lose("the consumer's stream ended"),
+                Err(_) => self.look_for_stall().await,
+            }
+        }
+    }
+
+    /// Makes a consumer at the position; gives how many messages wait there.
+    async fn build(&mut self) -> Result<u64, String> {
+        let last = self.last().await.map_err(|error| error.to_string())?;
+        let handle =
+            self.bus.js.get_stream_no_info(self.stream).await.map_err(|error| error.to_string())?;
+        let consumer = handle
+            .create_consumer(pull::Config {
+                deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: self.next },
+                ack_policy: AckPolicy::None,
+                filter_subjects: self.filters.clone(),
+                inactive_threshold: ABANDONED,
+                memory_storage: true,
+                num_replicas: 1,
+                ..pull::Config::default()
+            })
+            .await
+            .map_err(|error| error.to_string())?;
+        let pending = consumer.cached_info().num_pending;
+        let messages = consumer
+            .stream()
+            .max_messages_per_batch(BATCH)
+            .heartbeat(HEARTBEAT)
+            .expires(EXPIRES)
+            .messages()
+            .await
+            .map_err(|error| error.to_string())?;
+        if pending == 0 {
+            self.next = self.next.max(last + 1);
+        }
+        self.live = Some(Live { messages, delivered: 0 });
+        self.retry.reset();
+        self.look_at = Instant::now() + QUIET;
+        Ok(pending)
+    }
+
+    /// Accepts a message at the position; none when it shows that one before it was lost.
+    fn take(&mut self, message: &Message) -> Option<(RawMessage, u64)> {
+        let (stored, delivered, pending) = match raw(message) {
+            Ok(parts) => parts,
+            Err(reason) => {
+                self.lose(&reason);
+                return None;
+            }
+        };
+        let live = self.live.as_mut()?;
+        if delivered != live.delivered + 1 || stored.seq < self.next {
+            self.lose("a message was lost on the way");
+            return None;
+        }
+        live.delivered = delivered;
+        self.next = stored.seq + 1;
+        self.look_at = Instant::now() + QUIET;
+        Some((stored, pending))
+    }
+
+    fn lose(&mut self, reason: &str) {
+        tracing::debug!(stream = self.stream, reason, next = self.next, "rebuilding a consumer");
+        self.live = None;
+    }
+
+    async fn look_for_stall(&mut self) {
+        match self.last().await {
+            Ok(last) if last < self.next => self.look_at = Instant::now() + QUIET,
+            Ok(_) => self.lose("nothing came although the stream went on"),
+            Err(error) => self.lose(&error.to_string()),
+        }
+    }
+
+    async fn last(&self) -> Result<u64, ReadError> {
+        self.bus.stream_last_seq(self.stream).await
+    }
+}
+
+fn raw(message: &Message) -> Result<(RawMessage, u64, u64), String> {
+    let info = message.info().map_err(|error| error.to_string())?;
+    let millis = info.published.unix_timestamp_nanos() / 1_000_000;
+    let stored = RawMessage {
+        seq: info.stream_sequence,
+        subject: message.subject.to_string(),
+        headers: message.headers.clone().unwrap_or_default(),
+        payload: message.payload.clone(),
+        time_unix_ms: u64::try_from(millis).unwrap_or(0),
+    };
+    Ok((stored, info.consumer_sequence, info.pending))
+}

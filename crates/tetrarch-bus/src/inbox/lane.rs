@@ -1,0 +1,191 @@
+//! One lane of one inbox: its position, what hints announced and was not found yet, and when to
+//! read again (spec 02, Inbox). Knows nothing of the other lane.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_nats::{HeaderMap, Message};
+use tokio::time::Instant;
+
+use crate::client::{Bus, RawMessage};
+use crate::envelope;
+use crate::error::ReadError;
+use crate::subject::Subject;
+use crate::subject::pattern::MAIL;
+use tetrarch_core::id::{AgentId, Principal};
+use tetrarch_core::mail::Lane;
+
+/// Messages read at one stroke.
+const BATCH: usize = 200;
+/// When to read again what a hint announced and was not found: a replica may lag.
+const AGAIN: [Duration; 3] =
+    [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(100)];
+/// Found messages whose hints may still come.
+const REMEMBERED: usize = 256;
+
+/// Reader of one lane.
+#[derive(Debug)]
+pub(super) struct LaneReader {
+    pattern: String,
+    owner_subject: String,
+    position: u64,
+    /// The highest (ledger sequence, index) of owner mail so far; none until it is found out.
+    owner_seen: Option<(u64, u64)>,
+    ready: VecDeque<RawMessage>,
+    due: bool,
+    announced: Vec<u64>,
+    found: VecDeque<u64>,
+    again: Option<(usize, Instant)>,
+    progress: Arc<AtomicU64>,
+}
+
+impl LaneReader {
+    pub(super) fn new(
+        lane: Lane,
+        owner: &Principal,
+        position: u64,
+        progress: Arc<AtomicU64>,
+    ) -> Self {
+        let from_owner =
+            Subject::Mail { lane, to: owner.clone(), from: AgentId::Go.into(), via: None };
+        Self {
+            pattern: Subject::inbox(lane, owner),
+            owner_subject: from_owner.to_string(),
+            position,
+            owner_seen: (position == 0).then_some((0, 0)),
+            ready: VecDeque::new(),
+            due: true,
+            announced: Vec::new(),
+            found: VecDeque::new(),
+            again: None,
+            progress,
+        }
+    }
+
+    /// Takes note of a hint, unless what it announces was found already.
+    pub(super) fn announced(&mut self, hint: &Message) {
+        let mark = mark(&hint.subject, hint.headers.as_ref(), &hint.payload);
+        if let Some(place) = self.found.iter().position(|found| *found == mark) {
+            self.found.remove(place);
+            return;
+        }
+        self.announced.push(mark);
+        self.again = None;
+        self.due = true;
+    }
+
+    /// Reads whether or not a hint came.
+    pub(super) fn wake(&mut self) {
+        self.due = true;
+    }
+
+    /// Whether the lane has to be read before anything behind it.
+    pub(super) fn is_due(&self) -> bool {
+        self.ready.is_empty()
+            && (self.due || self.again.is_some_and(|(_, at)| at <= Instant::now()))
+    }
+
+    /// When to read again without a hint.
+    pub(super) fn read_again_at(&self) -> Option<Instant> {
+        self.again.map(|(_, at)| at)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<RawMessage> {
+        self.ready.pop_front()
+    }
+
+    /// Reads on from the position. Safe to drop.
+    pub(super) async fn read(&mut self, bus: &Bus) -> Result<(), ReadError> {
+        let batch = bus.next_by_subject_batch(MAIL, &self.pattern, self.position + 1, BATCH).await?;
+        let from_owner = batch.iter().any(|message| message.subject == self.owner_subject);
+        let mut seen = match self.owner_seen {
+            Some(seen) => seen,
+            None if from_owner => self.highest_before(bus).await?,
+            None => (0, 0),
+        };
+        if from_owner {
+            self.owner_seen = Some(seen);
+        }
+        let full = batch.len() == BATCH;
+        for message in batch {
+            self.position = message.seq;
+            self.note_found(&message);
+            if message.subject == self.owner_subject
+                && let Some(order) = envelope::ledger_seq(&message.headers)
+            {
+                if order <= seen {
+                    continue;
+                }
+                seen = order;
+                self.owner_seen = Some(seen);
+            }
+            self.ready.push_back(message);
+        }
+        self.progress.fetch_max(self.position, Ordering::Relaxed);
+        self.due = full;
+        self.plan_again();
+        Ok(())
+    }
+
+    /// The highest (ledger sequence, index) among the owner's messages up to the position: what
+    /// an earlier life of this reader has had.
+    async fn highest_before(&self, bus: &Bus) -> Result<(u64, u64), ReadError> {
+        let mut highest = (0, 0);
+        let mut next = 1;
+        loop {
+            let batch = bus.next_by_subject_batch(MAIL, &self.owner_subject, next, BATCH).await?;
+            for message in &batch {
+                if message.seq > self.position {
+                    return Ok(highest);
+                }
+                highest = envelope::ledger_seq(&message.headers).unwrap_or_default().max(highest);
+            }
+            match batch.last() {
+                Some(last) => next = last.seq + 1,
+                None => return Ok(highest),
+            }
+        }
+    }
+
+    fn note_found(&mut self, message: &RawMessage) {
+        let mark = mark(&message.subject, Some(&message.headers), &message.payload);
+        match self.announced.iter().position(|announced| *announced == mark) {
+            Some(place) => {
+                self.announced.swap_remove(place);
+            }
+            None => {
+                if self.found.len() == REMEMBERED {
+                    self.found.pop_front();
+                }
+                self.found.push_back(mark);
+            }
+        }
+    }
+
+    /// Something that was announced is missing: read again soon, a few times.
+    fn plan_again(&mut self) {
+        let step = self.again.take().map_or(0, |(step, _)| step + 1);
+        if self.announced.is_empty() || self.due {
+            return;
+        }
+        match AGAIN.get(step) {
+            Some(wait) => self.again = Some((step, Instant::now() + *wait)),
+            None => self.announced.clear(),
+        }
+    }
+}
+
+/// Tells one message from another: by its id, or its content when it has none.
+fn mark(subject: &str, headers: Option<&HeaderMap>, payload: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    subject.hash(&mut hasher);
+    match headers.and_then(envelope::message_id) {
+        Some(id) => id.hash(&mut hasher),
+        None => payload.hash(&mut hasher),
+    }
+    hasher.finish()
+}

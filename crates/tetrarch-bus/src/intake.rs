@@ -1,0 +1,116 @@
+//! The owner's intake: what others ask and report, in the order of `REQUESTS`, from a position
+//! on (spec 02). Nothing is acknowledged: the commit that covers a request moves the position.
+//! Intake is bounded here, where messages are pulled. It does not judge what it reads.
+
+use bytes::Bytes;
+
+use crate::client::{Bus, RawMessage};
+use crate::codec;
+use crate::error::{PublishError, ReadError};
+use crate::follow::Follower;
+use crate::subject::pattern::REQUESTS;
+use crate::subject::{Origin, Subject};
+use crate::{envelope, surely};
+use tetrarch_core::request::Request;
+
+/// One message of `REQUESTS`.
+#[derive(Debug)]
+pub enum Intaken {
+    /// A request, malformed ones of a known sender too.
+    Request(Box<Request>),
+    /// Nobody can be told about it: it goes to the dead letters.
+    Undecodable(DeadLetter),
+}
+
+impl Intaken {
+    /// Its sequence in `REQUESTS`.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        match self {
+            Self::Request(request) => request.seq,
+            Self::Undecodable(letter) => letter.seq,
+        }
+    }
+}
+
+/// A message that could not be handled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Which stream it came on.
+    pub origin: Origin,
+    /// Its sequence there.
+    pub seq: u64,
+    /// Its subject.
+    pub subject: String,
+    /// What is wrong with it, in words.
+    pub reason: String,
+    /// Its bytes as they came.
+    pub payload: Bytes,
+}
+
+/// The reader of `REQUESTS`.
+#[derive(Debug)]
+pub struct Intake {
+    follower: Follower,
+    beyond: Option<u64>,
+}
+
+impl Intake {
+    /// Reads from sequence `from` on: one more than the highest that is decided. When that is
+    /// beyond the stream's end it reads on from the end, and [`Intake::beyond`] says so.
+    ///
+    /// # Errors
+    /// The bus is away, or does not let this credential read.
+    pub async fn open(bus: &Bus, from: u64) -> Result<Self, ReadError> {
+        let last = bus.stream_last_seq(REQUESTS).await?;
+        let beyond = (from > last + 1).then_some(last);
+        if beyond.is_some() {
+            tracing::error!(from, last, "requests are decided that the stream does not have");
+        }
+        let follower = Follower::new(bus.clone(), REQUESTS, Vec::new(), from.min(last + 1));
+        Ok(Self { follower, beyond })
+    }
+
+    /// The stream's last sequence, when the position to read from was beyond it: requests were
+    /// lost or the stream was made anew, which somebody has to be told (spec 02, Amnesia guard).
+    #[must_use]
+    pub fn beyond(&self) -> Option<u64> {
+        self.beyond
+    }
+
+    /// Waits for one message, then adds what has already arrived, at most `max` in all. Waits
+    /// while the bus is away. Safe to drop: nothing is lost.
+    pub async fn next(&mut self, max: usize) -> Vec<Intaken> {
+        let mut taken = vec![intaken(self.follower.next().await)];
+        while taken.len() < max {
+            match self.follower.arrived() {
+                Some(message) => taken.push(intaken(message)),
+                None => break,
+            }
+        }
+        taken
+    }
+}
+
+fn intaken(message: RawMessage) -> Intaken {
+    let RawMessage { seq, subject, headers, payload, .. } = message;
+    let reason = match subject.parse::<Subject>() {
+        Ok(parsed) => match codec::decode_request(&parsed, &headers, &payload, seq) {
+            Ok(request) => return Intaken::Request(Box::new(request)),
+            Err(error) => error.to_string(),
+        },
+        Err(error) => error.to_string(),
+    };
+    Intaken::Undecodable(DeadLetter { origin: Origin::Requests, seq, subject, reason, payload })
+}
+
+/// Keeps a message that could not be handled, with the reason, for people; once, also when it is
+/// repeated soon. Waits while the bus is away.
+///
+/// # Errors
+/// The server refuses it for good.
+pub async fn dead_letter(bus: &Bus, letter: &DeadLetter) -> Result<u64, PublishError> {
+    let subject = Subject::Dead(letter.origin).to_string();
+    let headers = envelope::dead_letter(letter);
+    surely::publish(bus, &subject, &headers, &letter.payload, None).await
+}

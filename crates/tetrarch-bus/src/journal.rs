@@ -1,0 +1,182 @@
+//! A run's journal on the bus: appending to it, fenced by the sequence of its last entry, and
+//! reading it (spec 02, 06). What is written is up to whoever executes the run.
+
+use bytes::Bytes;
+
+use crate::client::Bus;
+use crate::codec::{self, CodecError};
+use crate::error::{PublishError, ReadError};
+use crate::subject::Subject;
+use crate::subject::pattern::RUNS;
+use crate::{envelope, surely};
+use tetrarch_core::cursor::Positions;
+use tetrarch_core::id::{AgentId, RunId, SessionId};
+use tetrarch_core::journal::{JournalEntry, JournalEvent};
+
+/// Entries read at one stroke.
+const BATCH: usize = 256;
+
+/// Why a journal was not written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Another writer's entry stands at the end: this session is over, its process has to stop.
+    #[error("the journal of {run} goes on with another writer's entry at {last}; this session is over")]
+    Fenced {
+        /// Which run.
+        run: RunId,
+        /// The sequence of the last entry, 0 when the journal is gone.
+        last: u64,
+    },
+    /// The entry breaks a bound.
+    #[error(transparent)]
+    Encoding(#[from] CodecError),
+    /// The server refuses the write for good.
+    #[error(transparent)]
+    Refused(#[from] PublishError),
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+}
+
+/// Who writes a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    /// The run.
+    pub run: RunId,
+    /// The agent that executes it.
+    pub agent: AgentId,
+    /// The incarnation.
+    pub session: SessionId,
+    /// Its epoch.
+    pub epoch: u64,
+}
+
+/// The one writer of a run's journal.
+#[derive(Debug)]
+pub struct JournalWriter {
+    bus: Bus,
+    subject: String,
+    writer: Writer,
+    last_seq: u64,
+    index: u64,
+    pending: Option<Bytes>,
+}
+
+impl JournalWriter {
+    /// Goes on where the journal ends. An entry of a higher epoch, the owner's seal for instance,
+    /// means that this session is over.
+    ///
+    /// # Errors
+    /// See [`JournalError`].
+    pub async fn open(bus: Bus, writer: Writer) -> Result<Self, JournalError> {
+        let subject = Subject::Run(writer.run).to_string();
+        let found = surely::last_by_subject(&bus, RUNS, &subject).await?;
+        let last_seq = found.as_ref().map_or(0, |message| message.seq);
+        let last = found.and_then(|message| codec::decode_journal(&message.payload).ok());
+        if last.as_ref().is_some_and(|last| last.epoch > writer.epoch) {
+            return Err(JournalError::Fenced { run: writer.run, last: last_seq });
+        }
+        let index = last.map_or(0, |last| last.index);
+        Ok(Self { bus, subject, writer, last_seq, index, pending: None })
+    }
+
+    /// The sequence of the last entry in `RUNS`, 0 when there is none.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Appends what happened, with the inbox positions that are handled with it; gives the
+    /// entry's sequence. An unknown outcome is resolved by sending the same again, so it waits
+    /// while the bus is away. Dropping it half way leaves an entry that may be in the journal; the
+    /// next append writes it first.
+    ///
+    /// # Errors
+    /// See [`JournalError`]; after `Fenced` the process has to stop.
+    pub async fn append(
+        &mut self,
+        positions: Positions,
+        event: JournalEvent,
+    ) -> Result<u64, JournalError> {
+        if self.pending.is_some() {
+            self.settle().await?;
+        }
+        let Writer { run, agent, session, epoch } = self.writer.clone();
+        let index = self.index + 1;
+        let entry = JournalEntry { run, agent, session, epoch, index, positions, event };
+        self.pending = Some(codec::encode_journal(&entry)?.into());
+        self.settle().await
+    }
+
+    async fn settle(&mut self) -> Result<u64, JournalError> {
+        let Some(payload) = self.pending.clone() else {
+            return Ok(self.last_seq);
+        };
+        let run = self.writer.run;
+        let headers = envelope::session(self.writer.session, self.writer.epoch);
+        let sent =
+            surely::publish(&self.bus, &self.subject, &headers, &payload, Some(self.last_seq));
+        let seq = match sent.await {
+            Ok(seq) => seq,
+            Err(PublishError::WrongLast { last, .. }) => {
+                match surely::named(&self.bus, RUNS, last).await? {
+                    Some(found) if found.payload == payload => last,
+                    Some(_) | None => return Err(JournalError::Fenced { run, last }),
+                }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.last_seq = seq;
+        self.index += 1;
+        self.pending = None;
+        Ok(seq)
+    }
+}
+
+/// An entry of a journal, or why it cannot be read, with its sequence in `RUNS`.
+pub type Journaled = (u64, Result<JournalEntry, CodecError>);
+
+/// Every entry of a run's journal from sequence `from` in `RUNS` on.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn read_journal(bus: &Bus, run: RunId, from: u64) -> Result<Vec<Journaled>, ReadError> {
+    let subject = Subject::Run(run).to_string();
+    let mut entries: Vec<Journaled> = Vec::new();
+    let mut next = from;
+    loop {
+        let batch = bus.next_by_subject_batch(RUNS, &subject, next, BATCH).await?;
+        let Some(last) = batch.last() else {
+            return Ok(entries);
+        };
+        next = last.seq + 1;
+        entries.extend(
+            batch.iter().map(|message| (message.seq, codec::decode_journal(&message.payload))),
+        );
+    }
+}
+
+/// The newest state from which a successor can go on, as JSON text; none when there is none.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn last_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, ReadError> {
+    let entries = read_journal(bus, run, 1).await?;
+    Ok(entries.into_iter().rev().find_map(|(_, entry)| match entry.ok()?.event {
+        JournalEvent::Checkpoint { state } => Some(state),
+        JournalEvent::Starting { .. }
+        | JournalEvent::Started { .. }
+        | JournalEvent::Progress { .. }
+        | JournalEvent::Log { .. }
+        | JournalEvent::Usage(_)
+        | JournalEvent::Ask { .. }
+        | JournalEvent::Spawn { .. }
+        | JournalEvent::Mail { .. }
+        | JournalEvent::Update { .. }
+        | JournalEvent::Blocked { .. }
+        | JournalEvent::Unblocked
+        | JournalEvent::Stopping { .. }
+        | JournalEvent::Result(_)
+        | JournalEvent::Ended { .. } => None,
+    }))
+}

@@ -1,0 +1,169 @@
+//! The outbox: what a committed entry makes visible, strictly in this order, each class
+//! acknowledged before the next (spec 02, Outbox): seals, control and mail, plan events, STATE,
+//! and how far it got. Every class may be repeated from any entry on, by this owner or the next
+//! one, and ends in the same. It decides nothing and reads the entries only.
+
+mod image;
+mod plan;
+mod post;
+mod seal;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use crate::client::Bus;
+use crate::codec::CodecError;
+use crate::error::{PublishError, ReadError};
+use crate::state::{Meta, Revisions};
+use plan::Tip;
+use tetrarch_core::ledger::Entry;
+
+/// Publishes of one class that are on their way at once.
+const IN_FLIGHT: usize = 512;
+
+/// Why a batch is not out. Whatever of it is out stays; the whole batch is sent again from its
+/// first entry on.
+#[derive(Debug, thiserror::Error)]
+pub enum OutboxError {
+    /// The server refuses something for good.
+    #[error("the outbox is stuck: {0}")]
+    Refused(#[from] PublishError),
+    /// What a refusal named cannot be read, for good.
+    #[error("the outbox is stuck: {0}")]
+    Unreadable(#[from] ReadError),
+    /// Something in an entry cannot be encoded.
+    #[error("the outbox is stuck: {0}")]
+    Encoding(#[from] CodecError),
+}
+
+/// The owner's outbox.
+#[derive(Debug)]
+pub struct Outbox {
+    bus: Bus,
+    created: String,
+    revisions: Revisions,
+    tips: HashMap<String, Tip>,
+}
+
+impl Outbox {
+    /// An outbox that knows the revisions of STATE as they were loaded; unknown ones are found
+    /// out. `ledger_created` is when the server says the ledger was made, for the amnesia guard.
+    #[must_use]
+    pub fn new(bus: Bus, revisions: Revisions, ledger_created: String) -> Self {
+        Self { bus, created: ledger_created, revisions, tips: HashMap::new() }
+    }
+
+    /// Makes visible what these valid entries, in the ledger's order and each with its sequence,
+    /// say. Waits while the bus is away; dropping it leaves nothing that repeating it does not
+    /// repair.
+    ///
+    /// # Errors
+    /// See [`OutboxError`]; the caller sends the whole batch again.
+    pub async fn publish(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
+        let Some((through, newest)) = entries.last() else {
+            return Ok(());
+        };
+        self.seals(entries).await?;
+        self.mail(entries).await?;
+        self.plans(entries).await?;
+        self.state(image::latest(entries)?).await?;
+        let meta = Meta {
+            outbox_through: *through,
+            intake_seq: entries.iter().map(|(_, entry)| entry.intake_seq).max().unwrap_or(0),
+            owner_epoch: newest.epoch,
+            ledger_created: self.created.clone(),
+            ledger_high: *through,
+        };
+        self.state(vec![image::meta(&meta)]).await
+    }
+
+    async fn seals(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
+        let lines = by_line(entries.iter().flat_map(|(_, entry)| {
+            entry.seals.iter().map(|seal| (seal.agent.clone(), seal.clone()))
+        }));
+        let bus = &self.bus;
+        run(lines.into_iter().map(|seals| {
+            let bus = bus.clone();
+            async move {
+                for order in &seals {
+                    seal::seal(&bus, order).await?;
+                }
+                Ok(())
+            }
+        }))
+        .await
+    }
+
+    /// One at a time to each recipient and lane, so that what a recipient gets only grows, also
+    /// when one of them is lost or refused; recipients side by side.
+    async fn mail(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
+        let letters = post::letters(entries)?;
+        let lines = by_line(letters.into_iter().map(|letter| (letter.subject.clone(), letter)));
+        let bus = &self.bus;
+        run(lines.into_iter().map(|letters| {
+            let bus = bus.clone();
+            async move {
+                for letter in &letters {
+                    post::send(&bus, letter).await?;
+                }
+                Ok(())
+            }
+        }))
+        .await
+    }
+
+    /// One at a time for each epic, epics side by side.
+    async fn plans(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
+        let lines = by_line(plan::notices(entries)?.into_iter().map(|notice| (notice.epic, notice)));
+        let bus = &self.bus;
+        let tips = &self.tips;
+        let moved: Vec<Vec<(String, Tip)>> = stream::iter(lines.into_iter().map(|notices| {
+            let bus = bus.clone();
+            let known: Vec<Option<Tip>> =
+                notices.iter().map(|notice| tips.get(&notice.subject).copied()).collect();
+            plan::publish_line(bus, notices, known)
+        }))
+        .buffer_unordered(IN_FLIGHT)
+        .try_collect()
+        .await?;
+        self.tips.extend(moved.into_iter().flatten());
+        Ok(())
+    }
+
+    async fn state(&mut self, images: Vec<image::Image>) -> Result<(), OutboxError> {
+        let bus = &self.bus;
+        let revisions = &self.revisions;
+        let stored: Vec<(String, u64)> = stream::iter(images.into_iter().map(|image| {
+            let expect = revisions.get(&image.subject).copied().unwrap_or(0);
+            image::put(bus.clone(), image, expect)
+        }))
+        .buffer_unordered(IN_FLIGHT)
+        .try_collect()
+        .await?;
+        self.revisions.extend(stored);
+        Ok(())
+    }
+}
+
+/// Things that go out one after the other, by what they have in common; lines in the order of
+/// their first thing.
+fn by_line<K: Eq + std::hash::Hash, T>(things: impl Iterator<Item = (K, T)>) -> Vec<Vec<T>> {
+    let mut places: HashMap<K, usize> = HashMap::new();
+    let mut lines: Vec<Vec<T>> = Vec::new();
+    for (key, thing) in things {
+        let place = *places.entry(key).or_insert(lines.len());
+        match lines.get_mut(place) {
+            Some(line) => line.push(thing),
+            None => lines.push(vec![thing]),
+        }
+    }
+    lines
+}
+
+async fn run(
+    lines: impl Iterator<Item = impl Future<Output = Result<(), OutboxError>>>,
+) -> Result<(), OutboxError> {
+    stream::iter(lines).buffer_unordered(IN_FLIGHT).try_collect::<()>().await
+}

@@ -1,0 +1,92 @@
+//! Classes 4 and 5: the last after-image of every record, written with the expected revision;
+//! an older one never replaces a newer (spec 02, STATE).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+
+use crate::client::Bus;
+use crate::error::PublishError;
+use crate::state::Meta;
+use crate::subject::Subject;
+use crate::subject::pattern::STATE;
+use crate::{codec, envelope, surely};
+use tetrarch_core::ledger::{Entry, Record, RecordKey};
+
+use super::OutboxError;
+
+/// What one key of STATE is to hold.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub(super) subject: String,
+    ledger: u64,
+    headers: HeaderMap,
+    payload: Bytes,
+}
+
+/// The newest image of every key these entries touch; a dropped one leaves a deletion marker.
+pub(super) fn latest(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Image>, OutboxError> {
+    let mut newest: BTreeMap<RecordKey, (u64, Option<&Record>)> = BTreeMap::new();
+    for (ledger, entry) in entries {
+        for record in &entry.records {
+            newest.insert(record.key(), (*ledger, Some(record)));
+        }
+        for key in &entry.dropped {
+            newest.insert(key.clone(), (*ledger, None));
+        }
+    }
+    newest
+        .into_iter()
+        .map(|(key, (ledger, record))| {
+            let (headers, payload) = match record {
+                Some(record) => (envelope::state(ledger), codec::record_json(record, ledger)?),
+                None => (envelope::state_dropped(ledger), Vec::new()),
+            };
+            Ok(Image {
+                subject: Subject::State(key).to_string(),
+                ledger,
+                headers,
+                payload: payload.into(),
+            })
+        })
+        .collect()
+}
+
+/// The record that says how far the outbox got.
+pub(super) fn meta(meta: &Meta) -> Image {
+    Image {
+        subject: Subject::StateMeta.to_string(),
+        ledger: meta.outbox_through,
+        headers: envelope::state(meta.outbox_through),
+        payload: meta.to_json().into(),
+    }
+}
+
+/// Writes one image unless what is stored is as new; gives the key's revision.
+pub(super) async fn put(
+    bus: Bus,
+    image: Image,
+    mut expect: u64,
+) -> Result<(String, u64), OutboxError> {
+    let Image { subject, ledger, headers, payload } = image;
+    loop {
+        match surely::publish(&bus, &subject, &headers, &payload, Some(expect)).await {
+            Ok(revision) => return Ok((subject, revision)),
+            Err(PublishError::WrongLast { last, .. }) => {
+                let found = match surely::named(&bus, STATE, last).await? {
+                    None if last > 0 => surely::last_by_subject(&bus, STATE, &subject).await?,
+                    found => found,
+                };
+                expect = found.as_ref().map_or(0, |found| found.seq);
+                let stored =
+                    found.as_ref().and_then(|found| envelope::ledger_seq(&found.headers));
+                if stored.is_some_and(|(stored, _)| stored >= ledger) {
+                    return Ok((subject, expect));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

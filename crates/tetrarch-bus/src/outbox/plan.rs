@@ -1,0 +1,111 @@
+//! Class 3: plan events, one at a time for each epic and subject, so that no version repeats or
+//! goes back on the stream, also after a fail-over (spec 02, Plan events go out).
+
+use std::sync::Arc;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+
+use crate::client::{Bus, RawMessage};
+use crate::error::PublishError;
+use crate::subject::Subject;
+use crate::subject::pattern::PLANS;
+use crate::{codec, envelope, surely};
+use tetrarch_core::id::EpicId;
+use tetrarch_core::ledger::Entry;
+use tetrarch_core::plan::PlanEvent;
+
+use super::OutboxError;
+
+/// The last message of a plan subject.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tip {
+    /// Its sequence in the stream, 0 when there is none.
+    seq: u64,
+    /// The ledger sequence it carries.
+    ledger: u64,
+}
+
+/// A plan event on its way.
+#[derive(Debug)]
+pub(super) struct Notice {
+    pub(super) epic: EpicId,
+    pub(super) subject: String,
+    ledger: u64,
+    headers: HeaderMap,
+    payload: Bytes,
+}
+
+/// The plan events of these entries, in order.
+pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Notice>, OutboxError> {
+    let mut notices = Vec::new();
+    for (ledger, entry) in entries {
+        for event in &entry.plans {
+            notices.push(Notice {
+                epic: event.epic,
+                subject: subject_of(event).to_string(),
+                ledger: *ledger,
+                headers: envelope::plan_event(event, *ledger),
+                payload: codec::encode_plan_event(event)?.into(),
+            });
+        }
+    }
+    Ok(notices)
+}
+
+/// Publishes one epic's events in order; gives what is the last message of each subject now.
+/// `known` is what is cached for each of them.
+pub(super) async fn publish_line(
+    bus: Bus,
+    notices: Vec<Notice>,
+    known: Vec<Option<Tip>>,
+) -> Result<Vec<(String, Tip)>, OutboxError> {
+    let mut tips: Vec<(String, Tip)> = Vec::new();
+    for (notice, cached) in notices.iter().zip(known) {
+        let newer = tips.iter().rev().find(|(subject, _)| *subject == notice.subject);
+        let tip = match newer.map(|(_, tip)| *tip).or(cached) {
+            Some(tip) => tip,
+            None => tip_of(surely::last_by_subject(&bus, PLANS, &notice.subject).await?.as_ref()),
+        };
+        let tip = publish(&bus, notice, tip).await?;
+        tips.push((notice.subject.clone(), tip));
+    }
+    Ok(tips)
+}
+
+async fn publish(bus: &Bus, notice: &Notice, mut tip: Tip) -> Result<Tip, OutboxError> {
+    while notice.ledger > tip.ledger {
+        let sent =
+            surely::publish(bus, &notice.subject, &notice.headers, &notice.payload, Some(tip.seq));
+        match sent.await {
+            Ok(seq) => return Ok(Tip { seq, ledger: notice.ledger }),
+            Err(PublishError::WrongLast { last, .. }) => {
+                tip = match surely::named(bus, PLANS, last).await? {
+                    None if last > 0 => {
+                        tip_of(surely::last_by_subject(bus, PLANS, &notice.subject).await?.as_ref())
+                    }
+                    found => tip_of(found.as_ref()),
+                };
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(tip)
+}
+
+fn subject_of(event: &PlanEvent) -> Subject {
+    match event.version {
+        1 => Subject::PlanCreated(event.epic),
+        _ => Subject::PlanUpdated(event.epic),
+    }
+}
+
+fn tip_of(message: Option<&RawMessage>) -> Tip {
+    match message {
+        None => Tip { seq: 0, ledger: 0 },
+        Some(message) => Tip {
+            seq: message.seq,
+            ledger: envelope::ledger_seq(&message.headers).map_or(0, |(ledger, _)| ledger),
+        },
+    }
+}

@@ -1,0 +1,44 @@
+//! Class 2: control and mail of the owner. Each carries its ledger sequence and its place in the
+//! entry, so a recipient can drop what it has had.
+
+use std::sync::Arc;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+
+use crate::client::Bus;
+use crate::{codec, envelope, send, surely};
+use tetrarch_core::id::AgentId;
+use tetrarch_core::ledger::Entry;
+
+use super::OutboxError;
+
+/// One message on its way.
+#[derive(Debug)]
+pub(super) struct Letter {
+    /// Names recipient and lane, as the sender is always the owner.
+    pub(super) subject: String,
+    headers: HeaderMap,
+    payload: Bytes,
+}
+
+/// The mail of these entries, in order.
+pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Letter>, OutboxError> {
+    let mut letters = Vec::new();
+    for (ledger, entry) in entries {
+        for (index, mail) in entry.mail.iter().enumerate() {
+            letters.push(Letter {
+                subject: send::mail_subject(mail, &AgentId::Go.into(), None).to_string(),
+                headers: envelope::owner_mail(entry, *ledger, index),
+                payload: codec::encode_mail(mail)?.into(),
+            });
+        }
+    }
+    Ok(letters)
+}
+
+/// Sends one until it is stored; a repetition within the stream's window is known again by its id.
+pub(super) async fn send(bus: &Bus, letter: &Letter) -> Result<(), OutboxError> {
+    surely::publish(bus, &letter.subject, &letter.headers, &letter.payload, None).await?;
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! Sending requests and mail: the same bytes under the same id until they are stored (spec 02).
+//! It does not wait for an answer and does not judge what it sends.
+
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+
+use crate::client::Bus;
+use crate::codec::{self, CodecError};
+use crate::error::PublishError;
+use crate::subject::Subject;
+use crate::{envelope, surely};
+use tetrarch_core::id::{HostName, Principal, SessionId};
+use tetrarch_core::mail::Mail;
+
+/// Why something was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// No answer within the given patience: it may be stored or not. The same may be sent again.
+    #[error("the bus did not answer within {}: {last}; sending it again later is safe", Waited(*.within))]
+    BusDown {
+        /// The patience.
+        within: Duration,
+        /// What the last attempt met.
+        last: PublishError,
+    },
+    /// The server refuses it for good.
+    #[error(transparent)]
+    Refused(PublishError),
+    /// It breaks a bound.
+    #[error(transparent)]
+    Encoding(#[from] CodecError),
+}
+
+struct Waited(Duration);
+
+impl std::fmt::Display for Waited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ms", self.0.as_millis())
+    }
+}
+
+/// In whose name mail is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    /// Who writes.
+    pub from: Principal,
+    /// The host that publishes for an agent it hosts.
+    pub via: Option<HostName>,
+    /// The writer's session.
+    pub session: Option<SessionId>,
+    /// Its epoch.
+    pub epoch: u64,
+}
+
+/// Sends a request, operation or report; gives its sequence in `REQUESTS`. The headers carry a
+/// message id that is the same for every repetition. `patience` is how long to try; none means
+/// for ever.
+///
+/// # Errors
+/// See [`SendError`].
+pub async fn send_request(
+    bus: &Bus,
+    subject: &Subject,
+    headers: HeaderMap,
+    payload: Bytes,
+    patience: Option<Duration>,
+) -> Result<u64, SendError> {
+    publish(bus, &subject.to_string(), headers, payload, patience).await
+}
+
+/// Sends mail or control that is not the owner's; gives its sequence in `MAIL`. `id` names it for
+/// ever: it derives from what caused it (spec 02, Inbox). `patience` as in [`send_request`].
+///
+/// # Errors
+/// See [`SendError`].
+pub async fn send_mail(
+    bus: &Bus,
+    author: &Author,
+    mail: &Mail,
+    id: &str,
+    patience: Option<Duration>,
+) -> Result<u64, SendError> {
+    let subject = mail_subject(mail, &author.from, author.via.as_ref()).to_string();
+    let headers = envelope::mail(mail, id, author.session, author.epoch);
+    let payload = codec::encode_mail(mail)?.into();
+    publish(bus, &subject, headers, payload, patience).await
+}
+
+/// Where a message goes: its lane follows from what it says.
+pub(crate) fn mail_subject(mail: &Mail, from: &Principal, via: Option<&HostName>) -> Subject {
+    Subject::Mail {
+        lane: mail.body.lane(),
+        to: mail.to.clone(),
+        from: from.clone(),
+        via: via.cloned(),
+    }
+}
+
+async fn publish(
+    bus: &Bus,
+    subject: &str,
+    headers: HeaderMap,
+    payload: Bytes,
+    patience: Option<Duration>,
+) -> Result<u64, SendError> {
+    let mut retry = surely::policy(patience);
+    loop {
+        let error = match bus.publish_expect(subject, headers.clone(), payload.clone(), None).await
+        {
+            Ok(seq) => return Ok(seq),
+            Err(error) => error,
+        };
+        if !surely::is_passing(&error) {
+            return Err(SendError::Refused(error));
+        }
+        tracing::debug!(%error, "sending it again");
+        if !retry.pause().await {
+            let within = patience.unwrap_or_default();
+            return Err(SendError::BusDown { within, last: error });
+        }
+    }
+}

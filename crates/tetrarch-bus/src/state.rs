@@ -1,0 +1,219 @@
+//! Reading STATE: all of it at start, some of it for views (spec 02). STATE is a copy that may
+//! lag behind the ledger, so nothing is decided on it alone; what cannot be read is handed on,
+//! never dropped.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::client::{Bus, RawMessage};
+use crate::codec::{self, CodecError};
+use crate::error::ReadError;
+use crate::follow::{Follower, Step};
+use crate::envelope;
+use crate::subject::pattern::STATE;
+use crate::subject::{KeyKind, Subject};
+use tetrarch_core::id::EpicId;
+use tetrarch_core::ledger::{Record, RecordKey};
+
+/// Subjects that one direct read can match at most; more are read with a consumer.
+const TOO_MANY: u64 = 413;
+
+/// The revision of every key of STATE, by its subject.
+pub type Revisions = HashMap<String, u64>;
+
+/// How far the owner got: the `meta` record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Meta {
+    /// Everything that ledger entries up to this sequence make visible is out.
+    pub outbox_through: u64,
+    /// Every request up to this sequence of `REQUESTS` is decided.
+    pub intake_seq: u64,
+    /// The epoch of the owner that wrote it.
+    pub owner_epoch: u64,
+    /// When the server made the ledger, as it says it.
+    pub ledger_created: String,
+    /// The highest sequence of the ledger ever acknowledged.
+    pub ledger_high: u64,
+}
+
+impl Meta {
+    /// The JSON that STATE holds; numbers of 64 bits are text, as in all of it.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        json!({
+            "outboxThrough": self.outbox_through.to_string(),
+            "intakeSeq": self.intake_seq.to_string(),
+            "ownerEpoch": self.owner_epoch.to_string(),
+            "ledgerCreated": self.ledger_created,
+            "ledgerHigh": self.ledger_high.to_string(),
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    fn from_json(payload: &[u8]) -> Result<Self, UnreadableMeta> {
+        let value: Value = serde_json::from_slice(payload)
+            .map_err(|error| UnreadableMeta { reason: error.to_string() })?;
+        let text = |field: &str| {
+            value.get(field).and_then(Value::as_str).ok_or_else(|| UnreadableMeta {
+                reason: format!("{field} is missing or no text"),
+            })
+        };
+        let number = |field: &str| {
+            text(field)?.parse::<u64>().map_err(|error| UnreadableMeta {
+                reason: format!("{field} is no number: {error}"),
+            })
+        };
+        Ok(Self {
+            outbox_through: number("outboxThrough")?,
+            intake_seq: number("intakeSeq")?,
+            owner_epoch: number("ownerEpoch")?,
+            ledger_created: text("ledgerCreated")?.to_owned(),
+            ledger_high: number("ledgerHigh")?,
+        })
+    }
+}
+
+/// The `meta` record cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the meta record of STATE cannot be read ({reason}); STATE has to be made anew from the ledger")]
+pub struct UnreadableMeta {
+    /// What is wrong with it.
+    reason: String,
+}
+
+/// A value of STATE that cannot be read.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Its subject.
+    pub subject: String,
+    /// Its revision.
+    pub revision: u64,
+    /// The ledger sequence it carries, 0 when unknown.
+    pub ledger_seq: u64,
+    /// What is wrong with it.
+    pub error: CodecError,
+}
+
+/// Everything STATE holds.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// How far the owner got; none in a new installation.
+    pub meta: Option<Meta>,
+    /// Every record with the ledger sequence it comes from.
+    pub records: Vec<(Record, u64)>,
+    /// What cannot be read; an after-image of a later entry may still replace it.
+    pub unreadable: Vec<Unreadable>,
+    /// The revision of every key, deleted ones too.
+    pub revisions: Revisions,
+}
+
+/// Some records of STATE.
+#[derive(Debug, Default)]
+pub struct Selected {
+    /// The records with the ledger sequence each comes from.
+    pub records: Vec<(Record, u64)>,
+    /// What cannot be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// Which records to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Select {
+    /// One record.
+    One(RecordKey),
+    /// Every record of a kind.
+    Kind(KeyKind),
+    /// Every record of a kind that belongs to an epic: nodes and their states.
+    OfEpic(KeyKind, EpicId),
+}
+
+impl Select {
+    fn subject(&self) -> String {
+        match self {
+            Self::One(key) => Subject::State(key.clone()).to_string(),
+            Self::Kind(kind) => kind.pattern(),
+            Self::OfEpic(kind, epic) => kind.pattern_of(*epic),
+        }
+    }
+}
+
+/// Reads all of STATE. Waits while the bus is away.
+///
+/// # Errors
+/// The `meta` record is unreadable.
+pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
+    let mut meta = None;
+    let mut revisions = Revisions::new();
+    let mut values = HashMap::new();
+    let meta_subject = Subject::StateMeta.to_string();
+    let mut follower = Follower::new(bus.clone(), STATE, Vec::new(), 1);
+    while let Step::Message { message, pending } = follower.step().await {
+        revisions.insert(message.subject.clone(), message.seq);
+        if message.subject == meta_subject {
+            meta = Some(Meta::from_json(&message.payload)?);
+        } else {
+            keep(&mut values, &message);
+        }
+        if pending == 0 {
+            break;
+        }
+    }
+    let Selected { records, unreadable } = sorted(values);
+    Ok(Loaded { meta, records, unreadable, revisions })
+}
+
+/// Reads some records, for views. At most 1024 are read at one stroke, more with a consumer.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read STATE.
+pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, ReadError> {
+    let filters: Vec<String> = wanted.iter().map(Select::subject).collect();
+    let texts: Vec<&str> = filters.iter().map(String::as_str).collect();
+    let mut values = HashMap::new();
+    match bus.last_per_subject(STATE, &texts).await {
+        Ok(messages) => messages.iter().for_each(|message| keep(&mut values, message)),
+        Err(ReadError::Refused { code: TOO_MANY, .. }) => {
+            let mut follower = Follower::new(bus.clone(), STATE, filters, 1);
+            while let Step::Message { message, pending } = follower.step().await {
+                keep(&mut values, &message);
+                if pending == 0 {
+                    break;
+                }
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(sorted(values))
+}
+
+type Values = HashMap<String, Result<(Record, u64), Unreadable>>;
+
+/// A later message of a key replaces the earlier one, a deletion marker removes it.
+fn keep(values: &mut Values, message: &RawMessage) {
+    if envelope::is_dropped(&message.headers) {
+        values.remove(&message.subject);
+        return;
+    }
+    let value = codec::record_from_json(&message.subject, &message.payload).map_err(|error| {
+        Unreadable {
+            subject: message.subject.clone(),
+            revision: message.seq,
+            ledger_seq: envelope::ledger_seq(&message.headers).map_or(0, |(ledger, _)| ledger),
+            error,
+        }
+    });
+    values.insert(message.subject.clone(), value);
+}
+
+fn sorted(values: Values) -> Selected {
+    let mut selected = Selected::default();
+    for value in values.into_values() {
+        match value {
+            Ok(record) => selected.records.push(record),
+            Err(unreadable) => selected.unreadable.push(unreadable),
+        }
+    }
+    selected.records.sort_by_cached_key(|(record, _)| record.key());
+    selected
+}

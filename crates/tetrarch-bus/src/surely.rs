@@ -1,0 +1,114 @@
+//! Doing one thing on the bus until its outcome is known: the same publish again, the same read
+//! again, with the one retry policy. It never decides what an outcome means, and never gives up
+//! on its own: whoever does not want to wait drops the future.
+
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+
+use crate::client::{Bus, RawMessage};
+use crate::error::{PublishError, ReadError};
+use crate::retry::Retry;
+
+/// Codes with which a server says "not now": nobody leads the stream yet, JetStream is starting,
+/// resources are short.
+const NOT_NOW: [u64; 3] = [503, 10008, 10023];
+
+/// Waits between the attempts at one publish or read: 50 ms, growing to 2 s.
+pub(crate) fn policy(patience: Option<Duration>) -> Retry {
+    Retry::new(Duration::from_millis(50), Duration::from_secs(2), patience)
+}
+
+/// Whether the same publish may succeed when it is simply sent again.
+pub(crate) fn is_passing(error: &PublishError) -> bool {
+    match error {
+        PublishError::Busy { .. } | PublishError::Unknown { .. } => true,
+        PublishError::Refused { code, .. } => NOT_NOW.contains(code),
+        PublishError::WrongLast { .. } => false,
+    }
+}
+
+/// Publishes the same bytes until there is an answer; gives the sequence it is stored at. After
+/// an unknown outcome `WrongLast` may name the very message that was sent: the caller reads it.
+///
+/// # Errors
+/// `WrongLast` or a refusal that stays.
+pub(crate) async fn publish(
+    bus: &Bus,
+    subject: &str,
+    headers: &HeaderMap,
+    payload: &Bytes,
+    expect: Option<u64>,
+) -> Result<u64, PublishError> {
+    let mut retry = policy(None);
+    loop {
+        match bus.publish_expect(subject, headers.clone(), payload.clone(), expect).await {
+            Err(error) if is_passing(&error) => {
+                tracing::warn!(%error, "sending it again");
+                retry.pause().await;
+            }
+            settled => return settled,
+        }
+    }
+}
+
+/// The last message of a subject, asked for until there is an answer.
+///
+/// # Errors
+/// A refusal that stays.
+pub(crate) async fn last_by_subject(
+    bus: &Bus,
+    stream: &str,
+    subject: &str,
+) -> Result<Option<RawMessage>, ReadError> {
+    let mut retry = policy(None);
+    loop {
+        match bus.last_by_subject(stream, subject).await {
+            Err(error) if is_unanswered(&error) => {
+                tracing::warn!(%error, "reading it again");
+                retry.pause().await;
+            }
+            settled => return settled,
+        }
+    }
+}
+
+/// The message that a refused publish named. A replica may lag behind the one that refused, so it
+/// is asked for again a few times; none means that it is gone again.
+///
+/// # Errors
+/// A refusal that stays.
+pub(crate) async fn named(
+    bus: &Bus,
+    stream: &str,
+    seq: u64,
+) -> Result<Option<RawMessage>, ReadError> {
+    if seq == 0 {
+        return Ok(None);
+    }
+    let mut retry = policy(None);
+    let mut lagging = Retry::until(Duration::from_secs(2));
+    loop {
+        match bus.get_seq(stream, seq).await {
+            Ok(None) => {
+                if !lagging.pause().await {
+                    return Ok(None);
+                }
+            }
+            Err(error) if is_unanswered(&error) => {
+                tracing::warn!(%error, "reading it again");
+                retry.pause().await;
+            }
+            settled => return settled,
+        }
+    }
+}
+
+/// Whether the same read may succeed when it is simply done again.
+pub(crate) fn is_unanswered(error: &ReadError) -> bool {
+    match error {
+        ReadError::Unanswered { .. } | ReadError::Malformed { .. } => true,
+        ReadError::Refused { .. } => false,
+    }
+}

@@ -1,0 +1,103 @@
+//! Reading the ledger: a stretch of it at start, and its tail from then on (spec 02). Says of
+//! every entry whether it is a valid commit; what to do about one that is not is up to the reader.
+
+use futures::Stream;
+use futures::stream::unfold;
+
+use crate::client::{Bus, RawMessage};
+use crate::codec::{self, CodecError};
+use crate::follow::{Follower, Step};
+use crate::subject::pattern::LEDGER;
+use tetrarch_core::ledger::Entry;
+use tetrarch_core::time::BusTime;
+
+/// One message of the ledger.
+#[derive(Debug)]
+pub struct LedgerItem {
+    /// Its sequence.
+    pub seq: u64,
+    /// When the server stored it.
+    pub at: BusTime,
+    /// The entry, when it is valid; everyone skips one that is not.
+    pub entry: Result<Entry, InvalidEntry>,
+    /// The message's bytes as they came, for the dead-letter of an invalid one.
+    pub payload: bytes::Bytes,
+}
+
+/// Why a message of the ledger is no valid commit.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidEntry {
+    /// It cannot be read.
+    #[error("not a commit: {0}")]
+    Undecodable(#[from] CodecError),
+    /// Its owner was deposed before it wrote it.
+    #[error("its epoch {epoch} is lower than {highest}, which the ledger already reached")]
+    Deposed {
+        /// The entry's epoch.
+        epoch: u64,
+        /// The highest epoch before it.
+        highest: u64,
+    },
+}
+
+/// Reads the entries of sequences `from` to `through`, both included, and stops early where the
+/// ledger ends. `highest_epoch` is the highest epoch before them, 0 when unknown. Waits while the
+/// bus is away.
+pub async fn read_ledger(
+    bus: &Bus,
+    from: u64,
+    through: u64,
+    highest_epoch: u64,
+) -> Vec<LedgerItem> {
+    let mut items = Vec::new();
+    if from.max(1) > through {
+        return items;
+    }
+    let mut follower = Follower::new(bus.clone(), LEDGER, Vec::new(), from);
+    let mut highest = highest_epoch;
+    while let Step::Message { message, pending } = follower.step().await {
+        let seq = message.seq;
+        if seq > through {
+            break;
+        }
+        items.push(judge(message, &mut highest));
+        if seq == through || pending == 0 {
+            break;
+        }
+    }
+    items
+}
+
+/// Every entry from sequence `from` on, as they come, for ever.
+/// `highest_epoch` is the highest epoch before them, 0 when unknown.
+pub fn follow_ledger(
+    bus: &Bus,
+    from: u64,
+    highest_epoch: u64,
+) -> impl Stream<Item = LedgerItem> + Send + use<> {
+    let follower = Follower::new(bus.clone(), LEDGER, Vec::new(), from);
+    unfold((follower, highest_epoch), |(mut follower, mut highest)| async move {
+        let message = follower.next().await;
+        let item = judge(message, &mut highest);
+        Some((item, (follower, highest)))
+    })
+}
+
+fn judge(message: RawMessage, highest: &mut u64) -> LedgerItem {
+    let entry = match codec::decode_entry(&message.payload) {
+        Err(error) => Err(InvalidEntry::Undecodable(error)),
+        Ok(entry) if entry.epoch < *highest => {
+            Err(InvalidEntry::Deposed { epoch: entry.epoch, highest: *highest })
+        }
+        Ok(entry) => {
+            *highest = entry.epoch;
+            Ok(entry)
+        }
+    };
+    LedgerItem {
+        seq: message.seq,
+        at: BusTime(message.time_unix_ms),
+        entry,
+        payload: message.payload,
+    }
+}

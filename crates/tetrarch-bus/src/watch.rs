@@ -1,0 +1,181 @@
+//! What people's tools watch: plan events as they come, and the answer to what they asked.
+//! It sends nothing and decides nothing.
+
+use std::time::Duration;
+
+use async_nats::Subscriber;
+use futures::stream::unfold;
+use futures::{Stream, StreamExt};
+use tokio::time::Instant;
+
+use crate::client::Bus;
+use crate::codec::{self, CodecError};
+use crate::error::ReadError;
+use crate::follow::Follower;
+use crate::state::{self, Select};
+use crate::subject::Subject;
+use crate::subject::pattern::PLANS;
+use tetrarch_core::id::{EpicId, Principal, RequestId};
+use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::mail::{Lane, Mail};
+use tetrarch_core::plan::PlanEvent;
+
+/// How often the decision is looked up while no reply comes: a reply may be lost with the
+/// connection, the decision is not.
+const LOOK_UP: Duration = Duration::from_secs(1);
+
+/// From where to watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// What comes from now on.
+    Now,
+    /// Everything that is still kept.
+    Start,
+    /// Everything from this sequence in `PLANS` on.
+    Seq(u64),
+}
+
+/// A plan event and its sequence in `PLANS`, or why it cannot be read.
+pub type Watched = (u64, Result<PlanEvent, CodecError>);
+
+/// Plan events of one epic or of all, in the stream's order, for ever.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn plan_events(
+    bus: &Bus,
+    epic: Option<EpicId>,
+    from: From,
+) -> Result<impl Stream<Item = Watched> + Send + use<>, ReadError> {
+    let next = match from {
+        From::Now => bus.stream_last_seq(PLANS).await? + 1,
+        From::Start => 1,
+        From::Seq(seq) => seq,
+    };
+    let filters = epic.map_or_else(Vec::new, |epic| {
+        vec![Subject::PlanCreated(epic).to_string(), Subject::PlanUpdated(epic).to_string()]
+    });
+    let follower = Follower::new(bus.clone(), PLANS, filters, next);
+    Ok(unfold(follower, |mut follower| async move {
+        loop {
+            let message = follower.next().await;
+            let event = match message.subject.parse::<Subject>() {
+                Ok(Subject::PlanCreated(_) | Subject::PlanUpdated(_)) => {
+                    codec::decode_plan_event(&message.payload)
+                }
+                Ok(_) | Err(_) => continue,
+            };
+            return Some(((message.seq, event), follower));
+        }
+    }))
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplyError {
+    /// No subscription can be made.
+    #[error("no subscription to the replies of {owner}: {reason}")]
+    Subscribe {
+        /// Who asks.
+        owner: String,
+        /// What the client said.
+        reason: String,
+    },
+    /// Nobody decided within the given patience; the request stays asked.
+    #[error("no answer to {request} within {} ms; is the owner up (`tetrarch status`)? the request stays asked", within.as_millis())]
+    Unanswered {
+        /// The request.
+        request: RequestId,
+        /// The patience.
+        within: Duration,
+    },
+    /// The connection is closed for good.
+    #[error("the connection was closed while waiting for the answer to {request}")]
+    Closed {
+        /// The request.
+        request: RequestId,
+    },
+}
+
+/// The replies to one principal. Opened before the request is sent, so that none is missed.
+#[derive(Debug)]
+pub struct Replies {
+    bus: Bus,
+    mail: Subscriber,
+}
+
+impl Replies {
+    /// Listens to what is written to `owner`.
+    ///
+    /// # Errors
+    /// No subscription can be made.
+    pub async fn open(bus: &Bus, owner: &Principal) -> Result<Self, ReplyError> {
+        let pattern = Subject::inbox(Lane::Mail, owner);
+        let mail = bus.client.subscribe(pattern).await.map_err(|error| ReplyError::Subscribe {
+            owner: owner.to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { bus: bus.clone(), mail })
+    }
+
+    /// Waits for the answer to a request: the reply, or the decision in STATE when the reply was
+    /// lost.
+    ///
+    /// # Errors
+    /// No answer within `patience`.
+    pub async fn wait(
+        &mut self,
+        request: RequestId,
+        patience: Duration,
+    ) -> Result<Mail, ReplyError> {
+        let deadline = Instant::now() + patience;
+        let mut look_up = tokio::time::interval(LOOK_UP);
+        loop {
+            tokio::select! {
+                message = self.mail.next() => {
+                    let message = message.ok_or(ReplyError::Closed { request })?;
+                    let headers = message.headers.unwrap_or_default();
+                    let mail = codec::decode_mail(&message.subject, &headers, &message.payload);
+                    if let Ok((mail, _)) = mail
+                        && mail.correlation == Some(request)
+                    {
+                        return Ok(mail);
+                    }
+                }
+                _ = look_up.tick() => {
+                    if let Some(answer) = self.decided(request).await {
+                        return Ok(answer);
+                    }
+                }
+                () = tokio::time::sleep_until(deadline) => {
+                    return Err(ReplyError::Unanswered { request, within: patience });
+                }
+            }
+        }
+    }
+
+    async fn decided(&self, request: RequestId) -> Option<Mail> {
+        let wanted = [Select::One(RecordKey::Decision(request))];
+        match state::read_records(&self.bus, &wanted).await {
+            Ok(found) => found.records.into_iter().find_map(|(record, _)| match record {
+                Record::Decision(decision) => decision.answer.map(|answer| *answer),
+                Record::Agent(_)
+                | Record::Host(_)
+                | Record::Project(_)
+                | Record::Profile(..)
+                | Record::Run(_)
+                | Record::RunStatus(_)
+                | Record::Goal(_)
+                | Record::GoalState(_)
+                | Record::Plan(_)
+                | Record::Node(..)
+                | Record::NodeState(..)
+                | Record::Assignment(_) => None,
+            }),
+            Err(error) => {
+                tracing::debug!(%error, "the decision could not be looked up");
+                None
+            }
+        }
+    }
+}
