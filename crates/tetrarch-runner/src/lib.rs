@@ -1,1 +1,22 @@
-//! wip
+//! Executes briefs: takes orders, starts and ends programs, and tells what it observes of them
+//! (spec 06, Runners; spec 09, On the host). It knows no bus, no plan and no record; whoever
+//! gives the orders does.
+//!
+//! The way in is [`serve`]. What a program and its host say to each other is in
+//! `docs/stdio-protocol.md`; [`AgentBackend`] is where another kind of runner plugs in.
+
+mod backend;
+mod cgroup;
+mod files;
+mod isolation;
+mod lines;
+mod procfs;
+mod protocol;
+mod seat;
+mod serve;
+mod sweep;
+
+pub use backend::AgentBackend;
+pub use isolation::{Isolation, Layer, probe};
+pub use seat::{Asked, Seat, Teller};
+pub use serve::{RunnerConfig, serve};

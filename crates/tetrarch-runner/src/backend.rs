@@ -1,0 +1,24 @@
+//! The one open extension point: how a brief is executed (spec 01, spec 06 Runners).
+//! A backend decides nothing about plans or budgets; it executes and tells.
+
+use std::future::Future;
+
+use tetrarch_core::order::Start;
+
+use crate::seat::Seat;
+
+pub(crate) mod echo;
+pub(crate) mod process;
+
+/// Executes briefs of one kind.
+///
+/// Every execution tells either `SpawnFailed`, or `Started`, anything, and `Exited`; the last of
+/// these is the last event of the run and means that nothing of the run is left. It ends within
+/// bounds once it is asked to, also when the program does not cooperate.
+pub trait AgentBackend: Send + Sync + 'static {
+    /// Executes one brief to its end.
+    ///
+    /// `start` is all there is to know about the run; `seat` brings lines and requests and takes
+    /// what the backend sees.
+    fn execute(&self, start: Start, seat: Seat) -> impl Future<Output = ()> + Send;
+}

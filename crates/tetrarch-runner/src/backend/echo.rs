@@ -1,0 +1,24 @@
+//! A backend without a process: answers at once with the brief's goal. It measures what the rest
+//! of the system costs and must never do work of its own.
+
+use tetrarch_core::brief::{Outcome, RunResult};
+use tetrarch_core::order::{Exit, RunnerEvent, Start};
+
+use crate::backend::AgentBackend;
+use crate::seat::Seat;
+
+/// Answers with the goal.
+#[derive(Debug)]
+pub(crate) struct Echo;
+
+impl AgentBackend for Echo {
+    async fn execute(&self, start: Start, seat: Seat) {
+        let isolation = "inside the host process".to_owned();
+        seat.teller.tell(RunnerEvent::Started { pid: None, isolation }).await;
+        let mut result = RunResult::ended(Outcome::Success, "");
+        result.deliverable = start.brief.goal;
+        let result = Box::new(result);
+        seat.teller.tell(RunnerEvent::Result { result, files: Vec::new() }).await;
+        seat.teller.tell(RunnerEvent::Exited { exit: Exit::Code(0), result: None }).await;
+    }
+}

@@ -1,0 +1,259 @@
+//! Runs a brief as a program of its own, with or without the protocol, and ends it within bounds
+//! (spec 06, Runners and The three verbs). Decides no outcome that the program has decided.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+
+use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
+use tetrarch_core::time::Millis;
+use tokio::process::Child;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use crate::backend::AgentBackend;
+use crate::protocol::{brief_line, mail_line, stop_line};
+use crate::seat::{Asked, Seat, Teller};
+use crate::serve::Ground;
+use crate::sweep::Traces;
+
+mod feed;
+mod ladder;
+mod launch;
+mod output;
+mod verdict;
+
+use feed::{Feed, note_down};
+use ladder::{Ladder, Push};
+use launch::{Launched, launch, remove_if_empty};
+use output::{Heard, Output, Wires};
+
+/// Notes of the runner that wait to be told; more are dropped.
+const NOTES_MAX: usize = 64;
+
+/// Runs programs.
+#[derive(Debug)]
+pub(crate) struct Process {
+    ground: Arc<Ground>,
+}
+
+impl Process {
+    /// Programs that run on this ground.
+    pub(crate) fn new(ground: Arc<Ground>) -> Self {
+        Self { ground }
+    }
+}
+
+impl AgentBackend for Process {
+    async fn execute(&self, start: Start, seat: Seat) {
+        let began = Instant::now();
+        match launch(&self.ground, &start).await {
+            Ok(launched) => {
+                Attendance::open(launched, &start, seat, began, self.ground.output_limit)
+                    .attend()
+                    .await;
+            }
+            Err(error) => {
+                let error = error.to_string();
+                seat.teller.tell(RunnerEvent::SpawnFailed { error }).await;
+            }
+        }
+    }
+}
+
+/// One program from its start to its end.
+#[derive(Debug)]
+struct Attendance {
+    child: Child,
+    traces: Traces,
+    own_dir: Option<PathBuf>,
+    ladder: Ladder,
+    feed: Option<Feed>,
+    notes: mpsc::Sender<String>,
+    lines: mpsc::Receiver<Inbound>,
+    asked: watch::Receiver<Asked>,
+    results: watch::Receiver<u64>,
+    gone: watch::Sender<bool>,
+    output: JoinHandle<Heard>,
+    teller: Teller,
+}
+
+impl Attendance {
+    fn open(
+        launched: Launched,
+        start: &Start,
+        seat: Seat,
+        began: Instant,
+        output_limit: u64,
+    ) -> Self {
+        let Launched { mut child, pid, traces, isolation, dir, dir_is_own } = launched;
+        let (notes, noted) = mpsc::channel(NOTES_MAX);
+        let (results_in, results) = watch::channel(0);
+        let (gone, gone_out) = watch::channel(false);
+        let wires = Wires {
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            notes: noted,
+            results: results_in,
+            gone: gone_out,
+            teller: seat.teller.clone(),
+        };
+        let first_line = brief_line(start, &dir.to_string_lossy());
+        let feed = child.stdin.take().map(|stdin| Feed::open(stdin, first_line, notes.clone()));
+        let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
+        let up = RunnerEvent::Started { pid, isolation };
+        let output = tokio::spawn(Output::new(dir.clone(), output_limit).follow(up, wires));
+        Self {
+            child,
+            traces,
+            own_dir: dir_is_own.then_some(dir),
+            ladder: Ladder::new(began, start.brief.wall),
+            feed,
+            notes,
+            lines: seat.lines,
+            asked: seat.asked,
+            results,
+            gone,
+            output,
+            teller: seat.teller,
+        }
+    }
+
+    async fn attend(mut self) {
+        let exit = self.until_exit().await;
+        self.feed = None;
+        let swept = self.traces.clone().until_gone().await;
+        if swept.killed > 0 {
+            let note = format!("{} processes it left behind were killed", swept.killed);
+            note_down(&self.notes, note);
+        }
+        if !swept.out_of_reach.is_empty() {
+            let note = format!("processes of other users were left: {:?}", swept.out_of_reach);
+            note_down(&self.notes, note);
+        }
+        self.gone.send_replace(true);
+        let heard = self.output.await.unwrap_or_else(|cause| {
+            tracing::error!(run = %self.teller.run(), %cause, "following a run's output failed");
+            Heard::default()
+        });
+        let mut result = None;
+        if !heard.gave_result {
+            let made = Box::new(verdict::without_result(&exit, &heard, &self.ladder));
+            if heard.files.is_empty() {
+                result = Some(made);
+            } else {
+                // Only a result can hand over files that were announced.
+                let event = RunnerEvent::Result { result: made, files: heard.files };
+                self.teller.tell(event).await;
+            }
+        }
+        if let Some(dir) = &self.own_dir {
+            remove_if_empty(dir).await;
+        }
+        self.teller.tell(RunnerEvent::Exited { exit, result }).await;
+    }
+
+    /// Attends to the program until it has exited. Tells nothing itself, so a listener that is
+    /// slow cannot hold up the end.
+    async fn until_exit(&mut self) -> Exit {
+        self.asked.mark_changed();
+        let (mut lines_open, mut results_open) = (true, true);
+        loop {
+            let deadline = self.ladder.next_deadline();
+            tokio::select! {
+                status = self.child.wait() => return exit_of(status),
+                changed = self.asked.changed() => {
+                    let asked = match changed {
+                        Ok(()) => self.asked.borrow_and_update().clone(),
+                        Err(_) => Asked::Kill,
+                    };
+                    self.asked_for(asked);
+                    if changed.is_err() {
+                        return exit_of(self.child.wait().await);
+                    }
+                }
+                line = self.lines.recv(), if lines_open => match line {
+                    Some(line) => self.give(&line),
+                    None => lines_open = false,
+                },
+                changed = self.results.changed(), if results_open => match changed {
+                    Ok(()) => self.ladder.gave_result(Instant::now()),
+                    Err(_) => results_open = false,
+                },
+                () = at(deadline), if deadline.is_some() => {
+                    let push = self.ladder.due(Instant::now());
+                    self.push(push);
+                }
+            }
+        }
+    }
+
+    fn asked_for(&mut self, asked: Asked) {
+        match asked {
+            Asked::Nothing => {}
+            Asked::Stop { drain, kill_grace, reason } => {
+                self.ladder.stop(Instant::now(), drain, kill_grace, &reason);
+                self.say_stop(&reason, drain);
+            }
+            Asked::Kill => {
+                let push = self.ladder.kill();
+                self.push(push);
+            }
+        }
+    }
+
+    fn say_stop(&self, reason: &str, drain: Millis) {
+        let told = self.feed.as_ref().map(|feed| feed.offer(stop_line(reason, drain)));
+        if let Some(Err(refused)) = told {
+            note_down(&self.notes, format!("the stop could not be told: {refused}"));
+        }
+    }
+
+    fn give(&mut self, line: &Inbound) {
+        let Inbound::Mail { topic, from, body } = line;
+        let Some(feed) = &self.feed else {
+            return;
+        };
+        match feed.offer(mail_line(topic, from, body)) {
+            Ok(()) => self.ladder.was_given_a_line(Instant::now()),
+            Err(refused) => {
+                note_down(&self.notes, format!("`{topic}` from {from} was dropped: {refused}"));
+            }
+        }
+    }
+
+    fn push(&mut self, push: Option<Push>) {
+        match push {
+            Some(Push::Term) => {
+                if let Some(feed) = &mut self.feed {
+                    feed.close();
+                }
+                self.traces.term();
+            }
+            Some(Push::Kill) => self.traces.kill_now(),
+            None => {}
+        }
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    if let Some(deadline) = deadline {
+        sleep_until(deadline).await;
+    }
+}
+
+fn exit_of(status: std::io::Result<ExitStatus>) -> Exit {
+    match status {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => Exit::Code(-1),
+        },
+        Err(cause) => {
+            tracing::error!(%cause, "waiting for a program failed");
+            Exit::Code(-1)
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! When a program must end and how hard it is pushed (spec 06, The three verbs): a pure machine,
+//! told what time it is. Every state has an end: it sends no signal itself.
+
+use std::time::Duration;
+
+use tetrarch_core::limits::{DRAIN, KILL_GRACE};
+use tetrarch_core::time::Millis;
+use tokio::time::Instant;
+
+/// What is to be done to the program now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Push {
+    /// TERM to its process group.
+    Term,
+    /// KILL to all of it.
+    Kill,
+}
+
+/// Why a program was pushed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// It was asked to stop and did not within the drain.
+    Stopped,
+    /// Its wall clock ended.
+    Wall(Millis),
+    /// It gave its result and stayed.
+    Lingered,
+    /// It was to be killed.
+    Killed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rung {
+    Free,
+    Draining { until: Instant },
+    Terminated { until: Instant },
+    Killed,
+}
+
+/// Where a program stands on the kill ladder.
+#[derive(Debug)]
+pub(super) struct Ladder {
+    rung: Rung,
+    wall: Option<(Instant, Millis)>,
+    linger: Option<Instant>,
+    kill_grace: Millis,
+    stop_reason: Option<String>,
+    cause: Option<Cause>,
+}
+
+impl Ladder {
+    /// A program that starts now; `wall` is the longest it may run.
+    pub(super) fn new(now: Instant, wall: Option<Millis>) -> Self {
+        Self {
+            rung: Rung::Free,
+            wall: wall.map(|wall| (after(now, wall), wall)),
+            linger: None,
+            kill_grace: KILL_GRACE,
+            stop_reason: None,
+            cause: None,
+        }
+    }
+
+    /// It is asked to stop. A second request can only bring the end nearer.
+    pub(super) fn stop(&mut self, now: Instant, drain: Millis, kill_grace: Millis, reason: &str) {
+        self.stop_reason.get_or_insert_with(|| reason.to_owned());
+        self.kill_grace = kill_grace;
+        let end = after(now, drain);
+        self.rung = match self.rung {
+            Rung::Free => Rung::Draining { until: end },
+            Rung::Draining { until } => Rung::Draining { until: until.min(end) },
+            Rung::Terminated { until } => {
+                Rung::Terminated { until: until.min(after(now, kill_grace)) }
+            }
+            Rung::Killed => Rung::Killed,
+        };
+    }
+
+    /// It is to be killed.
+    pub(super) fn kill(&mut self) -> Option<Push> {
+        self.cause = Some(Cause::Killed);
+        self.climb_to_kill()
+    }
+
+    /// It gave a result: it has a while to exit.
+    pub(super) fn gave_result(&mut self, now: Instant) {
+        self.linger = Some(after(now, DRAIN));
+    }
+
+    /// It was given a line: after a result it gets a while to react.
+    pub(super) fn was_given_a_line(&mut self, now: Instant) {
+        if self.linger.is_some() {
+            self.linger = Some(after(now, DRAIN));
+        }
+    }
+
+    /// When to look again.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let wall = self.wall.map(|(end, _)| end);
+        match self.rung {
+            Rung::Free => [wall, self.linger].into_iter().flatten().min(),
+            Rung::Draining { until } => {
+                [wall, self.linger, Some(until)].into_iter().flatten().min()
+            }
+            Rung::Terminated { until } => Some(until),
+            Rung::Killed => None,
+        }
+    }
+
+    /// What is due.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Push> {
+        match self.rung {
+            Rung::Free | Rung::Draining { .. } => {
+                let cause = self.reason_to_push(now)?;
+                self.cause = Some(cause);
+                self.rung = Rung::Terminated { until: after(now, self.kill_grace) };
+                Some(Push::Term)
+            }
+            Rung::Terminated { until } if until <= now => self.climb_to_kill(),
+            Rung::Terminated { .. } | Rung::Killed => None,
+        }
+    }
+
+    /// Why it was pushed, if it was.
+    pub(super) fn cause(&self) -> Option<&Cause> {
+        self.cause.as_ref()
+    }
+
+    /// Why it was asked to stop, if it was.
+    pub(super) fn stop_reason(&self) -> Option<&str> {
+        self.stop_reason.as_deref()
+    }
+
+    fn reason_to_push(&self, now: Instant) -> Option<Cause> {
+        if let Rung::Draining { until } = self.rung
+            && until <= now
+        {
+            return Some(Cause::Stopped);
+        }
+        if self.linger.is_some_and(|end| end <= now) {
+            return Some(Cause::Lingered);
+        }
+        self.wall.filter(|(end, _)| *end <= now).map(|(_, wall)| Cause::Wall(wall))
+    }
+
+    fn climb_to_kill(&mut self) -> Option<Push> {
+        let climbed = self.rung != Rung::Killed;
+        self.rung = Rung::Killed;
+        climbed.then_some(Push::Kill)
+    }
+}
+
+/// `length` later; a length beyond what a clock can hold is as good as a hundred years.
+fn after(now: Instant, length: Millis) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    now + Duration::from_millis(length.0).min(CENTURY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(start: Instant, ms: u64) -> Instant {
+        start + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_stop_drains_then_terms_then_kills() {
+        let start = Instant::now();
+        let mut ladder = Ladder::new(start, None);
+        assert_eq!(ladder.next_deadline(), None);
+        ladder.stop(start, Millis(100), Millis(10), "enough");
+        assert_eq!(ladder.next_deadline(), Some(at(start, 100)));
+        assert_eq!(ladder.due(at(start, 99)), None);
+        assert_eq!(ladder.cause(), None);
+        assert_eq!(ladder.due(at(start, 100)), Some(Push::Term));
+        assert_eq!(ladder.cause(), Some(&Cause::Stopped));
+        assert_eq!(ladder.next_deadline(), Some(at(start, 110)));
+        assert_eq!(ladder.due(at(start, 109)), None);
+        assert_eq!(ladder.due(at(start, 110)), Some(Push::Kill));
+        assert_eq!(ladder.due(at(start, 999)), None);
+        assert_eq!(ladder.next_deadline(), None);
+        assert_eq!(ladder.stop_reason(), Some("enough"));
+    }
+
+    #[test]
+    fn a_second_stop_never_gives_more_time() {
+        let start = Instant::now();
+        let mut ladder = Ladder::new(start, None);
+        ladder.stop(start, Millis(100), Millis(10), "first");
+        ladder.stop(at(start, 50), Millis(1000), Millis(10), "second");
+        assert_eq!(ladder.next_deadline(), Some(at(start, 100)));
+        ladder.stop(at(start, 60), Millis(0), Millis(10), "third");
+        assert_eq!(ladder.due(at(start, 60)), Some(Push::Term));
+        ladder.stop(at(start, 61), Millis(1000), Millis(5), "fourth");
+        assert_eq!(ladder.next_deadline(), Some(at(start, 66)));
+        assert_eq!(ladder.stop_reason(), Some("first"));
+    }
+
+    #[test]
+    fn the_wall_ends_a_run_also_while_it_drains() {
+        let start = Instant::now();
+        let mut ladder = Ladder::new(start, Some(Millis(50)));
+        ladder.stop(start, Millis(1000), Millis(10), "later");
+        assert_eq!(ladder.next_deadline(), Some(at(start, 50)));
+        assert_eq!(ladder.due(at(start, 50)), Some(Push::Term));
+        assert_eq!(ladder.cause(), Some(&Cause::Wall(Millis(50))));
+    }
+
+    #[test]
+    fn a_program_that_stays_after_its_result_is_ended() {
+        let start = Instant::now();
+        let mut ladder = Ladder::new(start, None);
+        ladder.was_given_a_line(start);
+        assert_eq!(ladder.next_deadline(), None);
+        ladder.gave_result(start);
+        ladder.was_given_a_line(at(start, 5));
+        assert_eq!(ladder.next_deadline(), Some(at(start, DRAIN.0 + 5)));
+        assert_eq!(ladder.due(at(start, DRAIN.0 + 5)), Some(Push::Term));
+        assert_eq!(ladder.cause(), Some(&Cause::Lingered));
+    }
+
+    #[test]
+    fn a_kill_is_one_kill_from_every_rung() {
+        let start = Instant::now();
+        for stopped in [false, true] {
+            let mut ladder = Ladder::new(start, Some(Millis(u64::MAX)));
+            if stopped {
+                ladder.stop(start, Millis(0), Millis(10), "stop");
+                assert_eq!(ladder.due(start), Some(Push::Term));
+            }
+            assert_eq!(ladder.kill(), Some(Push::Kill));
+            assert_eq!(ladder.kill(), None);
+            assert_eq!(ladder.cause(), Some(&Cause::Killed));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Starts a program: its directory, its scrubbed environment, its containment (spec 06, Runners;
+//! spec 09, On the host). Waits for nothing and reads no output.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::Pid;
+use tetrarch_core::order::Start;
+use tokio::process::{Child, Command};
+
+use crate::serve::Ground;
+use crate::sweep::{RUN_VARIABLE, Traces};
+
+/// Variables of the host that every program sees; `LC_*` besides (docs/stdio-protocol.md).
+const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
+
+/// Why a program could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LaunchError {
+    /// There is no command.
+    #[error("profile `{profile}` names no command; set its `argv`")]
+    NoCommand { profile: String },
+    /// The command is not there.
+    #[error(
+        "`{program}` was not found (PATH={path}), or the interpreter it names was not; install it \
+         on this host or correct `argv` of profile `{profile}`"
+    )]
+    NotFound { program: String, path: String, profile: String },
+    /// The command may not be executed.
+    #[error("`{program}` may not be executed; make it executable (chmod +x) for the host's user")]
+    NotExecutable { program: String },
+    /// Anything else the system says.
+    #[error("`{program}` could not be started: {cause}; check the host's limits and `argv`")]
+    Spawn { program: String, cause: io::Error },
+    /// The workspace is not there or cannot be made.
+    #[error("workspace {path}: {cause}; create it for the host's user, or leave `workspace` empty")]
+    Workspace { path: PathBuf, cause: io::Error },
+    /// A relative workspace leaves the directory it is relative to.
+    #[error("workspace {path} leads out of the host's work directory; leave out the `..`")]
+    WorkspaceEscapes { path: PathBuf },
+    /// Containment is required and missing.
+    #[error("isolation is required, but {cause}; or set host.isolation to \"best\"")]
+    NotContained { cause: String },
+}
+
+/// A program that was started.
+#[derive(Debug)]
+pub(super) struct Launched {
+    /// The program.
+    pub(super) child: Child,
+    /// Its number.
+    pub(super) pid: Pid,
+    /// By what all of it is found again.
+    pub(super) traces: Traces,
+    /// How it is contained, in words.
+    pub(super) isolation: String,
+    /// Where it works: absolute, without links.
+    pub(super) dir: PathBuf,
+    /// Whether the directory is the run's own.
+    pub(super) dir_is_own: bool,
+}
+
+/// Starts the program of a brief.
+pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, LaunchError> {
+    let (dir, dir_is_own) = directory(&ground.workspace_dir, start).await?;
+    let cgroup = ground.cgroup_for(start.run);
+    if let (Err(cause), true) = (&cgroup, ground.isolation_required) {
+        return Err(LaunchError::NotContained { cause: cause.clone() });
+    }
+    let (mut child, pid) = match spawn(start, &dir) {
+        Ok(spawned) => spawned,
+        Err(error) => {
+            if let Ok(cgroup) = cgroup {
+                cgroup.remove();
+            }
+            if dir_is_own {
+                remove_if_empty(&dir).await;
+            }
+            return Err(error);
+        }
+    };
+    // Quick writes to a file system in memory: another thread would only widen the moment in
+    // which the program is outside.
+    let cgroup = cgroup.and_then(|cgroup| match cgroup.join(pid) {
+        Ok(()) => Ok(cgroup),
+        Err(cause) => {
+            cgroup.remove();
+            Err(cause.to_string())
+        }
+    });
+    let cgroup = match cgroup {
+        Err(cause) if ground.isolation_required => {
+            if let Err(cause) = child.kill().await {
+                tracing::warn!(run = %start.run, %cause, "a program that may not run resists");
+            }
+            return Err(LaunchError::NotContained { cause });
+        }
+        other @ (Ok(_) | Err(_)) => other,
+    };
+    let contained = match &cgroup {
+        Ok(cgroup) => format!("cgroup {}", cgroup.dir().display()),
+        Err(cause) => format!("no cgroup ({cause})"),
+    };
+    let isolation = format!("{contained}; process group {pid}; {}", ground.subreaper);
+    let traces = Traces::of_program(start.run, pid, cgroup.ok());
+    Ok(Launched { child, pid, traces, isolation, dir, dir_is_own })
+}
+
+/// Removes a run's own directory when nothing is in it.
+pub(super) async fn remove_if_empty(dir: &Path) {
+    if let Err(cause) = tokio::fs::remove_dir(dir).await {
+        tracing::debug!(dir = %dir.display(), %cause, "the run's directory stays");
+    }
+}
+
+fn spawn(start: &Start, dir: &Path) -> Result<(Child, Pid), LaunchError> {
+    let runner = &start.brief.runner;
+    let profile = runner.profile.to_string();
+    let Some((program, arguments)) = runner.argv.split_first() else {
+        return Err(LaunchError::NoCommand { profile });
+    };
+    let environment = environment(start, std::env::vars_os());
+    let failed = |cause: io::Error| {
+        let program = program.clone();
+        if cause.kind() == io::ErrorKind::NotFound {
+            let path = environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+            let path = path.to_string_lossy().into_owned();
+            LaunchError::NotFound { program, path, profile: profile.clone() }
+        } else if cause.kind() == io::ErrorKind::PermissionDenied {
+            LaunchError::NotExecutable { program }
+        } else {
+            LaunchError::Spawn { program, cause }
+        }
+    };
+    let child = Command::new(program)
+        .args(arguments)
+        .current_dir(dir)
+        .env_clear()
+        .envs(&environment)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    let pid = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    let pid = pid.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
+    Ok((child, pid))
+}
+
+/// The directory a run works in, and whether it is the run's own. A relative workspace lies below
+/// `workspace_dir` and is created; an absolute one must be there.
+async fn directory(workspace_dir: &Path, start: &Start) -> Result<(PathBuf, bool), LaunchError> {
+    let wanted = PathBuf::from(&start.brief.workspace);
+    if wanted.components().any(|part| part == Component::ParentDir) && wanted.is_relative() {
+        return Err(LaunchError::WorkspaceEscapes { path: wanted });
+    }
+    let own = wanted.as_os_str().is_empty();
+    let run = PathBuf::from(start.run.to_string());
+    let below = if own { &run } else { &wanted };
+    let path = workspace_dir.join(below);
+    let failed = |cause| LaunchError::Workspace { path: path.clone(), cause };
+    if wanted.is_relative() {
+        tokio::fs::create_dir_all(&path).await.map_err(failed)?;
+    }
+    let real = tokio::fs::canonicalize(&path).await.map_err(failed)?;
+    if !real.is_dir() {
+        return Err(failed(io::ErrorKind::NotADirectory.into()));
+    }
+    Ok((real, own))
+}
+
+/// The program's whole environment, from the host's.
+fn environment(
+    start: &Start,
+    host: impl Iterator<Item = (OsString, OsString)>,
+) -> BTreeMap<OsString, OsString> {
+    let runner = &start.brief.runner;
+    let passed = |name: &OsStr| {
+        name.to_str().is_some_and(|name| {
+            PASSED_ON.contains(&name)
+                || name.starts_with("LC_")
+                || runner.pass_env.iter().any(|wanted| wanted == name)
+        })
+    };
+    let mut environment: BTreeMap<OsString, OsString> =
+        host.filter(|(name, _)| passed(name)).collect();
+    let set = runner.env.iter().map(|(name, value)| (name.into(), value.into()));
+    environment.extend(set);
+    let own = [
+        ("TETRARCH_AGENT", start.agent.to_string()),
+        ("TETRARCH_SESSION", start.session.to_string()),
+        ("TETRARCH_EPOCH", start.epoch.to_string()),
+        (RUN_VARIABLE, start.run.to_string()),
+        ("TETRARCH_EPIC", start.epic.to_string()),
+        ("TETRARCH_NODE", start.node.to_string()),
+        ("TETRARCH_TASK", start.brief.goal.clone()),
+    ];
+    environment.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
+    if let Some(trace) = &start.trace {
+        environment.insert("TRACEPARENT".into(), trace.into());
+    }
+    environment
+}

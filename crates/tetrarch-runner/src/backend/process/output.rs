@@ -1,0 +1,318 @@
+//! Follows what a program writes and tells it as events, bounded in lines, in total and in what is
+//! kept. Decides nothing about the run's end; that is `verdict`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tetrarch_core::brief::{RunResult, Usage};
+use tetrarch_core::limits::LINE_BYTES_MAX;
+use tetrarch_core::order::{LocalFile, RunnerEvent};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{ChildStderr, ChildStdout};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use crate::files::Gate;
+use crate::lines::{Line, Lines, Tail, start_of};
+use crate::protocol::{NamedFile, Said, Told, read};
+use crate::seat::Teller;
+
+/// Bytes taken from a pipe at once.
+const CHUNK_BYTES: usize = 16 * 1024;
+/// Log text told at once, in bytes: several short lines or the start of a long one.
+const LOG_BYTES_MAX: usize = 16 * 1024;
+/// How long a pipe may stay silent and open when every process of the run is gone: then a stranger
+/// holds its other end.
+const STRANGER_GRACE: Duration = Duration::from_secs(2);
+
+/// What was heard of a program.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// Whether it wrote an event, or a result that could not be read.
+    pub(super) spoke: bool,
+    /// Whether it gave a result.
+    pub(super) gave_result: bool,
+    /// The last complaint about an object of a known type.
+    pub(super) complaint: Option<String>,
+    /// How many such objects there were.
+    pub(super) malformed: u64,
+    /// Its totals.
+    pub(super) usage: Usage,
+    /// Files it announced.
+    pub(super) files: Vec<LocalFile>,
+    /// The end of what it wrote to stdout that is no event.
+    pub(super) stdout: Tail,
+    /// The end of what it wrote to stderr.
+    pub(super) stderr: Tail,
+}
+
+/// What output is read from and whom it is told to.
+#[derive(Debug)]
+pub(super) struct Wires {
+    /// The program's stdout.
+    pub(super) stdout: Option<ChildStdout>,
+    /// Its stderr.
+    pub(super) stderr: Option<ChildStderr>,
+    /// What the runner itself has to say.
+    pub(super) notes: mpsc::Receiver<String>,
+    /// Counts the results.
+    pub(super) results: watch::Sender<u64>,
+    /// Turns true when every process of the run is gone.
+    pub(super) gone: watch::Receiver<bool>,
+    /// Where events are told.
+    pub(super) teller: Teller,
+}
+
+/// Turns output into events.
+#[derive(Debug)]
+pub(super) struct Output {
+    heard: Heard,
+    gate: Gate,
+    lines: Lines,
+    error_lines: Lines,
+    log: String,
+    /// Log text and progress that may still be told, in bytes.
+    room: u64,
+    limit: u64,
+    events: Vec<RunnerEvent>,
+}
+
+impl Output {
+    /// Output of a program working in `dir`, of which at most `limit` bytes of log text and
+    /// progress are told.
+    pub(super) fn new(dir: PathBuf, limit: u64) -> Self {
+        Self {
+            heard: Heard::default(),
+            gate: Gate::new(dir),
+            lines: Lines::default(),
+            error_lines: Lines::default(),
+            log: String::new(),
+            room: limit,
+            limit,
+            events: Vec::new(),
+        }
+    }
+
+    /// Follows both pipes to their end. `first` is told before anything else.
+    pub(super) async fn follow(mut self, first: RunnerEvent, mut wires: Wires) -> Heard {
+        wires.teller.tell(first).await;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut error_chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let open = wires.stdout.is_some() || wires.stderr.is_some();
+            tokio::select! {
+                count = take(&mut wires.stdout, &mut chunk), if wires.stdout.is_some() => {
+                    self.stdout(chunk.get(..count).unwrap_or_default());
+                }
+                count = take(&mut wires.stderr, &mut error_chunk), if wires.stderr.is_some() => {
+                    self.stderr(error_chunk.get(..count).unwrap_or_default());
+                }
+                Some(note) = wires.notes.recv() => self.note(&note),
+                () = abandoned(&mut wires.gone, open) => {
+                    if open {
+                        self.note("a process outside the run holds its output open; left behind");
+                    }
+                    break;
+                }
+            }
+            self.tell(&wires).await;
+        }
+        self.unfinished_lines();
+        while let Ok(note) = wires.notes.try_recv() {
+            self.note(&note);
+        }
+        self.tell(&wires).await;
+        self.heard
+    }
+
+    async fn tell(&mut self, wires: &Wires) {
+        self.flush_log();
+        for event in self.events.drain(..) {
+            let is_result = matches!(event, RunnerEvent::Result { .. });
+            wires.teller.tell(event).await;
+            if is_result {
+                wires.results.send_modify(|results| *results += 1);
+            }
+        }
+    }
+
+    fn stdout(&mut self, chunk: &[u8]) {
+        for line in self.lines.feed(chunk) {
+            self.stdout_line(&line);
+        }
+    }
+
+    fn stderr(&mut self, chunk: &[u8]) {
+        for line in self.error_lines.feed(chunk) {
+            self.stderr_line(&line);
+        }
+    }
+
+    fn unfinished_lines(&mut self) {
+        if let Some(line) = self.lines.rest() {
+            self.stdout_line(&line);
+        }
+        if let Some(line) = self.error_lines.rest() {
+            self.stderr_line(&line);
+        }
+    }
+
+    fn stderr_line(&mut self, line: &Line) {
+        self.heard.stderr.push_line(line);
+        self.log_line(line);
+    }
+
+    fn stdout_line(&mut self, line: &Line) {
+        let said = match line {
+            Line::Whole(bytes) => read(bytes),
+            Line::Cut { .. } => Said::Text,
+        };
+        match said {
+            Said::Event(told) => {
+                self.heard.spoke = true;
+                self.event(told);
+            }
+            Said::Text => {
+                self.heard.stdout.push_line(line);
+                self.log_line(line);
+            }
+            Said::Malformed { error, result } => {
+                self.heard.spoke |= result;
+                self.heard.malformed += 1;
+                self.heard.stdout.push_line(line);
+                self.log_line(line);
+                self.note(&format!("not taken as an event: {error}"));
+                self.heard.complaint = Some(error);
+            }
+        }
+    }
+
+    fn event(&mut self, told: Told) {
+        self.flush_log();
+        match told {
+            Told::Plain(RunnerEvent::Progress { text, done, total }) => {
+                if self.has_room(text.len()) {
+                    self.events.push(RunnerEvent::Progress { text, done, total });
+                }
+            }
+            Told::Plain(event) => self.events.push(event),
+            Told::Usage(usage) => {
+                self.heard.usage = highest(self.heard.usage, usage);
+                self.events.push(RunnerEvent::Usage(self.heard.usage));
+            }
+            Told::Artifact(file) => self.file(file),
+            Told::Result(result, files) => self.result(result, files),
+        }
+    }
+
+    fn result(&mut self, mut result: Box<RunResult>, files: Vec<NamedFile>) {
+        self.heard.gave_result = true;
+        for file in files {
+            self.file(file);
+        }
+        self.flush_log();
+        result.usage = self.heard.usage;
+        self.events.push(RunnerEvent::Result { result, files: self.heard.files.clone() });
+    }
+
+    fn file(&mut self, file: NamedFile) {
+        let NamedFile { name, path, media_type } = file;
+        match self.gate.admit(name, &path, media_type) {
+            Ok(file) => {
+                // A further result may name the same file again.
+                self.heard.files.retain(|known| known.name != file.name);
+                self.heard.files.push(file);
+            }
+            Err(refused) => self.note(&format!("artifact refused: {refused}")),
+        }
+    }
+
+    /// Something the runner has to say; it counts against no limit.
+    fn note(&mut self, note: &str) {
+        self.flush_log();
+        self.events.push(RunnerEvent::Log { text: start_of(note, LOG_BYTES_MAX).to_owned() });
+    }
+
+    fn log_line(&mut self, line: &Line) {
+        let text = String::from_utf8_lossy(line.bytes());
+        let text = text.trim_end_matches('\r');
+        let kept = start_of(text, LOG_BYTES_MAX);
+        if !self.has_room(kept.len() + 1) {
+            return;
+        }
+        if self.log.len() + kept.len() > LOG_BYTES_MAX {
+            self.flush_log();
+        }
+        if !self.log.is_empty() {
+            self.log.push('\n');
+        }
+        self.log.push_str(kept);
+        match line {
+            Line::Cut { dropped, .. } => self.note(&format!(
+                "a line of {} bytes was cut, a line has at most {LINE_BYTES_MAX}; put large \
+                 results in a file",
+                LINE_BYTES_MAX + dropped
+            )),
+            Line::Whole(_) if kept.len() < text.len() => {
+                self.note(&format!("{} bytes of that line are left out", text.len() - kept.len()));
+            }
+            Line::Whole(_) => {}
+        }
+    }
+
+    fn flush_log(&mut self) {
+        if !self.log.is_empty() {
+            self.events.push(RunnerEvent::Log { text: std::mem::take(&mut self.log) });
+        }
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        if self.room == 0 {
+            return false;
+        }
+        match self.room.checked_sub(bytes as u64) {
+            Some(room) if room > 0 => {
+                self.room = room;
+                true
+            }
+            Some(_) | None => {
+                self.room = 0;
+                self.note(&format!(
+                    "the output limit of {} bytes is reached; further log text and progress are \
+                     dropped",
+                    self.limit
+                ));
+                false
+            }
+        }
+    }
+}
+
+/// Waits until every process of the run is gone and, when pipes are open, until they have been
+/// silent for a while after that.
+async fn abandoned(gone: &mut watch::Receiver<bool>, open: bool) {
+    if gone.wait_for(|gone| *gone).await.is_ok() && open {
+        sleep(STRANGER_GRACE).await;
+    }
+}
+
+/// Reads a chunk; at the end of the pipe, or when it breaks, the pipe is closed.
+async fn take<P: AsyncRead + Unpin>(pipe: &mut Option<P>, chunk: &mut [u8]) -> usize {
+    let Some(open) = pipe else {
+        return 0;
+    };
+    let count = open.read(chunk).await.unwrap_or(0);
+    if count == 0 {
+        *pipe = None;
+    }
+    count
+}
+
+fn highest(one: Usage, other: Usage) -> Usage {
+    Usage {
+        tokens_in: one.tokens_in.max(other.tokens_in),
+        tokens_out: one.tokens_out.max(other.tokens_out),
+        cost_micro: one.cost_micro.max(other.cost_micro),
+        turns: one.turns.max(other.turns),
+    }
+}

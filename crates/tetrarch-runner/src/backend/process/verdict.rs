@@ -1,0 +1,154 @@
+//! What the runner makes of a program that ended without a result (docs/stdio-protocol.md,
+//! Programs that speak no protocol). Pure: the exit code never overrules a result, since a run
+//! that gave one does not come here.
+
+use tetrarch_core::brief::{Outcome, RunResult};
+use tetrarch_core::limits::TEXT_BYTES_MAX;
+use tetrarch_core::order::Exit;
+
+use super::ladder::{Cause, Ladder};
+use super::output::Heard;
+use crate::lines::end_of;
+
+/// The result of a program that gave none.
+pub(super) fn without_result(exit: &Exit, heard: &Heard, ladder: &Ladder) -> RunResult {
+    let (outcome, error) = judge(exit, heard, ladder);
+    let mut result = RunResult::ended(outcome, error);
+    result.usage = heard.usage;
+    let stdout = heard.stdout.text();
+    if outcome == Outcome::Success {
+        result.deliverable = stdout;
+    } else if stdout.is_empty() {
+        result.partial = heard.stderr.text();
+    } else {
+        result.partial = stdout;
+    }
+    result
+}
+
+fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
+    let stopped = |reason: &str| (Outcome::Cancelled, format!("stopped: {reason}"));
+    match (ladder.cause(), ladder.stop_reason()) {
+        (Some(Cause::Killed), _) => (Outcome::Cancelled, "killed on order".to_owned()),
+        (Some(Cause::Wall(wall)), _) => {
+            (Outcome::Failure, format!("wall clock of {} ms ended", wall.0))
+        }
+        (Some(Cause::Stopped), reason) => stopped(reason.unwrap_or_default()),
+        (None, _) if !heard.spoke && *exit == Exit::Code(0) => (Outcome::Success, String::new()),
+        (None, Some(reason)) => stopped(reason),
+        (None | Some(Cause::Lingered), _) => (Outcome::Failure, failure(exit, heard)),
+    }
+}
+
+fn failure(exit: &Exit, heard: &Heard) -> String {
+    let exit = match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    };
+    let mut error = if heard.spoke { format!("ended without a result ({exit})") } else { exit };
+    if let Some(complaint) = &heard.complaint {
+        error.push_str(&format!(
+            "; {} lines were no events, the last: {}",
+            heard.malformed,
+            end_of(complaint, TEXT_BYTES_MAX / 4)
+        ));
+    }
+    let stderr = heard.stderr.text();
+    if !stderr.is_empty() {
+        error.push_str("; stderr ends: ");
+        error.push_str(end_of(&stderr, TEXT_BYTES_MAX / 2));
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lines::Tail;
+    use tetrarch_core::time::Millis;
+    use tokio::time::Instant;
+
+    fn heard(spoke: bool) -> Heard {
+        let tail = |text: &str| {
+            let mut tail = Tail::default();
+            tail.push(text.as_bytes());
+            tail
+        };
+        Heard { spoke, stdout: tail("out\n"), stderr: tail("err\n"), ..Heard::default() }
+    }
+
+    fn ladder(stop: Option<u64>, wall: Option<u64>, look: bool) -> Ladder {
+        let now = Instant::now();
+        let mut ladder = Ladder::new(now, wall.map(Millis));
+        if let Some(drain) = stop {
+            ladder.stop(now, Millis(drain), Millis(1), "enough");
+        }
+        assert_eq!(ladder.due(now).is_some(), look);
+        ladder
+    }
+
+    #[test]
+    fn each_end_has_its_outcome() {
+        let free = || ladder(None, None, false);
+        let cases = [
+            (Exit::Code(0), false, free(), Outcome::Success, ""),
+            (Exit::Code(3), false, free(), Outcome::Failure, "exit code 3; stderr ends: err"),
+            (Exit::Signal(11), false, free(), Outcome::Failure, "signal 11; stderr ends: err"),
+            (
+                Exit::Code(0),
+                true,
+                free(),
+                Outcome::Failure,
+                "ended without a result (exit code 0); stderr ends: err",
+            ),
+            (Exit::Code(0), false, ladder(Some(9), None, false), Outcome::Success, ""),
+            (
+                Exit::Code(1),
+                false,
+                ladder(Some(9), None, false),
+                Outcome::Cancelled,
+                "stopped: enough",
+            ),
+            (
+                Exit::Code(0),
+                true,
+                ladder(Some(9), None, false),
+                Outcome::Cancelled,
+                "stopped: enough",
+            ),
+            (
+                Exit::Code(0),
+                false,
+                ladder(Some(0), None, true),
+                Outcome::Cancelled,
+                "stopped: enough",
+            ),
+            (
+                Exit::Code(0),
+                false,
+                ladder(None, Some(0), true),
+                Outcome::Failure,
+                "wall clock of 0 ms ended",
+            ),
+        ];
+        for (exit, spoke, ladder, outcome, error) in cases {
+            let result = without_result(&exit, &heard(spoke), &ladder);
+            assert_eq!(
+                (result.outcome, result.error.as_str()),
+                (outcome, error),
+                "{exit:?} {spoke}"
+            );
+            let kept =
+                if outcome == Outcome::Success { result.deliverable } else { result.partial };
+            assert_eq!(kept, "out");
+        }
+    }
+
+    #[test]
+    fn a_kill_is_a_cancellation() {
+        let mut ladder = ladder(None, None, false);
+        ladder.kill();
+        let result = without_result(&Exit::Signal(9), &heard(false), &ladder);
+        assert_eq!(result.outcome, Outcome::Cancelled);
+    }
+}

@@ -1,0 +1,211 @@
+//! A control group for each run, where cgroup v2 is writable: also alone beside v1 (spec 09, On
+//! the host). Sets no limits; what must be killed is decided elsewhere.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use tetrarch_core::id::RunId;
+
+use crate::procfs;
+
+/// Start of the name of a host's control group; its process id follows.
+const HOME_PREFIX: &str = "tetrarch-";
+/// How often an emptied group is tried to be removed; the kernel needs a moment.
+const REMOVE_TRIES: u32 = 50;
+/// Time between two tries.
+const REMOVE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Why there is no control group.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CgroupError {
+    /// The machine has none.
+    #[error("no cgroup v2 is mounted; mount cgroup2 or start with systemd")]
+    Absent,
+    /// The directory is an ordinary one.
+    #[error("{0} is no cgroup v2 directory")]
+    Ordinary(PathBuf),
+    /// It cannot be written.
+    #[error("{path}: {cause}; delegate a cgroup to this process (systemd: Delegate=yes)")]
+    Refused { path: PathBuf, cause: io::Error },
+}
+
+/// The control group of this host process; each run gets one below it.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    home: PathBuf,
+}
+
+impl Cgroups {
+    /// Makes the host's own group below `parent`, or below the group this process is in.
+    pub(crate) fn prepare(parent: Option<&Path>) -> Result<Self, CgroupError> {
+        let parent = match parent {
+            Some(parent) => parent.to_owned(),
+            None => own_group()?,
+        };
+        if !parent.join("cgroup.procs").exists() {
+            return Err(CgroupError::Ordinary(parent));
+        }
+        let home = parent.join(format!("{HOME_PREFIX}{}", std::process::id()));
+        fs::create_dir_all(&home)
+            .map_err(|cause| CgroupError::Refused { path: home.clone(), cause })?;
+        Ok(Self { home })
+    }
+
+    /// Makes the group of a run.
+    pub(crate) fn for_run(&self, run: RunId) -> Result<RunCgroup, CgroupError> {
+        let dir = self.home.join(run.to_string());
+        fs::create_dir_all(&dir)
+            .map_err(|cause| CgroupError::Refused { path: dir.clone(), cause })?;
+        Ok(RunCgroup { dir })
+    }
+
+    /// Kills and removes what hosts that are gone left beside this one: their runs are fenced, so
+    /// whatever of them still runs must end. Blocks.
+    pub(crate) fn clear_dead_hosts(&self) {
+        let beside = self.home.parent().map(subdirectories).unwrap_or_default();
+        for home in beside.into_iter().filter(|home| is_dead(home)) {
+            tracing::warn!(home = %home.display(), "clearing the runs of a host that is gone");
+            for dir in subdirectories(&home) {
+                let run = RunCgroup { dir };
+                run.kill();
+                run.remove();
+            }
+            Self { home }.remove();
+        }
+    }
+
+    /// Whether the kernel can kill a group at once (5.14 and later).
+    pub(crate) fn kills_at_once(&self) -> bool {
+        self.home.join("cgroup.kill").exists()
+    }
+
+    /// Where the host's group is.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Removes the host's group, unless runs of it are left.
+    pub(crate) fn remove(&self) {
+        if let Err(cause) = fs::remove_dir(&self.home) {
+            tracing::debug!(home = %self.home.display(), %cause, "the host's cgroup stays");
+        }
+    }
+}
+
+/// The control group of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct RunCgroup {
+    dir: PathBuf,
+}
+
+impl RunCgroup {
+    /// Moves a process into it, and the children it has already made.
+    pub(crate) fn join(&self, pid: Pid) -> Result<(), CgroupError> {
+        self.add(pid.as_raw_nonzero().get())
+            .map_err(|cause| CgroupError::Refused { path: self.dir.clone(), cause })?;
+        let mut open = procfs::children(pid.as_raw_nonzero().get());
+        while let Some(child) = open.pop() {
+            // A child that has ended meanwhile needs no moving.
+            if self.add(child).is_ok() {
+                open.extend(procfs::children(child));
+            }
+        }
+        Ok(())
+    }
+
+    /// The processes in it, zombies not counted.
+    pub(crate) fn members(&self) -> Vec<i32> {
+        fs::read_to_string(self.dir.join("cgroup.procs"))
+            .unwrap_or_default()
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect()
+    }
+
+    /// Kills all of it at once, where the kernel can.
+    pub(crate) fn kill(&self) {
+        if let Err(cause) = fs::write(self.dir.join("cgroup.kill"), "1") {
+            tracing::debug!(dir = %self.dir.display(), %cause, "no cgroup.kill");
+        }
+    }
+
+    /// Removes it. Blocks for up to `REMOVE_TRIES` pauses.
+    pub(crate) fn remove(&self) {
+        for _ in 0..REMOVE_TRIES {
+            match fs::remove_dir(&self.dir) {
+                Err(cause)
+                    if cause.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) =>
+                {
+                    thread::sleep(REMOVE_PAUSE);
+                }
+                Ok(()) | Err(_) => return,
+            }
+        }
+        tracing::warn!(dir = %self.dir.display(), "the run's cgroup could not be removed");
+    }
+
+    /// Where it is.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn add(&self, pid: i32) -> io::Result<()> {
+        fs::write(self.dir.join("cgroup.procs"), pid.to_string())
+    }
+}
+
+/// The v2 group this process is in.
+fn own_group() -> Result<PathBuf, CgroupError> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mount = mount_point(&mounts).ok_or(CgroupError::Absent)?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    Ok(mount.join(group.ok_or(CgroupError::Absent)?))
+}
+
+/// Where `cgroup2` is mounted: the fifth field of the line whose type, after ` - `, it is.
+fn mount_point(mountinfo: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let is_v2 = kind.split(' ').next() == Some("cgroup2");
+        is_v2.then(|| place.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+/// Whether this is the group of a host process that is gone.
+fn is_dead(home: &Path) -> bool {
+    let name = home.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let pid = name.strip_prefix(HOME_PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+    pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+}
+
+fn subdirectories(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_v2_mount_is_found_beside_v1() {
+        let mounts = "31 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      32 24 0:27 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n";
+        assert_eq!(mount_point(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(mount_point("31 24 0:26 / /a rw - cgroup cgroup rw"), None);
+    }
+
+    #[test]
+    fn an_ordinary_directory_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let refused = Cgroups::prepare(Some(place.path())).unwrap_err();
+        assert!(matches!(refused, CgroupError::Ordinary(_)), "{refused}");
+    }
+}

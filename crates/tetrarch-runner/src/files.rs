@@ -1,0 +1,133 @@
+//! Which files a program may hand over: those inside its working directory (docs/stdio-protocol.md,
+//! Files). Reads no content and stores nothing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tetrarch_core::limits::{ARTIFACT_BYTES_MAX, LIST_MAX};
+use tetrarch_core::order::LocalFile;
+
+/// The media type of a file that was given none.
+const UNKNOWN_MEDIA: &str = "application/octet-stream";
+
+/// Why a file is not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileRefused {
+    /// It cannot be looked at.
+    #[error("{path}: {cause}; write the file before naming it")]
+    Unreadable { path: String, cause: io::Error },
+    /// It lies elsewhere once links are resolved.
+    #[error("{path} is outside the working directory; copy it into the working directory")]
+    Outside { path: String },
+    /// It is a directory, a pipe or the like.
+    #[error("{path} is no regular file; pack directories into one file")]
+    NotAFile { path: String },
+    /// It is too large.
+    #[error("{path} has {size} bytes, an artifact at most {ARTIFACT_BYTES_MAX}; split it")]
+    TooLarge { path: String, size: u64 },
+    /// There are too many.
+    #[error("{path} is one file too many, a run hands over at most {LIST_MAX}; pack them")]
+    TooMany { path: String },
+    /// Its path is not text.
+    #[error("{path} has a path that is not UTF-8; rename it")]
+    NotText { path: String },
+}
+
+/// Admits files of one run.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    root: PathBuf,
+    admitted: usize,
+}
+
+impl Gate {
+    /// A gate for files inside `root`, an absolute path without links.
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root, admitted: 0 }
+    }
+
+    /// Admits one file, `path` being relative to the working directory. The path it returns is
+    /// absolute and without links.
+    pub(crate) fn admit(
+        &mut self,
+        name: String,
+        path: &str,
+        media_type: Option<String>,
+    ) -> Result<LocalFile, FileRefused> {
+        let given = || path.to_owned();
+        if self.admitted >= LIST_MAX {
+            return Err(FileRefused::TooMany { path: given() });
+        }
+        let real = self
+            .root
+            .join(Path::new(path))
+            .canonicalize()
+            .map_err(|cause| FileRefused::Unreadable { path: given(), cause })?;
+        if !real.starts_with(&self.root) {
+            return Err(FileRefused::Outside { path: given() });
+        }
+        let facts =
+            real.metadata().map_err(|cause| FileRefused::Unreadable { path: given(), cause })?;
+        if !facts.is_file() {
+            return Err(FileRefused::NotAFile { path: given() });
+        }
+        if facts.len() > ARTIFACT_BYTES_MAX as u64 {
+            return Err(FileRefused::TooLarge { path: given(), size: facts.len() });
+        }
+        let path = real.to_str().ok_or_else(|| FileRefused::NotText { path: given() })?.to_owned();
+        self.admitted += 1;
+        let media_type = media_type.unwrap_or_else(|| UNKNOWN_MEDIA.to_owned());
+        Ok(LocalFile { name, path, media_type })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_regular_files_inside_the_directory_are_admitted() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let root = top.join("work");
+        fs::create_dir_all(root.join("sub")).unwrap();
+        fs::write(root.join("sub/a.txt"), "a").unwrap();
+        fs::write(top.join("secret"), "s").unwrap();
+        fs::create_dir(top.join("work-beside")).unwrap();
+        fs::write(top.join("work-beside/b"), "b").unwrap();
+        symlink(top.join("secret"), root.join("link")).unwrap();
+        symlink("sub/a.txt", root.join("inner")).unwrap();
+        let mut gate = Gate::new(root.clone());
+        let mut admit = |path: &str| gate.admit("n".to_owned(), path, None);
+
+        let inside = root.join("sub/a.txt").to_str().unwrap().to_owned();
+        assert_eq!(admit("sub/a.txt").unwrap().path, inside);
+        assert_eq!(admit("inner").unwrap().path, inside);
+        assert_eq!(admit(&inside).unwrap().media_type, UNKNOWN_MEDIA);
+        for escape in ["../secret", "link", "/etc/passwd", "../work-beside/b", "sub/../../secret"] {
+            let refused = admit(escape).unwrap_err();
+            assert!(matches!(refused, FileRefused::Outside { .. }), "{escape}: {refused}");
+        }
+        assert!(matches!(admit("sub").unwrap_err(), FileRefused::NotAFile { .. }));
+        assert!(matches!(admit("none").unwrap_err(), FileRefused::Unreadable { .. }));
+    }
+
+    #[test]
+    fn files_are_bounded_in_size_and_number() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        let large = fs::File::create(root.join("large")).unwrap();
+        large.set_len(ARTIFACT_BYTES_MAX as u64 + 1).unwrap();
+        fs::write(root.join("small"), "").unwrap();
+        let mut gate = Gate::new(root);
+        let refused = gate.admit(String::new(), "large", None).unwrap_err();
+        assert!(matches!(refused, FileRefused::TooLarge { .. }), "{refused}");
+        for _ in 0..LIST_MAX {
+            gate.admit(String::new(), "small", None).unwrap();
+        }
+        let refused = gate.admit(String::new(), "small", None).unwrap_err();
+        assert!(matches!(refused, FileRefused::TooMany { .. }), "{refused}");
+    }
+}

@@ -1,0 +1,11 @@
+//! The JSON lines a program and its host exchange (docs/stdio-protocol.md). Pure text: nothing
+//! here reads or writes a pipe.
+
+mod inbound;
+mod outbound;
+
+pub(crate) use inbound::{brief_line, mail_line, stop_line};
+pub(crate) use outbound::{NamedFile, Said, Told, read};
+
+/// The protocol's version, in the brief line.
+pub(crate) const PROTOCOL: u32 = 1;

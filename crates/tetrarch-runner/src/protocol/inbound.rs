@@ -1,0 +1,123 @@
+//! Lines to the program. They must stay readable for programs of protocol version 1.
+
+use serde_json::{Value, json};
+use tetrarch_core::brief::{Artifact, ExpectedOutput, NodeInput};
+use tetrarch_core::budget::Limits;
+use tetrarch_core::order::Start;
+use tetrarch_core::time::Millis;
+
+use super::PROTOCOL;
+
+/// The first line. `workspace` is the absolute working directory.
+pub(crate) fn brief_line(start: &Start, workspace: &str) -> Vec<u8> {
+    let brief = &start.brief;
+    let schema = match &brief.expected_output {
+        ExpectedOutput::Text => Value::Null,
+        ExpectedOutput::Schema(schema) => json_or_text(schema),
+    };
+    line(&json!({
+        "type": "brief",
+        "protocol": PROTOCOL,
+        "agent": start.agent.to_string(),
+        "session": start.session.to_string(),
+        "epoch": start.epoch,
+        "run": start.run.to_string(),
+        "epic": start.epic.to_string(),
+        "node": start.node.to_string(),
+        "parent": start.parent.to_string(),
+        "depth": start.depth,
+        "goal": brief.goal,
+        "keyFacts": brief.key_facts,
+        "successCriteria": brief.success_criteria,
+        "definitionOfDone": brief.definition_of_done,
+        "outputSchema": schema,
+        "tools": brief.tools.names().collect::<Vec<_>>(),
+        "workspace": workspace,
+        "scopePaths": brief.scope_paths,
+        "budget": budget(brief.budget),
+        "wallMs": brief.wall.map(|wall| wall.0),
+        "turnTimeoutMs": brief.turn_timeout.map(|turn| turn.0),
+        "model": brief.runner.model,
+        "prompt": brief.runner.prompt,
+        "inputs": brief.inputs.iter().map(input).collect::<Vec<_>>(),
+        "checkpoint": start.checkpoint.as_deref().map_or(Value::Null, json_or_text),
+    }))
+}
+
+/// A message from the agent's inbox. `body` is JSON text.
+pub(crate) fn mail_line(topic: &str, from: &str, body: &str) -> Vec<u8> {
+    line(&json!({"type": "mail", "topic": topic, "from": from, "body": json_or_text(body)}))
+}
+
+/// The request to end.
+pub(crate) fn stop_line(reason: &str, drain: Millis) -> Vec<u8> {
+    line(&json!({"type": "stop", "reason": reason, "drainMs": drain.0}))
+}
+
+fn line(value: &Value) -> Vec<u8> {
+    let mut line = value.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+fn json_or_text(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+}
+
+fn budget(limits: Limits) -> Value {
+    let dollars = limits.cost_micro.map(|micro| micro as f64 / 1e6);
+    json!({"tokens": limits.tokens, "costUsd": dollars, "turns": limits.turns})
+}
+
+fn input(input: &NodeInput) -> Value {
+    let deliverable = match serde_json::from_str(&input.deliverable) {
+        Ok(structured @ (Value::Object(_) | Value::Array(_))) => structured,
+        Ok(_) | Err(_) => Value::String(input.deliverable.clone()),
+    };
+    json!({
+        "node": input.node.to_string(),
+        "name": input.name,
+        "deliverable": deliverable,
+        "artifacts": input.artifacts.iter().map(artifact).collect::<Vec<_>>(),
+    })
+}
+
+fn artifact(artifact: &Artifact) -> Value {
+    json!({
+        "name": artifact.name,
+        "sha256": artifact.sha256,
+        "size": artifact.size,
+        "mediaType": artifact.media_type,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deliverable_is_structured_only_when_it_is_an_object_or_an_array() {
+        let deliverable = |text: &str| {
+            let given = NodeInput {
+                node: tetrarch_core::id::NodeId::task(1, 1),
+                name: String::new(),
+                deliverable: text.to_owned(),
+                artifacts: Vec::new(),
+            };
+            input(&given)["deliverable"].clone()
+        };
+        assert_eq!(deliverable("{\"a\":1}"), json!({"a": 1}));
+        assert_eq!(deliverable("[1]"), json!([1]));
+        for text in ["12", "null", "true", "\"x\"", "plain", ""] {
+            assert_eq!(deliverable(text), json!(text));
+        }
+    }
+
+    #[test]
+    fn lines_hold_one_newline_each_whatever_they_say() {
+        for line in [mail_line("a\nb", "c", "{\"x\":\"\\n\"}"), stop_line("r\n", Millis(5))] {
+            assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+            assert!(line.ends_with(b"}\n"));
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Lines from the program: a total reader. Any bytes give an event or log text, never an error
+//! that ends anything.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tetrarch_core::brief::{Evidence, Finding, Judgement, Outcome, RunResult, Usage, Verdict};
+use tetrarch_core::limits::{INSTRUCTION_BYTES_MAX, LIST_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX};
+use tetrarch_core::order::RunnerEvent;
+
+use crate::lines::start_of;
+
+/// What a line of output is.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Said {
+    /// An event.
+    Event(Told),
+    /// No event.
+    Text,
+    /// An object of a known type whose fields are wrong.
+    Malformed {
+        /// What is wrong.
+        error: String,
+        /// Whether it was meant to be the run's result.
+        result: bool,
+    },
+}
+
+/// An event in the program's words.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Told {
+    /// One that needs nothing more.
+    Plain(RunnerEvent),
+    /// Totals so far.
+    Usage(Usage),
+    /// A file to keep.
+    Artifact(NamedFile),
+    /// What it came to.
+    Result(Box<RunResult>, Vec<NamedFile>),
+}
+
+/// A file as a program names it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NamedFile {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    #[serde(alias = "media_type")]
+    pub(crate) media_type: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ProgressFields {
+    text: String,
+    done: Option<u64>,
+    total: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UsageFields {
+    #[serde(alias = "tokens_in")]
+    tokens_in: Option<u64>,
+    #[serde(alias = "tokens_out")]
+    tokens_out: Option<u64>,
+    #[serde(alias = "cost_usd")]
+    cost_usd: Option<f64>,
+    turns: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct CheckpointFields {
+    state: Value,
+}
+
+#[derive(Deserialize)]
+struct AskFields {
+    question: String,
+    options: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct BlockedFields {
+    reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UpdateFields {
+    #[serde(alias = "overseer_update")]
+    overseer_update: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct ResultFields {
+    outcome: String,
+    deliverable: Option<Value>,
+    partial: Option<String>,
+    artifacts: Option<Vec<NamedFile>>,
+    evidence: Option<EvidenceFields>,
+    crystallization: Option<String>,
+    verdict: Option<VerdictFields>,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct EvidenceFields {
+    files: Option<Vec<String>>,
+    commands: Option<Vec<String>>,
+    tests: Option<Vec<String>>,
+    commits: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct VerdictFields {
+    verdict: String,
+    findings: Option<Vec<FindingFields>>,
+}
+
+#[derive(Deserialize)]
+struct FindingFields {
+    #[serde(rename = "where")]
+    place: Option<String>,
+    what: String,
+    severity: Option<String>,
+}
+
+/// Reads one line.
+pub(crate) fn read(line: &[u8]) -> Said {
+    if line.trim_ascii_start().first() != Some(&b'{') {
+        return Said::Text;
+    }
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(line) else {
+        return Said::Text;
+    };
+    let Some(Value::String(kind)) = fields.remove("type") else {
+        return Said::Text;
+    };
+    let result = kind == "result" && fields.contains_key("outcome");
+    match event(&kind, fields) {
+        Ok(Some(told)) => Said::Event(told),
+        Ok(None) => Said::Text,
+        Err(error) => Said::Malformed { error: format!("`{kind}`: {error}"), result },
+    }
+}
+
+fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String> {
+    let plain = match kind {
+        "progress" => {
+            let ProgressFields { text, done, total } = parse(fields)?;
+            RunnerEvent::Progress { text: cut(text, TEXT_BYTES_MAX), done, total }
+        }
+        "usage" => return usage(&parse(fields)?).map(|usage| Some(Told::Usage(usage))),
+        "checkpoint" => {
+            let CheckpointFields { state } = parse(fields)?;
+            RunnerEvent::Checkpoint { state: state.to_string() }
+        }
+        "ask" => {
+            let AskFields { question, options } = parse(fields)?;
+            let question = cut(question, INSTRUCTION_BYTES_MAX);
+            RunnerEvent::Ask { question, options: texts(options) }
+        }
+        "blocked" => {
+            let BlockedFields { reason } = parse(fields)?;
+            RunnerEvent::Blocked { reason: cut(reason, TEXT_BYTES_MAX) }
+        }
+        "unblocked" => RunnerEvent::Unblocked,
+        "spawn" => RunnerEvent::Spawn { request: spawn(fields)? },
+        "update" => {
+            let UpdateFields { overseer_update } = parse(fields)?;
+            RunnerEvent::Update { update: Value::Object(overseer_update).to_string() }
+        }
+        "artifact" => return parse(fields).map(|file| Some(Told::Artifact(file))),
+        "result" => return result(parse(fields)?).map(Some),
+        _ => return Ok(None),
+    };
+    Ok(Some(Told::Plain(plain)))
+}
+
+fn parse<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, String> {
+    serde_json::from_value(Value::Object(fields)).map_err(|cause| cause.to_string())
+}
+
+fn spawn(fields: Map<String, Value>) -> Result<String, String> {
+    let wanted = fields.get("requestedSubagents").or_else(|| fields.get("requested_subagents"));
+    match wanted {
+        Some(Value::Array(_)) => Ok(Value::Object(fields).to_string()),
+        Some(_) | None => Err("`requestedSubagents` must be a list".to_owned()),
+    }
+}
+
+fn usage(fields: &UsageFields) -> Result<Usage, String> {
+    let dollars = fields.cost_usd.unwrap_or(0.0);
+    if !dollars.is_finite() || dollars < 0.0 {
+        return Err(format!("`costUsd` is {dollars}, it must be 0 or more"));
+    }
+    Ok(Usage {
+        tokens_in: fields.tokens_in.unwrap_or(0),
+        tokens_out: fields.tokens_out.unwrap_or(0),
+        cost_micro: (dollars * 1e6).round() as u64,
+        turns: fields.turns.unwrap_or(0),
+    })
+}
+
+fn result(fields: ResultFields) -> Result<Told, String> {
+    let outcome = Outcome::parse(&snake_case(&fields.outcome)).ok_or_else(|| {
+        let known = Outcome::ALL.map(Outcome::as_str).join(", ");
+        format!("outcome `{}` is none of {known}", start_of(&fields.outcome, 64))
+    })?;
+    let mut result =
+        RunResult::ended(outcome, cut(fields.error.unwrap_or_default(), TEXT_BYTES_MAX));
+    result.deliverable = match fields.deliverable {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text,
+        Some(
+            structured @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)),
+        ) => structured.to_string(),
+    };
+    result.partial = fields.partial.unwrap_or_default();
+    result.crystallization = cut(fields.crystallization.unwrap_or_default(), SUMMARY_BYTES_MAX);
+    result.evidence = fields.evidence.map(evidence).unwrap_or_default();
+    result.verdict = fields.verdict.map(verdict).transpose()?;
+    Ok(Told::Result(Box::new(result), fields.artifacts.unwrap_or_default()))
+}
+
+fn evidence(fields: EvidenceFields) -> Evidence {
+    Evidence {
+        files: texts(fields.files),
+        commands: texts(fields.commands),
+        tests: texts(fields.tests),
+        commits: texts(fields.commits),
+    }
+}
+
+fn verdict(fields: VerdictFields) -> Result<Verdict, String> {
+    let judgement = Judgement::parse(&snake_case(&fields.verdict)).ok_or_else(|| {
+        let known = Judgement::ALL.map(Judgement::as_str).join(", ");
+        format!("verdict `{}` is none of {known}", start_of(&fields.verdict, 64))
+    })?;
+    let findings = fields.findings.unwrap_or_default().into_iter().take(LIST_MAX);
+    let findings = findings
+        .map(|finding| Finding {
+            place: cut(finding.place.unwrap_or_default(), TEXT_BYTES_MAX),
+            what: cut(finding.what, TEXT_BYTES_MAX),
+            severity: cut(finding.severity.unwrap_or_default(), TEXT_BYTES_MAX),
+        })
+        .collect();
+    Ok(Verdict { judgement, findings })
+}
+
+fn texts(list: Option<Vec<String>>) -> Vec<String> {
+    let list = list.unwrap_or_default().into_iter().take(LIST_MAX);
+    list.map(|text| cut(text, TEXT_BYTES_MAX)).collect()
+}
+
+fn cut(text: String, max: usize) -> String {
+    if text.len() <= max { text } else { start_of(&text, max).to_owned() }
+}
+
+fn snake_case(word: &str) -> String {
+    let mut snake = String::with_capacity(word.len() + 2);
+    for letter in word.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(line: &str) -> Told {
+        match read(line.as_bytes()) {
+            Said::Event(told) => told,
+            other @ (Said::Text | Said::Malformed { .. }) => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn both_spellings_say_the_same() {
+        let pairs = [
+            (
+                r#"{"type":"usage","tokensIn":1,"tokensOut":2,"costUsd":0.0000015,"turns":3}"#,
+                r#"{"type":"usage","tokens_in":1,"tokens_out":2,"cost_usd":0.0000015,"turns":3}"#,
+            ),
+            (
+                r#"{"type":"result","outcome":"budgetExceeded","artifacts":[{"name":"a","path":"p","mediaType":"t"}]}"#,
+                r#"{"type":"result","outcome":"budget_exceeded","artifacts":[{"name":"a","path":"p","media_type":"t"}]}"#,
+            ),
+            (
+                r#"{"type":"update","overseerUpdate":{"status":"done"}}"#,
+                r#"{"type":"update","overseer_update":{"status":"done"}}"#,
+            ),
+        ];
+        for (camel, snake) in pairs {
+            assert_eq!(told(camel), told(snake));
+        }
+        let usage = Usage { tokens_in: 1, tokens_out: 2, cost_micro: 2, turns: 3 };
+        assert_eq!(told(pairs[0].0), Told::Usage(usage));
+    }
+
+    #[test]
+    fn a_whole_result_is_read() {
+        let line = r#"{"type":"result","outcome":"failure","deliverable":{"n":1},"partial":"half",
+            "evidence":{"tests":["t ok"]},"crystallization":"c","error":"why","unknown":1,
+            "verdict":{"verdict":"needsChanges","findings":[{"where":"a.rs:1","what":"w","severity":"low"}]}}"#;
+        let Told::Result(result, files) = told(line) else { panic!("no result") };
+        assert_eq!(result.outcome, Outcome::Failure);
+        assert_eq!(result.deliverable, r#"{"n":1}"#);
+        assert_eq!((result.partial.as_str(), result.error.as_str()), ("half", "why"));
+        assert_eq!(result.evidence.tests, ["t ok"]);
+        let verdict = result.verdict.unwrap();
+        assert_eq!(verdict.judgement, Judgement::NeedsChanges);
+        assert_eq!(verdict.findings[0].place, "a.rs:1");
+        assert!(files.is_empty());
+    }
+
+    #[test]
+    fn a_deliverable_is_text_or_json_as_text() {
+        for (given, kept) in [("\"x\"", "x"), ("null", ""), ("[1]", "[1]"), ("7", "7")] {
+            let line = format!(r#"{{"type":"result","outcome":"success","deliverable":{given}}}"#);
+            let Told::Result(result, _) = told(&line) else { panic!("no result") };
+            assert_eq!(result.deliverable, kept);
+        }
+    }
+
+    #[test]
+    fn wrong_fields_are_named_and_not_taken() {
+        let cases = [
+            (r#"{"type":"progress"}"#, "text", false),
+            (r#"{"type":"usage","costUsd":-1}"#, "costUsd", false),
+            (r#"{"type":"usage","tokensIn":-1}"#, "-1", false),
+            (r#"{"type":"spawn","requestedSubagents":{}}"#, "requestedSubagents", false),
+            (r#"{"type":"update","overseerUpdate":"done"}"#, "string", false),
+            (r#"{"type":"result","outcome":"ok"}"#, "ok", true),
+            (r#"{"type":"result","outcome":"success","partial":5}"#, "5", true),
+            (r#"{"type":"result","subtype":"success","result":"x"}"#, "outcome", false),
+            (r#"{"type":"checkpoint"}"#, "state", false),
+        ];
+        for (line, part, is_result) in cases {
+            match read(line.as_bytes()) {
+                Said::Malformed { error, result } => {
+                    assert!(error.contains(part), "{line}: {error}");
+                    assert_eq!(result, is_result, "{line}");
+                }
+                other @ (Said::Event(_) | Said::Text) => panic!("{line}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn anything_else_is_text() {
+        let deep = "[".repeat(10_000);
+        let deep = format!(r#"{{"type":"checkpoint","state":{deep}"#);
+        for line in
+            ["", "hello", "{", "[1]", r#"{"a":1}"#, r#"{"type":7}"#, r#"{"type":"text"}"#, &deep]
+        {
+            assert_eq!(read(line.as_bytes()), Said::Text, "{line}");
+        }
+        assert_eq!(read(b"{\"type\":\"unblocked\xff\"}"), Said::Text);
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let line = format!(r#"{{"type":"blocked","reason":"{}"}}"#, "é".repeat(TEXT_BYTES_MAX));
+        let Told::Plain(RunnerEvent::Blocked { reason }) = told(&line) else { panic!("other") };
+        assert_eq!(reason.len(), TEXT_BYTES_MAX);
+    }
+}

@@ -1,0 +1,85 @@
+//! What a backend is given for one run: what it is told, what is asked of it, and where it tells
+//! what it sees. Knows nothing of processes.
+
+use tetrarch_core::id::RunId;
+use tetrarch_core::order::{Inbound, Observed, RunnerEvent};
+use tetrarch_core::time::Millis;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+/// What is asked of a run. A level, not an event: the last request stands, so it can neither
+/// queue up behind lines nor get lost.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Asked {
+    /// To go on.
+    #[default]
+    Nothing,
+    /// To end within bounds (spec 06, The three verbs).
+    Stop {
+        /// Time to reach a boundary.
+        drain: Millis,
+        /// Time between TERM and KILL.
+        kill_grace: Millis,
+        /// Why.
+        reason: String,
+    },
+    /// To end at once.
+    Kill,
+}
+
+/// A backend's place in one run.
+#[derive(Debug)]
+pub struct Seat {
+    /// Lines for the program.
+    pub lines: mpsc::Receiver<Inbound>,
+    /// What is asked of the run; a closed channel means [`Asked::Kill`].
+    pub asked: watch::Receiver<Asked>,
+    /// Where it tells what it sees.
+    pub teller: Teller,
+}
+
+/// Tells what a run does to whoever gave the order.
+#[derive(Debug, Clone)]
+pub struct Teller {
+    run: RunId,
+    observed: mpsc::Sender<Observed>,
+    closing: watch::Receiver<Option<Instant>>,
+}
+
+impl Teller {
+    pub(crate) fn new(
+        run: RunId,
+        observed: mpsc::Sender<Observed>,
+        closing: watch::Receiver<Option<Instant>>,
+    ) -> Self {
+        Self { run, observed, closing }
+    }
+
+    /// The run it speaks of.
+    #[must_use]
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// Tells one event. Waits while the listener is busy: that is the back-pressure. Once the
+    /// runner is closing it waits only for a moment, since nobody may be listening any more.
+    pub async fn tell(&self, event: RunnerEvent) {
+        let mut closing = self.closing.clone();
+        let given_up = async move {
+            if let Ok(Some(end)) = closing.wait_for(Option::is_some).await.map(|end| *end) {
+                sleep_until(end).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            sent = self.observed.send(Observed { run: self.run, event }) => {
+                if sent.is_err() {
+                    tracing::debug!(run = %self.run, "nobody listens to this run any more");
+                }
+            }
+            () = given_up => {
+                tracing::debug!(run = %self.run, "the listener took no more before closing");
+            }
+        }
+    }
+}

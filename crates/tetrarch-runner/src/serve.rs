@@ -1,0 +1,281 @@
+//! Takes orders and gives each run a backend. Holds no state that a restart would miss: what runs
+//! is known from the orders, what happened is told.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tetrarch_core::brief::RunnerKind;
+use tetrarch_core::id::RunId;
+use tetrarch_core::order::{Exit, Inbound, Observed, Order, RunnerEvent, Start};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::backend::AgentBackend;
+use crate::backend::echo::Echo;
+use crate::backend::process::Process;
+use crate::cgroup::{Cgroups, RunCgroup};
+use crate::seat::{Asked, Seat, Teller};
+use crate::sweep::{Orphans, Traces, become_subreaper};
+
+/// Lines that wait for a run's task; it only passes them on.
+const LINES_MAX: usize = 64;
+/// How long events are still offered to the listener when the runner closes.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time between two looks for dead orphans; long against the time in which a child that somebody
+/// waits for stays dead.
+const ORPHAN_PAUSE: Duration = Duration::from_secs(5);
+
+/// How this host runs programs.
+#[derive(Debug, Clone)]
+pub struct RunnerConfig {
+    /// Where runs without a workspace get a directory of their own, `<workspace_dir>/<run>`, and
+    /// what a relative workspace is relative to. Created when it is not there.
+    pub workspace_dir: PathBuf,
+    /// Log text and progress that one run may have told, in bytes (`runs.output_limit`).
+    pub output_limit: u64,
+    /// The cgroup v2 directory below which runs get theirs; none means the group this process
+    /// is in.
+    pub cgroup_parent: Option<PathBuf>,
+    /// Whether a run that gets no cgroup fails instead of running less contained
+    /// (`host.isolation = "required"`, spec 09).
+    pub isolation_required: bool,
+}
+
+/// What every program stands on.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) workspace_dir: PathBuf,
+    pub(crate) output_limit: u64,
+    pub(crate) isolation_required: bool,
+    /// Whether orphans come to this process, in words.
+    pub(crate) subreaper: String,
+    cgroups: Result<Cgroups, String>,
+}
+
+impl Ground {
+    fn prepare(config: RunnerConfig) -> Self {
+        let subreaper = match become_subreaper() {
+            Ok(()) => "subreaper".to_owned(),
+            Err(cause) => format!("no subreaper ({cause})"),
+        };
+        let cgroups = Cgroups::prepare(config.cgroup_parent.as_deref());
+        if let Ok(cgroups) = &cgroups {
+            cgroups.clear_dead_hosts();
+        }
+        let workspace_dir = std::path::absolute(&config.workspace_dir)
+            .unwrap_or_else(|_| config.workspace_dir.clone());
+        Self {
+            workspace_dir,
+            output_limit: config.output_limit,
+            isolation_required: config.isolation_required,
+            subreaper,
+            cgroups: cgroups.map_err(|cause| cause.to_string()),
+        }
+    }
+
+    /// The cgroup of a run, or why there is none.
+    pub(crate) fn cgroup_for(&self, run: RunId) -> Result<RunCgroup, String> {
+        match &self.cgroups {
+            Ok(cgroups) => cgroups.for_run(run).map_err(|cause| cause.to_string()),
+            Err(cause) => Err(cause.clone()),
+        }
+    }
+}
+
+/// Runs what is ordered until `orders` closes or nobody listens to `observed` any more; then
+/// kills everything it started and returns when all of it is gone.
+///
+/// Both channels are to be bounded; a listener that is slow slows programs down, never the end of
+/// a run. For each run the last event is `SpawnFailed` or `Exited`. `Kill` for a run it does not
+/// know kills what an earlier life of the host left of it and answers `Exited`; other orders for
+/// such a run are dropped.
+///
+/// It makes the process a subreaper and waits for orphans, so the process must have no children
+/// that it leaves dead for longer than ten seconds and still wants the exit status of.
+pub async fn serve(
+    config: RunnerConfig,
+    mut orders: mpsc::Receiver<Order>,
+    observed: mpsc::Sender<Observed>,
+) {
+    let prepared = tokio::task::spawn_blocking(move || Ground::prepare(config)).await;
+    let ground = match prepared {
+        Ok(ground) => Arc::new(ground),
+        Err(cause) => {
+            tracing::error!(%cause, "the runner could not be prepared");
+            return;
+        }
+    };
+    let mut desk = Desk::new(Arc::clone(&ground), observed.clone());
+    let mut orphans = Some(Orphans::default());
+    let mut reaping = JoinSet::new();
+    let mut tick = interval(ORPHAN_PAUSE);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(order) => desk.take(order),
+                None => break,
+            },
+            () = observed.closed() => break,
+            Some(ended) = desk.tasks.join_next() => desk.ended(ended),
+            Some(reaped) = reaping.join_next() => orphans = Some(reaped.unwrap_or_default()),
+            _ = tick.tick() => {
+                if let Some(orphans) = orphans.take() {
+                    reaping.spawn_blocking(move || orphans.reap());
+                }
+            }
+        }
+    }
+    desk.close().await;
+    if let Ok(cgroups) = &ground.cgroups {
+        cgroups.remove();
+    }
+}
+
+/// The runs there are.
+struct Desk {
+    process: Arc<Process>,
+    echo: Arc<Echo>,
+    runs: BTreeMap<RunId, Reins>,
+    /// Each gives the run whose reins are to be dropped, if it held any.
+    tasks: JoinSet<Option<RunId>>,
+    observed: mpsc::Sender<Observed>,
+    closing: watch::Sender<Option<Instant>>,
+}
+
+/// How a run is steered.
+struct Reins {
+    lines: mpsc::Sender<Inbound>,
+    asked: watch::Sender<Asked>,
+}
+
+impl Desk {
+    fn new(ground: Arc<Ground>, observed: mpsc::Sender<Observed>) -> Self {
+        Self {
+            process: Arc::new(Process::new(ground)),
+            echo: Arc::new(Echo),
+            runs: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            observed,
+            closing: watch::channel(None).0,
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Start(start) => self.start(*start),
+            Order::Deliver { run, line } => {
+                let taken = self.runs.get(&run).map(|reins| reins.lines.try_send(line));
+                if !matches!(taken, Some(Ok(()))) {
+                    tracing::warn!(%run, "a line was dropped: the run has ended or takes none");
+                }
+            }
+            Order::Stop { run, drain, kill_grace, reason } => {
+                let asked = Asked::Stop { drain, kill_grace, reason };
+                self.ask(run, asked);
+            }
+            Order::Kill { run } => {
+                if !self.ask(run, Asked::Kill) {
+                    self.clear(run);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, start: Start) {
+        let run = start.run;
+        if self.runs.contains_key(&run) {
+            tracing::warn!(%run, "ordered twice; the first stands");
+            return;
+        }
+        match start.brief.runner.kind {
+            RunnerKind::Process => self.launch(Arc::clone(&self.process), start),
+            RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),
+            RunnerKind::External => {
+                let error = "an external agent connects to the bus by itself and is not started \
+                             by a host; give it a credential (`tetrarch agent add`) or choose a \
+                             profile with another runner"
+                    .to_owned();
+                let teller = self.teller(run);
+                self.tasks.spawn(async move {
+                    teller.tell(RunnerEvent::SpawnFailed { error }).await;
+                    None
+                });
+            }
+        }
+    }
+
+    fn launch(&mut self, backend: Arc<impl AgentBackend>, start: Start) {
+        let run = start.run;
+        let (lines, lines_out) = mpsc::channel(LINES_MAX);
+        let (asked, asked_out) = watch::channel(Asked::Nothing);
+        let teller = self.teller(run);
+        let seat = Seat { lines: lines_out, asked: asked_out, teller: teller.clone() };
+        self.runs.insert(run, Reins { lines, asked });
+        self.tasks.spawn(async move {
+            let execution = tokio::spawn(async move { backend.execute(start, seat).await });
+            if let Err(fault) = execution.await {
+                tracing::error!(%run, %fault, "the backend of a run failed");
+                Traces::of_earlier_life(run).until_gone().await;
+                let exit = Exit::Code(-1);
+                teller.tell(RunnerEvent::Exited { exit, result: None }).await;
+            }
+            Some(run)
+        });
+    }
+
+    /// Kills what an earlier life of this host left of a run.
+    fn clear(&mut self, run: RunId) {
+        let teller = self.teller(run);
+        self.tasks.spawn(async move {
+            let swept = Traces::of_earlier_life(run).until_gone().await;
+            tracing::info!(%run, killed = swept.killed, "cleared a run of an earlier life");
+            // KILL is what it ended by, and what a run of which nothing was left is said to.
+            let exit = Exit::Signal(rustix::process::Signal::KILL.as_raw());
+            teller.tell(RunnerEvent::Exited { exit, result: None }).await;
+            None
+        });
+    }
+
+    /// Asks something of a run; false when it is not known. A stop never weakens a kill.
+    fn ask(&self, run: RunId, wanted: Asked) -> bool {
+        let Some(reins) = self.runs.get(&run) else {
+            return false;
+        };
+        reins.asked.send_if_modified(|asked| {
+            let stronger = *asked != Asked::Kill;
+            if stronger {
+                *asked = wanted;
+            }
+            stronger
+        });
+        true
+    }
+
+    fn ended(&mut self, ended: Result<Option<RunId>, JoinError>) {
+        match ended {
+            Ok(Some(run)) => {
+                self.runs.remove(&run);
+            }
+            Ok(None) => {}
+            Err(fault) => tracing::error!(%fault, "a run's task failed"),
+        }
+    }
+
+    fn teller(&self, run: RunId) -> Teller {
+        Teller::new(run, self.observed.clone(), self.closing.subscribe())
+    }
+
+    async fn close(mut self) {
+        self.closing.send_replace(Some(Instant::now() + LAST_WORDS));
+        for reins in self.runs.values() {
+            reins.asked.send_replace(Asked::Kill);
+        }
+        while let Some(ended) = self.tasks.join_next().await {
+            self.ended(ended);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Finds and kills every process of a run, those in sessions of their own too, and waits until
+//! none is left (spec 06, Runners; spec 09, On the host). Never matches by a process's name.
+//!
+//! A process belongs to a run when it is in the run's cgroup, carries the run's id in its
+//! environment, is in the program's process group, or descends from one that does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, waitpid,
+};
+use tetrarch_core::id::RunId;
+use tokio::time::sleep;
+
+use crate::cgroup::RunCgroup;
+use crate::procfs::{self, Process};
+
+/// First pause between two looks; it doubles.
+const PAUSE_FIRST: Duration = Duration::from_millis(1);
+/// Longest pause between two looks.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// The variable that marks every process of a run.
+pub(crate) const RUN_VARIABLE: &str = "TETRARCH_RUN";
+
+/// By what the processes of a run are known.
+#[derive(Debug, Clone)]
+pub(crate) struct Traces {
+    run: RunId,
+    cgroup: Option<RunCgroup>,
+    /// The program, which leads the process group.
+    leader: Option<Process>,
+}
+
+/// What a sweep came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// How many processes were killed.
+    pub(crate) killed: usize,
+    /// Processes of other users that may not be killed.
+    pub(crate) out_of_reach: BTreeSet<i32>,
+}
+
+impl Traces {
+    /// The traces of a program that was just started as leader of its process group.
+    pub(crate) fn of_program(run: RunId, leader: Pid, cgroup: Option<RunCgroup>) -> Self {
+        Self { run, cgroup, leader: procfs::process(leader.as_raw_nonzero().get()) }
+    }
+
+    /// The traces of a run that an earlier life of this host may have started.
+    pub(crate) fn of_earlier_life(run: RunId) -> Self {
+        Self { run, cgroup: None, leader: None }
+    }
+
+    /// Kills what can be killed at once, without looking for more.
+    pub(crate) fn kill_now(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+        }
+        self.signal_group(Signal::KILL);
+    }
+
+    /// Asks the process group to end. Only while the program has not been waited for: afterwards
+    /// its number may name another group.
+    pub(crate) fn term(&self) {
+        self.signal_group(Signal::TERM);
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        let Some(group) = self.leader.and_then(|leader| Pid::from_raw(leader.pid)) else {
+            return;
+        };
+        if let Err(cause) = kill_process_group(group, signal) {
+            tracing::debug!(run = %self.run, %cause, "the process group takes no signal");
+        }
+    }
+
+    /// Kills every process of the run and returns when none is left. To be called when the
+    /// program itself has been waited for.
+    ///
+    /// A process that the kernel cannot end yet (in uninterruptible sleep) is waited for without
+    /// bound: a run is not over while it may still write.
+    pub(crate) async fn until_gone(self) -> Swept {
+        let run = self.run;
+        let mut swept = Swept::default();
+        let mut pause = PAUSE_FIRST;
+        let mut killed = BTreeSet::new();
+        loop {
+            let traces = self.clone();
+            let look = match tokio::task::spawn_blocking(move || traces.look()).await {
+                Ok(look) => look,
+                Err(cause) => {
+                    tracing::error!(%run, %cause, "a look for what is left of the run failed");
+                    Look::default()
+                }
+            };
+            killed.extend(look.killed.iter().copied());
+            swept.out_of_reach = look.out_of_reach;
+            if look.killed.is_empty() {
+                break;
+            }
+            if pause == PAUSE_MAX {
+                tracing::warn!(%run, left = ?look.killed, "killed processes are still there");
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        swept.killed = killed.len();
+        if let Some(cgroup) = self.cgroup {
+            let removed = tokio::task::spawn_blocking(move || cgroup.remove()).await;
+            if let Err(cause) = removed {
+                tracing::error!(%run, %cause, "removing the run's cgroup failed");
+            }
+        }
+        swept
+    }
+
+    /// One look: kills what is there and waits for what is dead.
+    fn look(&self) -> Look {
+        let mut look = Look::default();
+        let in_cgroup = self.cgroup.as_ref().map(RunCgroup::members).unwrap_or_default();
+        if let (Some(cgroup), false) = (&self.cgroup, in_cgroup.is_empty()) {
+            cgroup.kill();
+        }
+        let own = own_pid();
+        for process in self.members(&procfs::processes(), &in_cgroup, procfs::has_variable) {
+            if process.zombie {
+                if process.parent == own {
+                    reap(process.pid);
+                }
+                continue;
+            }
+            match kill(process) {
+                Ok(()) => look.killed.insert(process.pid),
+                Err(cause) => {
+                    tracing::warn!(run = %self.run, pid = process.pid, %cause, "cannot kill");
+                    look.out_of_reach.insert(process.pid)
+                }
+            };
+        }
+        look
+    }
+
+    /// The processes of the run among all. `carries` tells whether a process was started with a
+    /// variable.
+    fn members(
+        &self,
+        all: &[Process],
+        in_cgroup: &[i32],
+        carries: impl Fn(i32, &str) -> bool,
+    ) -> Vec<Process> {
+        let own = own_pid();
+        let by_pid: BTreeMap<i32, Process> =
+            all.iter().map(|process| (process.pid, *process)).collect();
+        let mark = format!("{RUN_VARIABLE}={}", self.run);
+        let since = self.leader.map_or(0, |leader| leader.started);
+        let in_group = |process: &Process| {
+            self.leader.is_some_and(|leader| leader.pid == process.group)
+                && descends(process, own, &by_pid)
+        };
+        let mut found: BTreeSet<i32> = in_cgroup.iter().copied().collect();
+        found.extend(
+            all.iter()
+                .filter(|process| process.started >= since && process.pid != own)
+                .filter(|process| in_group(process) || carries(process.pid, &mark))
+                .map(|process| process.pid),
+        );
+        let mut open: Vec<i32> = found.iter().copied().collect();
+        while let Some(parent) = open.pop() {
+            for child in all.iter().filter(|process| process.parent == parent) {
+                if found.insert(child.pid) {
+                    open.push(child.pid);
+                }
+            }
+        }
+        found.remove(&own);
+        found.iter().filter_map(|pid| by_pid.get(pid).copied()).collect()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Look {
+    killed: BTreeSet<i32>,
+    out_of_reach: BTreeSet<i32>,
+}
+
+/// Whether `ancestor` is above a process. The chain is finite: a parent is older than its child,
+/// and a table read while it changes is cut at the number of its entries.
+fn descends(process: &Process, ancestor: i32, by_pid: &BTreeMap<i32, Process>) -> bool {
+    let mut parent = process.parent;
+    for _ in 0..by_pid.len() {
+        if parent == ancestor {
+            return true;
+        }
+        match by_pid.get(&parent) {
+            Some(next) => parent = next.parent,
+            None => return false,
+        }
+    }
+    false
+}
+
+/// Kills exactly this process, never one that got its number since.
+fn kill(process: Process) -> io::Result<()> {
+    let Some(pid) = Pid::from_raw(process.pid) else {
+        return Ok(());
+    };
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(Errno::SRCH) => return Ok(()),
+        Err(cause) => return Err(cause.into()),
+    };
+    if procfs::process(process.pid).is_none_or(|now| now.started != process.started) {
+        return Ok(());
+    }
+    match pidfd_send_signal(handle, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(cause) => Err(cause.into()),
+    }
+}
+
+/// Takes a dead child's exit status, so that its number becomes free.
+fn reap(pid: i32) {
+    let Some(pid) = Pid::from_raw(pid) else {
+        return;
+    };
+    if let Err(cause) = waitpid(Some(pid), WaitOptions::NOHANG) {
+        tracing::debug!(%cause, "nothing to wait for");
+    }
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Makes this process the parent of every orphan among its descendants, so that a daemon cannot
+/// get away by losing its parent. Says why when the kernel refuses.
+pub(crate) fn become_subreaper() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// Orphans that came to this process and died: nobody else waits for them.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    dead_before: BTreeSet<(i32, u64)>,
+}
+
+impl Orphans {
+    /// Waits for children that were dead in the look before too. Children that somebody waits for
+    /// do not stay dead from one look to the next, so the pause between two must be seconds. Blocks.
+    pub(crate) fn reap(self) -> Self {
+        let own = own_pid();
+        let dead: BTreeSet<(i32, u64)> = procfs::processes()
+            .into_iter()
+            .filter(|process| process.zombie && process.parent == own)
+            .map(|process| (process.pid, process.started))
+            .collect();
+        for (pid, _) in dead.intersection(&self.dead_before) {
+            reap(*pid);
+        }
+        Self { dead_before: dead }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ulid::Ulid;
+
+    fn process(pid: i32, parent: i32, group: i32, started: u64) -> Process {
+        Process { pid, parent, group, zombie: false, started }
+    }
+
+    fn pids(found: &[Process]) -> Vec<i32> {
+        found.iter().map(|process| process.pid).collect()
+    }
+
+    #[test]
+    fn members_are_known_by_group_mark_cgroup_and_descent() {
+        let own = own_pid();
+        let leader = process(own + 10, own, own + 10, 50);
+        let traces =
+            Traces { run: RunId(Ulid::from_parts(1, 1)), cgroup: None, leader: Some(leader) };
+        let all = [
+            process(own, 1, own, 1),
+            process(own + 11, own, own + 10, 51),
+            process(own + 12, own, own + 12, 52),
+            process(own + 13, own + 12, own + 13, 53),
+            process(own + 14, own, own + 14, 54),
+            process(own + 15, own, own + 15, 55),
+            process(own + 16, own, own + 16, 49),
+            process(own + 17, 1, own + 10, 60),
+        ];
+        let marked = [own, own + 12, own + 16];
+        let carries = |pid: i32, mark: &str| {
+            assert_eq!(mark, format!("TETRARCH_RUN={}", traces.run));
+            marked.contains(&pid)
+        };
+        let found = traces.members(&all, &[own + 14], carries);
+        assert_eq!(pids(&found), [own + 11, own + 12, own + 13, own + 14]);
+    }
+
+    #[test]
+    fn an_earlier_life_is_known_by_its_mark_alone() {
+        let own = own_pid();
+        let traces = Traces::of_earlier_life(RunId(Ulid::from_parts(1, 1)));
+        let all = [process(own + 1, 1, own + 1, 5), process(own + 2, 1, own + 2, 5)];
+        let found = traces.members(&all, &[], |pid, _| pid == own + 2);
+        assert_eq!(pids(&found), [own + 2]);
+    }
+}
