@@ -20,6 +20,12 @@ pub const RECORD_BYTES_MAX: usize = 64 * 1024;
 pub const MAIL_BYTES_MAX: usize = 256 * 1024;
 /// Largest control message, in bytes (spec 09).
 pub const CONTROL_BYTES_MAX: usize = 64 * 1024;
+/// Largest request, operation or report, in bytes; `goal.create` carries a whole plan (spec 02).
+pub const REQUEST_BYTES_MAX: usize = COMMIT_BYTES_MAX;
+/// Largest plan event, in bytes (spec 02, the bound of a plan).
+pub const PLAN_EVENT_BYTES_MAX: usize = COMMIT_BYTES_MAX;
+/// Largest entry of a run's journal, in bytes.
+pub const JOURNAL_ENTRY_BYTES_MAX: usize = 512 * 1024;
 /// Decisions remembered by request id (spec 03).
 pub const DECISIONS_MAX: usize = 1_000_000;
 /// How long a decision is remembered (spec 03).

@@ -281,6 +281,8 @@ pub struct SpawnAnswer {
     pub epic: Option<EpicId>,
     /// The request.
     pub request: RequestId,
+    /// For whom; a sponsor passes the answer on to it.
+    pub parent: Option<AgentId>,
     /// Who was admitted.
     pub spawned: Vec<Spawned>,
     /// Who was not.
@@ -335,6 +337,7 @@ pub struct Launch {
 
 /// What a session is started for.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a launch is boxed as a whole")]
 pub enum Duty {
     /// Execute a run's brief.
     Run(Run),

@@ -8,8 +8,8 @@ use crate::id::{
     AgentId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName, ProjectName,
     RequestId, RunId, SessionId,
 };
-use crate::plan::PlacementWish;
 use crate::plan::schema::PlanFile;
+use crate::plan::{Blocker, PlacementWish};
 use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::Millis;
@@ -206,6 +206,15 @@ pub enum Op {
         /// The plan; one task with the goal's words when none was given.
         plan: Box<PlanFile>,
     },
+    /// `work.block`: a ready node cannot be worked on.
+    WorkBlock {
+        /// The epic.
+        epic: EpicId,
+        /// The node.
+        node: NodeId,
+        /// Why.
+        blocker: Blocker,
+    },
 }
 
 impl Op {
@@ -223,6 +232,7 @@ impl Op {
             Self::AgentRetire { .. } => "agent.retire",
             Self::AgentStatus { .. } => "agent.status",
             Self::GoalCreate { .. } => "goal.create",
+            Self::WorkBlock { .. } => "work.block",
         }
     }
 }
@@ -263,6 +273,7 @@ pub struct ProjectCreate {
 
 /// A report of an agent or its HO (spec 02).
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a report lives for one decision")]
 pub enum Report {
     /// The session is up: its first heartbeat.
     Ready,

@@ -98,6 +98,10 @@ fn apply(
             plans::create_goal(draft, epic, project, sender, plan)?;
             Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
         }
+        Op::WorkBlock { epic, node, blocker } => {
+            plans::block_ready(draft, request, *epic, *node, blocker)?;
+            Ok(OpReply { epic: Some(*epic), ..reply })
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::plan::{
     ATTEMPTS_EXHAUSTED, Blocker, NodeChange, NodeResult, NodeState, NodeStatus, Plan, PlanReason,
     PlanSource, graph, rollup,
 };
+use crate::request::Request;
 use crate::run::Run;
 use crate::step::Draft;
 
@@ -227,6 +228,40 @@ fn block(draft: &mut Draft<'_>, run: &Run, kind: &str, detail: &str, needs: &str
             needs: needs.to_owned(),
         });
     });
+}
+
+/// Blocks a ready node at the request of its project's orchestrator or a human.
+///
+/// # Errors
+/// No such node, another project's, or one that is not ready.
+pub(super) fn block_ready(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    epic: EpicId,
+    id: NodeId,
+    blocker: &Blocker,
+) -> Result<(), Refusal> {
+    let goal = draft.base().goals.get(&epic);
+    let goal = goal.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("no epic {epic}")))?;
+    if request.sender.from.agent().is_some() {
+        let sender = super::current(draft, &request.sender)?;
+        if sender.id != AgentId::Po(goal.project.clone()) {
+            let detail = format!("{} does not orchestrate {}", sender.id, goal.project);
+            return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+        }
+    }
+    let state = draft.node_state(epic, id);
+    let state = state
+        .ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("{epic} has no leaf {id}")))?;
+    if state.status != NodeStatus::Queued || state.assignment.is_some() {
+        let detail = format!("{id} is {}, only a queued node is blocked so", state.status);
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
+    move_node(draft, epic, id, NodeStatus::Blocked, &blocker.kind, |state| {
+        state.blocker = Some(blocker.clone());
+    });
+    settle(draft, epic);
+    Ok(())
 }
 
 /// Ends the work of an agent that is not to go on: nobody wants its node any more.

@@ -93,6 +93,7 @@ pub(super) fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal
     let answer = SpawnAnswer {
         epic: None,
         request: request.id,
+        parent: None,
         spawned: Vec::new(),
         denied: Vec::new(),
         reason: reason.to_owned(),
@@ -602,6 +603,7 @@ fn answer(
     let answer = SpawnAnswer {
         epic: Some(wanted.epic),
         request: request.id,
+        parent: Some(parent.clone()),
         reason: if refused { whole.to_owned() } else { String::new() },
         suggestion: if refused { SUGGESTION.to_owned() } else { String::new() },
         retry: refused && stale,
