@@ -190,9 +190,10 @@ fn sends_as(from: &str) -> Vec<String> {
     ]
 }
 
-/// Direct gets and the stream's own figures.
+/// Reads of one message or a batch, and the stream's own figures.
 fn reads(stream: &str) -> Vec<String> {
     vec![
+        format!("$JS.API.STREAM.MSG.GET.{stream}"),
         format!("$JS.API.STREAM.INFO.{stream}"),
         format!("$JS.API.DIRECT.GET.{stream}"),
         format!("$JS.API.DIRECT.GET.{stream}.>"),
