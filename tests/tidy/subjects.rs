@@ -13,8 +13,8 @@ const HEADS: [&str; 12] = [
     "stream",
 ];
 
-/// Subjects, or beginnings of one, without a variable part.
-const PLAIN: [&str; 4] = ["ledger.main", "plan.created", "plan.updated", "spawn.request"];
+/// The subjects without a variable part. `spawn.request` alone is the name of a kind of message.
+const PLAIN: [&str; 1] = ["ledger.main"];
 
 /// What belongs to NATS itself.
 const SERVER: [&str; 5] = ["$JS.", "$KV.", "$O.", "$SYS.", "_INBOX"];
@@ -53,7 +53,7 @@ fn is_subject(text: &str) -> bool {
     if named || rest.is_empty() || text.contains(char::is_whitespace) {
         return false;
     }
-    let plain = PLAIN.iter().any(|plain| text == *plain || text.starts_with(&format!("{plain}.")));
+    let plain = PLAIN.contains(&text);
     let ours = HEADS.contains(head) && rest.iter().any(|token| token.is_empty() || variable(token));
     let any =
         rest.len() >= 2 && head.len() > 1 && head.starts_with(|c: char| c.is_ascii_lowercase());
@@ -61,7 +61,8 @@ fn is_subject(text: &str) -> bool {
 }
 
 fn variable(token: &str) -> bool {
-    matches!(token, "*" | ">") || token.starts_with('{') && token.ends_with('}')
+    let inside = token.strip_prefix('{').and_then(|token| token.strip_suffix('}'));
+    matches!(token, "*" | ">") || inside.is_some_and(|name| !name.contains(['{', '}']))
 }
 
 fn word(token: &str) -> bool {
@@ -73,7 +74,7 @@ fn word(token: &str) -> bool {
 fn a_subject_is_told_from_other_text() {
     let subjects = [
         "ledger.main",
-        "spawn.request",
+        "spawn.request.",
         "spawn.request.{epic}",
         "mail.{to}.{from}",
         "hb.*",
@@ -89,6 +90,8 @@ fn a_subject_is_told_from_other_text() {
     }
     let others = [
         "spawn.sponsor.answer",
+        "spawn.request",
+        "op.{op}/{VERSION}",
         "spawn.denied",
         "plan.review_needed",
         "run.state",
