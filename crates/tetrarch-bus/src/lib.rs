@@ -4,13 +4,30 @@
 
 pub mod artifact;
 pub mod client;
+pub mod codec;
+pub mod commit;
 pub mod creds;
+pub mod cursor;
+pub mod envelope;
 pub mod error;
+mod follow;
+pub mod inbox;
+pub mod intake;
+pub mod journal;
 pub mod lease;
+pub mod outbox;
+mod proto;
 pub mod retry;
+pub mod schema;
+pub mod send;
 pub mod server;
+mod stamp;
+pub mod state;
 pub mod subject;
+mod surely;
+pub mod tail;
 pub mod topology;
+pub mod watch;
 
 pub use async_nats::HeaderMap;
 pub use client::Bus;

@@ -1,0 +1,42 @@
+//! Bytes to the core's vocabulary and back (spec 02, Encodings): infallible conversions outward,
+//! fallible ones inward, one file for each family of `proto/tetrarch/v1`. JSON on everything
+//! public, protobuf inside the ledger and host leases. Bytes from anybody may be anything: every
+//! decoder is total, bounded, and names the field that is wrong. Nothing here decides.
+
+mod agent;
+mod assignment;
+mod brief;
+mod budget;
+mod cursor;
+mod error;
+mod goal;
+mod journal;
+pub(crate) mod json;
+mod lease;
+mod ledger;
+mod mail;
+mod mail_body;
+mod op;
+mod plan;
+mod plan_event;
+mod read;
+mod record;
+mod report;
+mod request;
+mod run;
+mod spawn;
+
+pub use cursor::{decode_cursor, encode_cursor};
+pub use error::CodecError;
+pub use journal::{decode_journal, encode_journal};
+pub use lease::{
+    HostLease, Vitals, decode_heartbeat, decode_host_lease, encode_heartbeat, encode_host_lease,
+};
+pub use ledger::{decode_entry, encode_entry};
+pub use mail::{decode_mail, encode_mail};
+pub use op::{encode_goal_create, encode_op};
+pub use plan_event::{decode_plan_event, encode_plan_event};
+pub use record::{record_from_json, record_json};
+pub use report::encode_report;
+pub use request::{decode_request, decode_request_at};
+pub use spawn::{decode_spawn_body, encode_spawn_request};

@@ -1,0 +1,227 @@
+//! Records of agents, hosts, projects and profiles.
+
+use tetrarch_core::agent::{Agent, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work};
+use tetrarch_core::brief::RunnerKind;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::time::BusTime;
+
+use super::brief::names;
+use super::error::CodecError;
+use super::{budget, read};
+use crate::proto::v1 as pb;
+
+const HOSTINGS: [Hosting; 3] = [Hosting::Hosted, Hosting::External, Hosting::Owner];
+
+fn hosting_word(hosting: Hosting) -> &'static str {
+    match hosting {
+        Hosting::Hosted => "hosted",
+        Hosting::External => "external",
+        Hosting::Owner => "owner",
+    }
+}
+
+/// A mode, which has to be one of the words.
+pub(super) fn mode(field: &str, text: &str) -> Result<Mode, CodecError> {
+    read::word(field, text, &Mode::ALL, Mode::as_str)
+}
+
+impl From<&Placement> for pb::Placement {
+    fn from(placement: &Placement) -> Self {
+        Self { host: placement.host.to_string(), host_epoch: placement.host_epoch }
+    }
+}
+
+impl TryFrom<pb::Placement> for Placement {
+    type Error = CodecError;
+    fn try_from(placement: pb::Placement) -> Result<Self, CodecError> {
+        Ok(Self {
+            host: read::text("host", &placement.host)?,
+            host_epoch: placement.host_epoch,
+        })
+    }
+}
+
+impl From<&Slot> for pb::Slot {
+    fn from(slot: &Slot) -> Self {
+        Self { child: slot.child.to_string(), grant: budget::written(slot.grant, None) }
+    }
+}
+
+impl TryFrom<pb::Slot> for Slot {
+    type Error = CodecError;
+    fn try_from(slot: pb::Slot) -> Result<Self, CodecError> {
+        let (grant, _) = budget::read("grant", slot.grant)?;
+        Ok(Self { child: read::text("child", &slot.child)?, grant })
+    }
+}
+
+impl From<&Work> for pb::Work {
+    fn from(work: &Work) -> Self {
+        Self {
+            epic: work.epic.to_string(),
+            node: work.node.to_string(),
+            assignment: work.assignment.to_string(),
+            run: work.run.to_string(),
+        }
+    }
+}
+
+impl TryFrom<pb::Work> for Work {
+    type Error = CodecError;
+    fn try_from(work: pb::Work) -> Result<Self, CodecError> {
+        Ok(Self {
+            epic: read::text("epic", &work.epic)?,
+            node: read::text("node", &work.node)?,
+            assignment: read::text("assignment", &work.assignment)?,
+            run: read::text("run", &work.run)?,
+        })
+    }
+}
+
+impl From<&Agent> for pb::Agent {
+    fn from(agent: &Agent) -> Self {
+        Self {
+            id: agent.id.to_string(),
+            session: read::show(agent.session.as_ref()),
+            epoch: agent.epoch,
+            liveness: agent.liveness.as_str().to_owned(),
+            reason: agent.reason.clone(),
+            since_unix_ms: agent.since.0,
+            parent: read::show(agent.parent.as_ref()),
+            depth: agent.depth.into(),
+            max_depth: agent.max_depth.into(),
+            local_max_depth: agent.local_max_depth.into(),
+            requested_by: agent.requested_by.to_string(),
+            project: read::show(agent.project.as_ref()),
+            hosting: hosting_word(agent.hosting).to_owned(),
+            placement: agent.placement.as_ref().map(Into::into),
+            label: agent.label.clone(),
+            slots: agent.slots.iter().map(Into::into).collect(),
+            account: Some((&agent.account).into()),
+            deadline_unix_ms: agent.deadline.map(|deadline| deadline.0),
+            tools: names(&agent.tools),
+            circuit_open: agent.circuit_open,
+            work: agent.work.as_ref().map(Into::into),
+            created_unix_ms: agent.created.0,
+        }
+    }
+}
+
+impl TryFrom<pb::Agent> for Agent {
+    type Error = CodecError;
+    fn try_from(agent: pb::Agent) -> Result<Self, CodecError> {
+        Ok(Self {
+            id: read::text("id", &agent.id)?,
+            session: read::optional("session", &agent.session)?,
+            epoch: agent.epoch,
+            liveness: read::word("liveness", &agent.liveness, &Liveness::ALL, Liveness::as_str)?,
+            reason: agent.reason,
+            since: BusTime(agent.since_unix_ms),
+            parent: read::optional("parent", &agent.parent)?,
+            depth: read::small("depth", agent.depth)?,
+            max_depth: read::small("maxDepth", agent.max_depth)?,
+            local_max_depth: read::small("localMaxDepth", agent.local_max_depth)?,
+            requested_by: read::text("requestedBy", &agent.requested_by)?,
+            project: read::optional("project", &agent.project)?,
+            hosting: read::word("hosting", &agent.hosting, &HOSTINGS, hosting_word)?,
+            placement: read::maybe("placement", agent.placement)?,
+            label: agent.label,
+            slots: read::each("slots", agent.slots)?,
+            account: read::maybe("account", agent.account)?.unwrap_or_default(),
+            deadline: agent.deadline_unix_ms.map(BusTime),
+            tools: agent.tools.into_iter().collect(),
+            circuit_open: agent.circuit_open,
+            work: read::maybe("work", agent.work)?,
+            created: BusTime(agent.created_unix_ms),
+        })
+    }
+}
+
+impl From<&Host> for pb::Host {
+    fn from(host: &Host) -> Self {
+        Self {
+            name: host.name.to_string(),
+            instance: host.instance.clone(),
+            labels: read::map(&host.labels),
+            capacity: host.capacity,
+            address: host.address.clone(),
+            joined_unix_ms: host.joined.0,
+        }
+    }
+}
+
+impl TryFrom<pb::Host> for Host {
+    type Error = CodecError;
+    fn try_from(host: pb::Host) -> Result<Self, CodecError> {
+        Ok(Self {
+            name: read::text("name", &host.name)?,
+            instance: host.instance,
+            labels: read::pairs(host.labels),
+            capacity: host.capacity,
+            address: host.address,
+            joined: BusTime(host.joined_unix_ms),
+        })
+    }
+}
+
+impl From<&Project> for pb::Project {
+    fn from(project: &Project) -> Self {
+        Self {
+            name: project.name.to_string(),
+            mode: project.mode.as_str().to_owned(),
+            created_by: project.created_by.to_string(),
+            created_unix_ms: project.created.0,
+            retired: project.retired,
+        }
+    }
+}
+
+impl TryFrom<pb::Project> for Project {
+    type Error = CodecError;
+    fn try_from(project: pb::Project) -> Result<Self, CodecError> {
+        Ok(Self {
+            name: read::text("name", &project.name)?,
+            mode: mode("mode", &project.mode)?,
+            created_by: read::text("createdBy", &project.created_by)?,
+            created: BusTime(project.created_unix_ms),
+            retired: project.retired,
+        })
+    }
+}
+
+impl From<&Profile> for pb::Profile {
+    fn from(profile: &Profile) -> Self {
+        Self {
+            name: profile.name.to_string(),
+            runner: profile.kind.as_str().to_owned(),
+            argv: profile.argv.clone(),
+            env: read::map(&profile.env),
+            pass_env: profile.pass_env.clone(),
+            model: profile.model.clone(),
+            prompt: profile.prompt.clone(),
+            tools: names(&profile.tools),
+            budget: budget::written(profile.budget, profile.wall),
+            workspace: profile.workspace.clone(),
+        }
+    }
+}
+
+impl TryFrom<pb::Profile> for Profile {
+    type Error = CodecError;
+    fn try_from(profile: pb::Profile) -> Result<Self, CodecError> {
+        let (limits, wall) = budget::read("budget", profile.budget)?;
+        Ok(Self {
+            name: read::text("name", &profile.name)?,
+            kind: read::word("runner", &profile.runner, &RunnerKind::ALL, RunnerKind::as_str)?,
+            argv: profile.argv,
+            env: read::pairs(profile.env),
+            pass_env: profile.pass_env,
+            model: profile.model,
+            prompt: profile.prompt,
+            tools: profile.tools.into_iter().collect(),
+            budget: limits,
+            wall,
+            workspace: profile.workspace,
+        })
+    }
+}

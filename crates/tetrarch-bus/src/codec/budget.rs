@@ -1,0 +1,91 @@
+//! Grants and accounts. Written in millionths of a dollar and milliseconds, which are exact;
+//! dollars and durations are read as well.
+
+use tetrarch_core::budget::{Account, Limits, Spend};
+use tetrarch_core::time::Millis;
+
+use super::error::CodecError;
+use super::read;
+use crate::proto::v1 as pb;
+
+/// Dollars above which millionths are no longer exact in a double.
+const DOLLARS_MAX: f64 = 2_000_000_000.0;
+
+/// A grant, absent when nothing is limited.
+pub(super) fn written(limits: Limits, wall: Option<Millis>) -> Option<pb::Budget> {
+    if limits == Limits::default() && wall.is_none() {
+        return None;
+    }
+    Some(pb::Budget {
+        tokens: limits.tokens,
+        cost_micro: limits.cost_micro,
+        turns: limits.turns,
+        wall_ms: wall.map(|wall| wall.0),
+        ..pb::Budget::default()
+    })
+}
+
+/// A grant and the longest run.
+pub(super) fn read(
+    field: &str,
+    budget: Option<pb::Budget>,
+) -> Result<(Limits, Option<Millis>), CodecError> {
+    let Some(budget) = budget else { return Ok((Limits::default(), None)) };
+    let at = |name: &str| format!("{field}.{name}");
+    let cost_micro = match (budget.cost_usd, budget.cost_micro) {
+        (Some(_), Some(_)) => {
+            return Err(CodecError::field(at("costUsd"), "is given as costMicro too; give one"));
+        }
+        (Some(dollars), None) => Some(micro(&at("costUsd"), dollars)?),
+        (None, micro) => micro,
+    };
+    let wall = read::length(&at("wall"), &budget.wall, budget.wall_s, budget.wall_ms)?;
+    Ok((Limits { tokens: budget.tokens, cost_micro, turns: budget.turns }, wall))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be from 0 to 2e15"
+)]
+fn micro(field: &str, dollars: f64) -> Result<u64, CodecError> {
+    if !(0.0..=DOLLARS_MAX).contains(&dollars) {
+        let reason = format!("{dollars} is not allowed; give 0 to {DOLLARS_MAX} dollars");
+        return Err(CodecError::field(field, reason));
+    }
+    Ok((dollars * 1_000_000.0).round() as u64)
+}
+
+impl From<Spend> for pb::Spend {
+    fn from(spend: Spend) -> Self {
+        Self { tokens: spend.tokens, cost_micro: spend.cost_micro, turns: spend.turns }
+    }
+}
+
+impl From<pb::Spend> for Spend {
+    fn from(spend: pb::Spend) -> Self {
+        Self { tokens: spend.tokens, cost_micro: spend.cost_micro, turns: spend.turns }
+    }
+}
+
+impl From<&Account> for pb::Account {
+    fn from(account: &Account) -> Self {
+        Self {
+            limit: written(account.limit, None),
+            reserved: Some(account.reserved.into()),
+            spent: Some(account.spent.into()),
+        }
+    }
+}
+
+impl TryFrom<pb::Account> for Account {
+    type Error = CodecError;
+    fn try_from(account: pb::Account) -> Result<Self, CodecError> {
+        let (limit, _) = read("limit", account.limit)?;
+        Ok(Self {
+            limit,
+            reserved: account.reserved.map(Spend::from).unwrap_or_default(),
+            spent: account.spent.map(Spend::from).unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Entries of a run's journal: JSON, since foreign agents write them too.
+
+use tetrarch_core::brief::RunResult;
+use tetrarch_core::cursor::Positions;
+use tetrarch_core::journal::{JournalEntry, JournalEvent};
+use tetrarch_core::limits::JOURNAL_ENTRY_BYTES_MAX;
+
+use super::error::{CodecError, within};
+use super::json::{self, Unknown};
+use super::read;
+use crate::proto::v1 as pb;
+use crate::proto::v1::journal_entry::Event as E;
+
+/// The body of a journal's entry.
+///
+/// # Errors
+/// An entry of more bytes than allowed.
+pub fn encode_journal(entry: &JournalEntry) -> Result<Vec<u8>, CodecError> {
+    let message = pb::JournalEntry {
+        run: entry.run.to_string(),
+        agent: entry.agent.to_string(),
+        session: entry.session.to_string(),
+        epoch: entry.epoch,
+        index: entry.index,
+        positions: Some(entry.positions.into()),
+        event: Some(written(entry.event.clone())),
+    };
+    let bytes = json::write("JournalEntry", &message)?;
+    within("journal entry", bytes.len(), JOURNAL_ENTRY_BYTES_MAX)?;
+    Ok(bytes)
+}
+
+/// Reads the body of a journal's entry; unknown fields are skipped.
+///
+/// # Errors
+/// What is wrong, with the field; an event that this version does not know.
+pub fn decode_journal(payload: &[u8]) -> Result<JournalEntry, CodecError> {
+    within("journal entry", payload.len(), JOURNAL_ENTRY_BYTES_MAX)?;
+    let entry: pb::JournalEntry = json::read("JournalEntry", payload, Unknown::Ignored)?;
+    let event = entry.event.ok_or_else(|| {
+        CodecError::field("event", "there is none that this version knows; give exactly one")
+    })?;
+    Ok(JournalEntry {
+        run: read::text("run", &entry.run)?,
+        agent: read::text("agent", &entry.agent)?,
+        session: read::text("session", &entry.session)?,
+        epoch: entry.epoch,
+        index: entry.index,
+        positions: entry.positions.map(Positions::from).unwrap_or_default(),
+        event: read_event(event)?,
+    })
+}
+
+fn written(event: JournalEvent) -> E {
+    match event {
+        JournalEvent::Starting { host } => E::Starting(pb::JournalStarting { host }),
+        JournalEvent::Started { pid, isolation } => {
+            E::Started(pb::JournalStarted { pid, isolation })
+        }
+        JournalEvent::Progress { text, done, total } => {
+            E::Progress(pb::JournalProgress { text, done, total })
+        }
+        JournalEvent::Log { text } => E::Log(pb::JournalLog { text }),
+        JournalEvent::Usage(usage) => E::Usage(usage.into()),
+        JournalEvent::Checkpoint { state } => E::Checkpoint(pb::JournalCheckpoint { state }),
+        JournalEvent::Ask { question, options } => E::Ask(pb::JournalAsk { question, options }),
+        JournalEvent::Spawn { request } => {
+            E::Spawn(pb::JournalSpawn { request: request.to_string() })
+        }
+        JournalEvent::Mail { topic, from } => E::Mail(pb::JournalMail { topic, from }),
+        JournalEvent::Update { update } => E::Update(pb::JournalUpdate { update }),
+        JournalEvent::Blocked { reason } => E::Blocked(pb::JournalReason { reason }),
+        JournalEvent::Unblocked => E::Unblocked(pb::JournalUnblocked {}),
+        JournalEvent::Stopping { reason } => E::Stopping(pb::JournalReason { reason }),
+        JournalEvent::Result(result) => E::Result((&*result).into()),
+        JournalEvent::Ended { cause } => E::Ended(pb::JournalEnded { cause }),
+    }
+}
+
+fn read_event(event: E) -> Result<JournalEvent, CodecError> {
+    Ok(match event {
+        E::Starting(pb::JournalStarting { host }) => JournalEvent::Starting { host },
+        E::Started(pb::JournalStarted { pid, isolation }) => {
+            JournalEvent::Started { pid, isolation }
+        }
+        E::Progress(pb::JournalProgress { text, done, total }) => {
+            JournalEvent::Progress { text, done, total }
+        }
+        E::Log(pb::JournalLog { text }) => JournalEvent::Log { text },
+        E::Usage(usage) => JournalEvent::Usage(usage.into()),
+        E::Checkpoint(pb::JournalCheckpoint { state }) => JournalEvent::Checkpoint { state },
+        E::Ask(pb::JournalAsk { question, options }) => JournalEvent::Ask { question, options },
+        E::Spawn(pb::JournalSpawn { request }) => {
+            JournalEvent::Spawn { request: read::text("spawn.request", &request)? }
+        }
+        E::Mail(pb::JournalMail { topic, from }) => JournalEvent::Mail { topic, from },
+        E::Update(pb::JournalUpdate { update }) => JournalEvent::Update { update },
+        E::Blocked(pb::JournalReason { reason }) => JournalEvent::Blocked { reason },
+        E::Unblocked(pb::JournalUnblocked {}) => JournalEvent::Unblocked,
+        E::Stopping(pb::JournalReason { reason }) => JournalEvent::Stopping { reason },
+        E::Result(result) => {
+            let result = RunResult::try_from(result).map_err(|error| error.under("result"))?;
+            JournalEvent::Result(Box::new(result))
+        }
+        E::Ended(pb::JournalEnded { cause }) => JournalEvent::Ended { cause },
+    })
+}

@@ -1,0 +1,140 @@
+//! Signs of life: the body of a host's lease (protobuf) and an external agent's heartbeat
+//! (JSON). What they mean is the sweeper's business.
+
+use prost::Message as _;
+use tetrarch_core::cursor::Positions;
+use tetrarch_core::id::{AgentId, SessionId};
+use tetrarch_core::limits::{COMMIT_BYTES_MAX, CONTROL_BYTES_MAX};
+use tetrarch_core::run::RunState;
+
+use super::error::{CodecError, within};
+use super::json::{self, Unknown};
+use super::read;
+use crate::proto::v1 as pb;
+
+/// How one session is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vitals {
+    /// Who.
+    pub agent: AgentId,
+    /// Its session.
+    pub session: SessionId,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The state of its run; none when it is idle.
+    pub run_state: Option<RunState>,
+    /// Inbox positions.
+    pub positions: Positions,
+    /// Grows while it moves.
+    pub progress: u64,
+    /// Tokens used.
+    pub tokens: u64,
+    /// Cost in millionths of a dollar.
+    pub cost_micro: u64,
+}
+
+/// What a host says of itself with every renewal (spec 04, Hosts).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostLease {
+    /// Agents it takes.
+    pub capacity: u32,
+    /// Agents it runs.
+    pub load: u32,
+    /// Its labels.
+    pub labels: Vec<(String, String)>,
+    /// Rows of agents that changed; all of them once a window.
+    pub rows: Vec<Vitals>,
+}
+
+/// The body of a host's lease.
+///
+/// # Errors
+/// More bytes than one write may have: the rows must be spread over the window.
+pub fn encode_host_lease(lease: &HostLease) -> Result<Vec<u8>, CodecError> {
+    let message = pb::HostLease {
+        capacity: lease.capacity,
+        load: lease.load,
+        labels: read::map(&lease.labels),
+        rows: lease.rows.iter().map(Into::into).collect(),
+    };
+    within("host lease", message.encoded_len(), COMMIT_BYTES_MAX)?;
+    Ok(message.encode_to_vec())
+}
+
+/// Reads the body of a host's lease.
+///
+/// # Errors
+/// What is wrong, with the field.
+pub fn decode_host_lease(payload: &[u8]) -> Result<HostLease, CodecError> {
+    within("host lease", payload.len(), COMMIT_BYTES_MAX)?;
+    let lease = pb::HostLease::decode(payload).map_err(|error| CodecError::Protobuf {
+        what: "host lease",
+        reason: error.to_string(),
+    })?;
+    Ok(HostLease {
+        capacity: lease.capacity,
+        load: lease.load,
+        labels: read::pairs(lease.labels),
+        rows: read::each("rows", lease.rows)?,
+    })
+}
+
+/// The body of a heartbeat.
+///
+/// # Errors
+/// A body that cannot be written as JSON.
+pub fn encode_heartbeat(vitals: &Vitals) -> Result<Vec<u8>, CodecError> {
+    json::write("Vitals", &pb::Vitals::from(vitals))
+}
+
+/// Reads the body of a heartbeat, which names its agent only if it likes to.
+///
+/// # Errors
+/// What is wrong, with the field; an agent that is not the subject's.
+pub fn decode_heartbeat(agent: &AgentId, payload: &[u8]) -> Result<Vitals, CodecError> {
+    within("heartbeat", payload.len(), CONTROL_BYTES_MAX)?;
+    let mut vitals: pb::Vitals = json::read("Vitals", payload, Unknown::Ignored)?;
+    let claimed: Option<AgentId> = read::optional("agent", &vitals.agent)?;
+    if claimed.is_some_and(|claimed| claimed != *agent) {
+        return Err(CodecError::field("agent", format!("the subject says {agent}")));
+    }
+    vitals.agent = agent.to_string();
+    if vitals.epoch == 0 {
+        vitals.epoch = 1;
+    }
+    vitals.try_into()
+}
+
+impl From<&Vitals> for pb::Vitals {
+    fn from(vitals: &Vitals) -> Self {
+        Self {
+            agent: vitals.agent.to_string(),
+            session: vitals.session.to_string(),
+            epoch: vitals.epoch,
+            run_state: read::show(vitals.run_state.as_ref()),
+            positions: Some(vitals.positions.into()),
+            progress: vitals.progress,
+            tokens: vitals.tokens,
+            cost_micro: vitals.cost_micro,
+        }
+    }
+}
+
+impl TryFrom<pb::Vitals> for Vitals {
+    type Error = CodecError;
+    fn try_from(vitals: pb::Vitals) -> Result<Self, CodecError> {
+        let state = |text: String| {
+            read::word("runState", &text, &RunState::ALL, RunState::as_str)
+        };
+        Ok(Self {
+            agent: read::text("agent", &vitals.agent)?,
+            session: read::text("session", &vitals.session)?,
+            epoch: vitals.epoch,
+            run_state: read::some(vitals.run_state).map(state).transpose()?,
+            positions: vitals.positions.map(Positions::from).unwrap_or_default(),
+            progress: vitals.progress,
+            tokens: vitals.tokens,
+            cost_micro: vitals.cost_micro,
+        })
+    }
+}

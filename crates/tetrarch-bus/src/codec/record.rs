@@ -1,0 +1,206 @@
+//! Records: protobuf inside the ledger, canonical JSON in STATE. Both say which version wrote
+//! them and which one reads them without loss.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tetrarch_core::ledger::Record;
+use tetrarch_core::limits::COMMIT_BYTES_MAX;
+
+use super::error::{CodecError, within};
+use super::json::{self, Unknown};
+use super::{ledger, plan, read};
+use crate::envelope::SCHEMA_VERSION;
+use crate::proto::v1 as pb;
+use crate::proto::v1::record::Record as R;
+use crate::subject::{KeyKind, Subject};
+use crate::subject::key::record_key;
+
+/// Oldest version that reads what this one writes.
+const MIN_READER_VERSION: u32 = 1;
+
+fn image(record: &Record) -> Result<R, CodecError> {
+    Ok(match record {
+        Record::Agent(agent) => R::Agent((&**agent).into()),
+        Record::Host(host) => R::Host(host.into()),
+        Record::Project(project) => R::Project(project.into()),
+        Record::Profile(project, profile) => R::Profile(pb::ProjectProfile {
+            project: project.to_string(),
+            profile: Some((&**profile).into()),
+        }),
+        Record::Run(run) => R::Run((&**run).into()),
+        Record::RunStatus(status) => R::RunStatus((&**status).into()),
+        Record::Goal(goal) => R::Goal((&**goal).into()),
+        Record::GoalState(state) => R::GoalState((&**state).into()),
+        Record::Plan(plan) => R::Plan((&**plan).into()),
+        Record::Node(epic, node) => {
+            R::Node(pb::EpicNode { epic_id: epic.to_string(), node: Some((&**node).into()) })
+        }
+        Record::NodeState(epic, state) => R::NodeState(pb::EpicNodeState {
+            epic_id: epic.to_string(),
+            state: Some((&**state).into()),
+        }),
+        Record::Assignment(assignment) => R::Assignment((&**assignment).into()),
+        Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
+    })
+}
+
+/// A record as the ledger keeps it.
+pub(super) fn written(record: &Record) -> Result<pb::Record, CodecError> {
+    Ok(pb::Record {
+        schema_version: SCHEMA_VERSION,
+        min_reader_version: MIN_READER_VERSION,
+        record: Some(image(record)?),
+    })
+}
+
+fn readable(what: impl FnOnce() -> String, needs: u32) -> Result<(), CodecError> {
+    if needs <= SCHEMA_VERSION {
+        return Ok(());
+    }
+    Err(CodecError::TooNew { what: what(), needs, reads: SCHEMA_VERSION })
+}
+
+impl TryFrom<pb::Record> for Record {
+    type Error = CodecError;
+    fn try_from(record: pb::Record) -> Result<Self, CodecError> {
+        readable(|| "a record".to_owned(), record.min_reader_version)?;
+        let image = record.record.ok_or_else(|| CodecError::TooNew {
+            what: "a record of an unknown kind".to_owned(),
+            needs: record.min_reader_version.max(record.schema_version),
+            reads: SCHEMA_VERSION,
+        })?;
+        Ok(match image {
+            R::Agent(agent) => Self::Agent(Box::new(agent.try_into()?)),
+            R::Host(host) => Self::Host(host.try_into()?),
+            R::Project(project) => Self::Project(project.try_into()?),
+            R::Profile(profile) => Self::Profile(
+                read::text("project", &profile.project)?,
+                Box::new(read::message("profile", profile.profile)?),
+            ),
+            R::Run(run) => Self::Run(Box::new(run.try_into()?)),
+            R::RunStatus(status) => Self::RunStatus(Box::new(status.try_into()?)),
+            R::Goal(goal) => Self::Goal(Box::new(goal.try_into()?)),
+            R::GoalState(state) => Self::GoalState(Box::new(state.try_into()?)),
+            R::Plan(plan) => Self::Plan(Box::new(plan.try_into()?)),
+            R::Node(node) => {
+                let (epic, node) = plan::epic_node(node)?;
+                Self::Node(epic, Box::new(node))
+            }
+            R::NodeState(state) => {
+                let (epic, state) = plan::epic_node_state(state)?;
+                Self::NodeState(epic, Box::new(state))
+            }
+            R::Assignment(assignment) => Self::Assignment(Box::new(assignment.try_into()?)),
+            R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
+        })
+    }
+}
+
+/// A record's message with the stamp of STATE beside its own fields.
+#[derive(Serialize)]
+struct Stored<'a, P> {
+    #[serde(flatten)]
+    record: &'a P,
+    #[serde(flatten)]
+    stamp: pb::StateStamp,
+}
+
+fn stored<P: Serialize>(record: &P, ledger_seq: u64) -> Result<Vec<u8>, CodecError> {
+    let stamp = pb::StateStamp {
+        ledger_seq,
+        schema_version: SCHEMA_VERSION,
+        min_reader_version: MIN_READER_VERSION,
+    };
+    json::write("record", &Stored { record, stamp })
+}
+
+/// A record's value in STATE: its canonical JSON with `ledgerSeq`, `schemaVersion` and
+/// `minReaderVersion`. `seq` is the sequence of the ledger entry it comes from.
+///
+/// # Errors
+/// A decision whose answer cannot be written.
+pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
+    match image(record)? {
+        R::Agent(agent) => stored(&agent, seq),
+        R::Host(host) => stored(&host, seq),
+        R::Project(project) => stored(&project, seq),
+        R::Profile(profile) => stored(&profile, seq),
+        R::Run(run) => stored(&run, seq),
+        R::RunStatus(status) => stored(&status, seq),
+        R::Goal(goal) => stored(&goal, seq),
+        R::GoalState(state) => stored(&state, seq),
+        R::Plan(plan) => stored(&plan, seq),
+        R::Node(node) => stored(&node, seq),
+        R::NodeState(state) => stored(&state, seq),
+        R::Assignment(assignment) => stored(&assignment, seq),
+        R::Decision(decision) => stored(&decision, seq),
+    }
+}
+
+/// Takes the stamp out of a value of STATE.
+fn unstamp(object: &mut Map<String, Value>) -> Result<pb::StateStamp, CodecError> {
+    let mut stamp = Map::new();
+    for (json, name) in [
+        ("ledgerSeq", "ledger_seq"),
+        ("schemaVersion", "schema_version"),
+        ("minReaderVersion", "min_reader_version"),
+    ] {
+        for key in [json, name] {
+            if let Some(value) = object.remove(key) {
+                stamp.insert(json.to_owned(), value);
+            }
+        }
+    }
+    json::message("StateStamp", Value::Object(stamp), Unknown::Refused)
+}
+
+/// Reads a record's value in STATE, and the sequence of the ledger entry it comes from.
+/// Unknown fields are skipped.
+///
+/// # Errors
+/// What is wrong, with the field; [`CodecError::TooNew`] for a record that only a newer version
+/// reads without loss; a value that belongs to another key.
+pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), CodecError> {
+    let Subject::State(key) = &subject.parse()? else {
+        return Err(CodecError::WrongSubject { subject: subject.to_owned(), expected: "record" });
+    };
+    within("record", payload.len(), COMMIT_BYTES_MAX)?;
+    let mut value = json::parse("record", payload)?;
+    let object = value.as_object_mut();
+    let object = object.ok_or_else(|| CodecError::field("record", "expected an object"))?;
+    let stamp = unstamp(object)?;
+    readable(|| record_key(key), stamp.min_reader_version)?;
+    let image = match KeyKind::of(key) {
+        KeyKind::Agent => R::Agent(message("Agent", value)?),
+        KeyKind::Host => R::Host(message("Host", value)?),
+        KeyKind::Project => R::Project(message("Project", value)?),
+        KeyKind::Profile => R::Profile(message("ProjectProfile", value)?),
+        KeyKind::Run => R::Run(message("Run", value)?),
+        KeyKind::RunStatus => R::RunStatus(message("RunStatus", value)?),
+        KeyKind::Goal => R::Goal(message("Goal", value)?),
+        KeyKind::GoalState => R::GoalState(message("GoalState", value)?),
+        KeyKind::Plan => R::Plan(message("Plan", value)?),
+        KeyKind::Node => R::Node(message("EpicNode", value)?),
+        KeyKind::NodeState => R::NodeState(message("EpicNodeState", value)?),
+        KeyKind::Assignment => R::Assignment(message("Assignment", value)?),
+        KeyKind::Decision => R::Decision(message("Decision", value)?),
+    };
+    let record: Record = pb::Record {
+        schema_version: stamp.schema_version,
+        min_reader_version: stamp.min_reader_version,
+        record: Some(image),
+    }
+    .try_into()?;
+    if record.key() != *key {
+        let reason = format!("the value is that of {}", record_key(&record.key()));
+        return Err(CodecError::field(record_key(key), reason));
+    }
+    Ok((record, stamp.ledger_seq))
+}
+
+fn message<P: serde::de::DeserializeOwned>(
+    what: &'static str,
+    value: Value,
+) -> Result<P, CodecError> {
+    json::message(what, value, Unknown::Ignored)
+}

@@ -1,0 +1,88 @@
+//! Reports: one flat body whose kind says which fields are read.
+
+use serde_json::Value;
+use tetrarch_core::brief::Usage;
+use tetrarch_core::id::RequestId;
+use tetrarch_core::limits::REQUEST_BYTES_MAX;
+use tetrarch_core::request::Report;
+use tetrarch_core::run::RunEvent;
+
+use super::error::{CodecError, within};
+use super::json::{self, Unknown};
+use super::read;
+use crate::proto::v1 as pb;
+
+/// The body of a report.
+///
+/// # Errors
+/// More bytes than allowed.
+pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecError> {
+    let mut message = pb::Report {
+        request_id: id.to_string(),
+        kind: report.kind().to_owned(),
+        ..pb::Report::default()
+    };
+    match report {
+        Report::Ready => {}
+        Report::Gone { cause } | Report::Crashed { cause } => message.cause.clone_from(cause),
+        Report::Run { run, event, reason, usage } => {
+            message.run = run.to_string();
+            message.event = event.as_str().to_owned();
+            message.reason.clone_from(reason);
+            message.usage = Some((*usage).into());
+        }
+        Report::Result { run, epic, result } => {
+            message.run = read::show(run.as_ref());
+            message.epic = read::show(epic.as_ref());
+            message.result = Some(result.into());
+        }
+        Report::Ask { run, question, options } => {
+            message.run = run.to_string();
+            message.question.clone_from(question);
+            message.options.clone_from(options);
+        }
+        Report::SponsorSilent { request, sponsor } => {
+            message.request = request.to_string();
+            message.sponsor = sponsor.to_string();
+        }
+    }
+    let bytes = json::write("Report", &message)?;
+    within("report", bytes.len(), REQUEST_BYTES_MAX)?;
+    Ok(bytes)
+}
+
+/// Reads the body of a report. The sender it names is checked elsewhere.
+pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
+    let report: pb::Report = json::message("Report", body, Unknown::Refused)?;
+    Ok(match report.kind.as_str() {
+        "ready" => Report::Ready,
+        "gone" => Report::Gone { cause: report.cause },
+        "crashed" => Report::Crashed { cause: report.cause },
+        "run" => Report::Run {
+            run: read::text("run", &report.run)?,
+            event: read::word("event", &report.event, &RunEvent::ALL, RunEvent::as_str)?,
+            reason: report.reason,
+            usage: report.usage.map(Usage::from).unwrap_or_default(),
+        },
+        "result" => Report::Result {
+            run: read::optional("run", &report.run)?,
+            epic: read::optional("epic", &report.epic)?,
+            result: read::message("result", report.result)?,
+        },
+        "ask" => Report::Ask {
+            run: read::text("run", &report.run)?,
+            question: report.question,
+            options: report.options,
+        },
+        "sponsor_silent" => Report::SponsorSilent {
+            request: read::text("request", &report.request)?,
+            sponsor: read::text("sponsor", &report.sponsor)?,
+        },
+        "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
+        other => {
+            let allowed = "ready, gone, crashed, run, result, ask, sponsor_silent";
+            let reason = format!("unknown kind {other:?}; allowed: {allowed}");
+            return Err(CodecError::field("kind", reason));
+        }
+    })
+}

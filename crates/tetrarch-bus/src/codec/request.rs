@@ -1,0 +1,166 @@
+//! Whatever comes by `REQUESTS`: decoding is total. What cannot be read becomes a malformed
+//! request with the reason, so that its sender can be told; only a subject that carries no
+//! request is an error.
+
+use async_nats::HeaderMap;
+use serde_json::Value;
+use tetrarch_core::id::{EpicId, NodeId, Principal, RequestId, sha256_hex};
+use tetrarch_core::limits::REQUEST_BYTES_MAX;
+use tetrarch_core::request::{MalformedKind, Request, RequestBody, Sender};
+use tetrarch_core::time::BusTime;
+
+use super::error::{CodecError, within};
+use super::json::{self, Unknown};
+use super::{op, read, report, spawn};
+use crate::envelope;
+use crate::proto::v1 as pb;
+use crate::subject::{OpName, Subject, sender_of_wrong_request};
+
+/// Reads a message of `REQUESTS`; `seq` is its sequence there.
+///
+/// # Errors
+/// A subject that carries no request.
+pub fn decode_request(
+    subject: &Subject,
+    headers: &HeaderMap,
+    payload: &[u8],
+    seq: u64,
+) -> Result<Request, CodecError> {
+    let (Some(asked), Some((from, via))) = (Asked::of(subject), subject.sender()) else {
+        return Err(no_request(&subject.to_string()));
+    };
+    let known = envelope::sender(subject, headers);
+    let sender = known.clone().unwrap_or_else(|_| Sender {
+        from: from.clone(),
+        via: via.cloned(),
+        session: None,
+        epoch: 1,
+    });
+    let value = within("request", payload.len(), REQUEST_BYTES_MAX)
+        .and_then(|()| json::parse("request", payload));
+    let id = value.as_ref().map_err(Clone::clone).and_then(request_id);
+    let body = known
+        .map_err(CodecError::from)
+        .and_then(|_| id.clone())
+        .and_then(|_| value)
+        .and_then(|value| decode_body(&asked, from, value));
+    let body = body.unwrap_or_else(|error| RequestBody::Malformed {
+        kind: asked.malformed(),
+        error: error.to_string(),
+    });
+    Ok(Request {
+        seq,
+        sender,
+        id: id.unwrap_or_else(|_| derived_id(seq)),
+        digest: digest(&subject.to_string(), payload),
+        trace: envelope::trace(headers),
+        body,
+    })
+}
+
+/// Reads a message of `REQUESTS` by its subject's text: also one whose subject is wrong
+/// somewhere, as long as its sender can be read from it.
+///
+/// # Errors
+/// A subject that carries no request, or one from which no sender can be read.
+pub fn decode_request_at(
+    subject: &str,
+    headers: &HeaderMap,
+    payload: &[u8],
+    seq: u64,
+) -> Result<Request, CodecError> {
+    let error = match subject.parse::<Subject>() {
+        Ok(subject) => return decode_request(&subject, headers, payload, seq),
+        Err(error) => error,
+    };
+    let Some((from, via)) = sender_of_wrong_request(subject) else { return Err(error.into()) };
+    let spawn = subject.starts_with("spawn.");
+    let id = within("request", payload.len(), REQUEST_BYTES_MAX)
+        .and_then(|()| json::parse("request", payload))
+        .and_then(|value| request_id(&value));
+    Ok(Request {
+        seq,
+        sender: Sender { from, via, session: None, epoch: 1 },
+        id: id.unwrap_or_else(|_| derived_id(seq)),
+        digest: digest(subject, payload),
+        trace: envelope::trace(headers),
+        body: RequestBody::Malformed {
+            kind: if spawn { MalformedKind::Spawn } else { MalformedKind::Other },
+            error: error.to_string(),
+        },
+    })
+}
+
+fn no_request(subject: &str) -> CodecError {
+    CodecError::WrongSubject { subject: subject.to_owned(), expected: "request" }
+}
+
+/// The same body on another subject asks for something else.
+fn digest(subject: &str, payload: &[u8]) -> String {
+    let mut bytes = Vec::with_capacity(subject.len() + 1 + payload.len());
+    bytes.extend_from_slice(subject.as_bytes());
+    bytes.push(0);
+    bytes.extend_from_slice(payload);
+    sha256_hex(&bytes)
+}
+
+fn derived_id(seq: u64) -> RequestId {
+    RequestId::derive(BusTime(0), &seq.to_string(), "request without id", 0)
+}
+
+fn request_id(value: &Value) -> Result<RequestId, CodecError> {
+    let given = value.get("requestId").or_else(|| value.get("request_id"));
+    match given {
+        None | Some(Value::Null) => Err(CodecError::Missing { field: "requestId".to_owned() }),
+        Some(Value::String(text)) => read::text("requestId", text),
+        Some(_) => Err(CodecError::field("requestId", "expected text, a ULID")),
+    }
+}
+
+/// What a subject asks for.
+enum Asked<'a> {
+    Spawn(EpicId, Option<NodeId>),
+    Op(&'a OpName),
+    Report,
+}
+
+impl<'a> Asked<'a> {
+    fn of(subject: &'a Subject) -> Option<Self> {
+        if let Subject::SpawnRequest { epic, node, .. } = subject {
+            return Some(Self::Spawn(*epic, *node));
+        }
+        if let Subject::Op { op, .. } = subject {
+            return Some(Self::Op(op));
+        }
+        matches!(subject, Subject::Report { .. }).then_some(Self::Report)
+    }
+
+    fn malformed(&self) -> MalformedKind {
+        match self {
+            Self::Spawn(..) => MalformedKind::Spawn,
+            Self::Op(_) | Self::Report => MalformedKind::Other,
+        }
+    }
+}
+
+fn decode_body(
+    asked: &Asked<'_>,
+    from: &Principal,
+    value: Value,
+) -> Result<RequestBody, CodecError> {
+    if let Some(claimed) = value.get("sender").and_then(Value::as_str) {
+        let claimed: Option<Principal> = read::optional("sender", claimed)?;
+        if claimed.is_some_and(|claimed| claimed != *from) {
+            let reason = format!("the subject says {from}; the sender is the subject's");
+            return Err(CodecError::field("sender", reason));
+        }
+    }
+    match asked {
+        Asked::Spawn(epic, node) => {
+            let message: pb::SpawnRequest = json::message("SpawnRequest", value, Unknown::Refused)?;
+            spawn::placed(message, *epic, *node).map(RequestBody::Spawn)
+        }
+        Asked::Op(name) => op::decode(name, value).map(RequestBody::Op),
+        Asked::Report => report::decode(value).map(RequestBody::Report),
+    }
+}

@@ -1,0 +1,62 @@
+//! The table of every message and field of `proto/tetrarch/v1`, made from the descriptors.
+//! JSON is checked against it, and the JSON Schemas are printed from it.
+
+/// A message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// Its name, without the package.
+    pub(crate) name: &'static str,
+    /// The comment in the proto file.
+    pub(crate) about: &'static str,
+    /// Its fields, in the file's order.
+    pub(crate) fields: &'static [Field],
+}
+
+/// A field.
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// Its name in the proto file.
+    pub(crate) name: &'static str,
+    /// Its name in canonical JSON.
+    pub(crate) json: &'static str,
+    /// What it holds.
+    pub(crate) kind: Kind,
+    /// Whether it is a list.
+    pub(crate) repeated: bool,
+    /// The comment in the proto file.
+    pub(crate) about: &'static str,
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A number.
+    Double,
+    /// A whole number of 32 bits.
+    U32,
+    /// A whole number of 64 bits; canonical JSON writes it as text.
+    U64,
+    /// Text.
+    Text,
+    /// Text by text.
+    Map,
+    /// A message of this name.
+    Message(&'static str),
+}
+
+include!(concat!(env!("OUT_DIR"), "/fields.rs"));
+
+impl Message {
+    /// The message of that name.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        let found = MESSAGES.binary_search_by(|message| message.name.cmp(name)).ok()?;
+        MESSAGES.get(found)
+    }
+
+    /// The field that JSON calls by either of its names.
+    pub(crate) fn field(&self, key: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.json == key || field.name == key)
+    }
+}

@@ -1,0 +1,1 @@
+//! JSON Schemas of everything public, made from the descriptors.

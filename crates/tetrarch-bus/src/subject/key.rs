@@ -1,0 +1,224 @@
+//! Keys of STATE: `<kind>.<key>`, with `@` written `=`, `:` written `/` and a node's dots
+//! written `_` (spec 02, Tokens). It knows names only, no values.
+
+use tetrarch_core::id::{AgentId, EpicId, NodeId};
+use tetrarch_core::ledger::RecordKey;
+
+use super::token::{SubjectError, Tokens};
+
+/// What a key's subject begins with.
+pub(super) const STATE_PREFIX: &str = "$KV.STATE.";
+/// Tokens of [`STATE_PREFIX`].
+pub(super) const STATE_TOKENS: usize = 2;
+
+/// The kinds of records, as the first token of their keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyKind {
+    /// Agents.
+    Agent,
+    /// Hosts.
+    Host,
+    /// Projects.
+    Project,
+    /// Profiles.
+    Profile,
+    /// Definitions of runs.
+    Run,
+    /// States of runs.
+    RunStatus,
+    /// Definitions of goals.
+    Goal,
+    /// States of goals.
+    GoalState,
+    /// Headers of plans.
+    Plan,
+    /// Definitions of nodes.
+    Node,
+    /// States of nodes.
+    NodeState,
+    /// Assignments.
+    Assignment,
+    /// Decisions.
+    Decision,
+}
+
+impl KeyKind {
+    /// Every kind.
+    pub const ALL: [Self; 13] = [
+        Self::Agent,
+        Self::Host,
+        Self::Project,
+        Self::Profile,
+        Self::Run,
+        Self::RunStatus,
+        Self::Goal,
+        Self::GoalState,
+        Self::Plan,
+        Self::Node,
+        Self::NodeState,
+        Self::Assignment,
+        Self::Decision,
+    ];
+
+    /// The token.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Host => "host",
+            Self::Project => "project",
+            Self::Profile => "profile",
+            Self::Run => "run",
+            Self::RunStatus => "run_state",
+            Self::Goal => "goal",
+            Self::GoalState => "goal_state",
+            Self::Plan => "plan",
+            Self::Node => "node",
+            Self::NodeState => "node_state",
+            Self::Assignment => "assignment",
+            Self::Decision => "decision",
+        }
+    }
+
+    /// The kind of a key.
+    #[must_use]
+    pub fn of(key: &RecordKey) -> Self {
+        match key {
+            RecordKey::Agent(_) => Self::Agent,
+            RecordKey::Host(_) => Self::Host,
+            RecordKey::Project(_) => Self::Project,
+            RecordKey::Profile(..) => Self::Profile,
+            RecordKey::Run(_) => Self::Run,
+            RecordKey::RunStatus(_) => Self::RunStatus,
+            RecordKey::Goal(_) => Self::Goal,
+            RecordKey::GoalState(_) => Self::GoalState,
+            RecordKey::Plan(_) => Self::Plan,
+            RecordKey::Node(..) => Self::Node,
+            RecordKey::NodeState(..) => Self::NodeState,
+            RecordKey::Assignment(_) => Self::Assignment,
+            RecordKey::Decision(_) => Self::Decision,
+        }
+    }
+
+    /// The pattern of the subjects of all records of this kind.
+    #[must_use]
+    pub fn pattern(self) -> String {
+        format!("{STATE_PREFIX}{}.>", self.as_str())
+    }
+
+    /// The pattern of the subjects of this kind's records of one epic: nodes and their states.
+    #[must_use]
+    pub fn pattern_of(self, epic: EpicId) -> String {
+        format!("{STATE_PREFIX}{}.{epic}.>", self.as_str())
+    }
+}
+
+/// A node as one token; none is `-`.
+pub(super) fn node_token(node: Option<NodeId>) -> String {
+    node.map_or_else(|| "-".to_owned(), |node| node.to_string().replace('.', "_"))
+}
+
+const NODE: &str = "a node id with _ for its dots, or -";
+
+pub(super) fn parse_node(tokens: &Tokens<'_>, index: usize) -> Result<Option<NodeId>, SubjectError> {
+    match tokens.word(index) {
+        "-" => Ok(None),
+        word => parse_some_node(tokens, index, word).map(Some),
+    }
+}
+
+fn parse_some_node(
+    tokens: &Tokens<'_>,
+    index: usize,
+    word: &str,
+) -> Result<NodeId, SubjectError> {
+    if word.contains('-') {
+        return Err(tokens.wrong(index, NODE));
+    }
+    tokens.parse_as(index, &word.replace('_', "."), NODE)
+}
+
+fn agent_token(agent: &AgentId) -> String {
+    agent.to_string().replace('@', "=").replace(':', "/")
+}
+
+fn parse_agent(tokens: &Tokens<'_>, index: usize) -> Result<AgentId, SubjectError> {
+    let word = tokens.word(index);
+    let expected = "an agent's identity with = for @ and / for :";
+    if word.contains(['@', ':']) {
+        return Err(tokens.wrong(index, expected));
+    }
+    tokens.parse_as(index, &word.replace('=', "@").replace('/', ":"), expected)
+}
+
+/// The key of a record in STATE, without the bucket.
+#[must_use]
+pub fn record_key(key: &RecordKey) -> String {
+    let kind = KeyKind::of(key).as_str();
+    match key {
+        RecordKey::Agent(agent) => format!("{kind}.{}", agent_token(agent)),
+        RecordKey::Host(host) => format!("{kind}.{host}"),
+        RecordKey::Project(project) => format!("{kind}.{project}"),
+        RecordKey::Profile(project, profile) => format!("{kind}.{project}.{profile}"),
+        RecordKey::Run(run) | RecordKey::RunStatus(run) => format!("{kind}.{run}"),
+        RecordKey::Goal(epic) | RecordKey::GoalState(epic) | RecordKey::Plan(epic) => {
+            format!("{kind}.{epic}")
+        }
+        RecordKey::Node(epic, node) | RecordKey::NodeState(epic, node) => {
+            format!("{kind}.{epic}.{}", node_token(Some(*node)))
+        }
+        RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
+        RecordKey::Decision(request) => format!("{kind}.{request}"),
+    }
+}
+
+/// Reads the key of a record in STATE, without the bucket.
+///
+/// # Errors
+/// The token that is wrong, with its position.
+pub fn parse_record_key(text: &str) -> Result<RecordKey, SubjectError> {
+    parse_at(text, text, 0)
+}
+
+pub(super) fn parse_at(
+    subject: &str,
+    key: &str,
+    skipped: usize,
+) -> Result<RecordKey, SubjectError> {
+    let tokens = Tokens::part(subject, key, skipped);
+    let kind = KeyKind::ALL.into_iter().find(|kind| kind.as_str() == tokens.word(0));
+    let kind = kind.ok_or_else(|| tokens.wrong(0, "a kind of record"))?;
+    let epic = |index| tokens.parse(index, "an epic's id, goal_<ulid>");
+    let run = |index| tokens.parse(index, "a run's id, run_<ulid>");
+    let name = "a name of A-Z a-z 0-9 _ -";
+    match kind {
+        KeyKind::Profile => tokens.exactly("profile.<project>.<name>", 3)?,
+        KeyKind::Node | KeyKind::NodeState => tokens.exactly("<kind>.<epic>.<node>", 3)?,
+        KeyKind::Agent
+        | KeyKind::Host
+        | KeyKind::Project
+        | KeyKind::Run
+        | KeyKind::RunStatus
+        | KeyKind::Goal
+        | KeyKind::GoalState
+        | KeyKind::Plan
+        | KeyKind::Assignment
+        | KeyKind::Decision => tokens.exactly("<kind>.<key>", 2)?,
+    }
+    let node = || parse_some_node(&tokens, 2, tokens.word(2));
+    Ok(match kind {
+        KeyKind::Agent => RecordKey::Agent(parse_agent(&tokens, 1)?),
+        KeyKind::Host => RecordKey::Host(tokens.parse(1, name)?),
+        KeyKind::Project => RecordKey::Project(tokens.parse(1, name)?),
+        KeyKind::Profile => RecordKey::Profile(tokens.parse(1, name)?, tokens.parse(2, name)?),
+        KeyKind::Run => RecordKey::Run(run(1)?),
+        KeyKind::RunStatus => RecordKey::RunStatus(run(1)?),
+        KeyKind::Goal => RecordKey::Goal(epic(1)?),
+        KeyKind::GoalState => RecordKey::GoalState(epic(1)?),
+        KeyKind::Plan => RecordKey::Plan(epic(1)?),
+        KeyKind::Node => RecordKey::Node(epic(1)?, node()?),
+        KeyKind::NodeState => RecordKey::NodeState(epic(1)?, node()?),
+        KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
+        KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
+    })
+}

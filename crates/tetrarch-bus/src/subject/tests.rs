@@ -1,0 +1,1 @@
+//! Every form of subject, built and read; every wrong token named.
