@@ -125,6 +125,7 @@ impl Traces {
         let in_cgroup = self.cgroup.as_ref().map(RunCgroup::members).unwrap_or_default();
         if let (Some(cgroup), false) = (&self.cgroup, in_cgroup.is_empty()) {
             cgroup.kill();
+            look.killed.extend(in_cgroup.iter().copied());
         }
         let own = own_pid();
         for process in self.members(&procfs::processes(), &in_cgroup, procfs::has_variable) {

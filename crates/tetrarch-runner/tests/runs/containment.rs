@@ -1,0 +1,136 @@
+//! Nothing of a run outlives it, with and without control groups.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use tetrarch_core::brief::Outcome;
+use tetrarch_core::order::{Exit, Order, RunnerEvent};
+
+use crate::stage::{Stage, is_alive, python, shell, soon};
+
+/// A daemon by the book: two forks, a session of its own, its output elsewhere. The program ends
+/// with the daemon's number as its deliverable. `{daemon}` is what the daemon does first.
+const DAEMON: &str = r#"
+read, write = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        {daemon}
+        os.write(write, str(os.getpid()).encode())
+        while True:
+            time.sleep(1000)
+    os._exit(0)
+print(os.read(read, 100).decode())
+"#;
+
+/// Replaces the daemon by a program with an empty environment, ready when it writes its number.
+const FORGETFUL: &str = r#"os.set_inheritable(write, True); os.execve("/bin/sh", ["sh", "-c", "echo $$ >&%d; exec sleep 1000" % write], {})"#;
+
+async fn daemon_is_gone(mut stage: Stage, daemon: &str) -> String {
+    let seen = stage.run(python(&DAEMON.replace("{daemon}", daemon))).await;
+    assert_eq!(seen.exit, Exit::Code(0), "{}", seen.log());
+    let pid = seen.made().deliverable.clone();
+    assert!(pid.parse::<u32>().is_ok(), "{pid}");
+    assert!(!is_alive(&pid), "the daemon {pid} is left; {}", seen.isolation());
+    assert!(seen.log().contains("processes it left behind were killed"), "{}", seen.log());
+    seen.isolation().to_owned()
+}
+
+#[tokio::test]
+async fn a_daemon_does_not_outlive_its_run() {
+    daemon_is_gone(Stage::new(), "pass").await;
+}
+
+#[tokio::test]
+async fn a_daemon_does_not_outlive_its_run_without_cgroups_either() {
+    let isolation = daemon_is_gone(Stage::without_cgroup(), "pass").await;
+    assert!(isolation.contains("no cgroup"), "{isolation}");
+}
+
+#[tokio::test]
+async fn a_daemon_that_forgets_its_environment_is_held_by_the_cgroup() {
+    let stage = Stage::new();
+    let layers = tetrarch_runner::probe(None).layers;
+    if layers.iter().any(|layer| layer.name == "cgroup v2" && layer.active) {
+        let isolation = daemon_is_gone(stage, FORGETFUL).await;
+        assert!(isolation.starts_with("cgroup "), "{isolation}");
+    }
+}
+
+#[tokio::test]
+async fn required_isolation_that_is_missing_fails_the_run() {
+    let mut stage = Stage::with(|config| {
+        config.cgroup_parent = Some(config.workspace_dir.clone());
+        config.isolation_required = true;
+    });
+    let error = stage.refused(shell("true")).await;
+    assert!(error.contains("isolation is required"), "{error}");
+}
+
+#[tokio::test]
+async fn a_background_child_that_holds_the_output_does_not_hold_up_the_end() {
+    for mut stage in [Stage::new(), Stage::without_cgroup()] {
+        let seen = stage.run(shell("sleep 1000 & echo $!")).await;
+        assert_eq!(seen.made().outcome, Outcome::Success);
+        assert!(!is_alive(&seen.made().deliverable));
+    }
+}
+
+#[tokio::test]
+async fn a_family_that_keeps_forking_is_ended() {
+    for mut stage in [Stage::new(), Stage::without_cgroup()] {
+        let script = "f() { while :; do sleep 0.01 & wait; done; }; f & f & f & setsid sh -c \
+            'while :; do (sleep 0.02; :) & wait; done' & echo $!";
+        let seen = stage.run(shell(script)).await;
+        assert!(!is_alive(&seen.made().deliverable));
+    }
+}
+
+#[tokio::test]
+async fn what_an_earlier_life_left_is_killed_on_order() {
+    let mut stage = Stage::without_cgroup();
+    let left = shell("true");
+    let mut program = tokio::process::Command::new("setsid")
+        .args(["-w", "sh", "-c", "echo up; sleep 1000; :"])
+        .env("TETRARCH_RUN", left.run.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut word = [0u8; 3];
+    let mut stdout = program.stdout.take().unwrap();
+    soon("the program's word", tokio::io::AsyncReadExt::read_exact(&mut stdout, &mut word))
+        .await
+        .unwrap();
+    let waiting = tokio::spawn(async move { program.wait().await });
+    stage.order(Order::Kill { run: left.run }).await;
+    let seen = stage.see_the_end().await;
+    assert_eq!((seen.exit, seen.made), (Exit::Signal(9), None));
+    assert!(!soon("the program's end", waiting).await.unwrap().unwrap().success());
+}
+
+#[tokio::test]
+async fn many_runs_at_once_do_not_disturb_each_other() {
+    const RUNS: usize = 30;
+    let mut stage = Stage::new();
+    let mut expected = BTreeMap::new();
+    for number in 0..RUNS {
+        let script = format!("seq 200; sleep 1000 & echo {number}; exit {}", number % 3);
+        expected.insert(stage.start(shell(&script)).await, number);
+    }
+    while !expected.is_empty() {
+        let observed = stage.next().await;
+        assert!(expected.contains_key(&observed.run), "an event after the end: {observed:?}");
+        assert!(!matches!(observed.event, RunnerEvent::SpawnFailed { .. }), "{observed:?}");
+        if let RunnerEvent::Exited { exit, result } = observed.event {
+            let number = expected.remove(&observed.run).unwrap();
+            let result = result.unwrap();
+            assert_eq!(exit, Exit::Code(i32::try_from(number % 3).unwrap()));
+            let output = if number % 3 == 0 { result.deliverable } else { result.partial };
+            assert!(output.ends_with(&format!("\n200\n{number}")), "{number}: {output}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! How runs are ended: stop, kill, wall clock, and programs that do not cooperate.
+
+use std::time::{Duration, Instant};
+
+use tetrarch_core::brief::Outcome;
+use tetrarch_core::order::{Exit, Order, RunnerEvent};
+use tetrarch_core::time::Millis;
+
+use crate::stage::{Stage, is_alive, python, shell, soon};
+
+fn says(word: &'static str) -> impl Fn(&RunnerEvent) -> bool {
+    move |event| matches!(event, RunnerEvent::Log { text } if text.contains(word))
+}
+
+#[tokio::test]
+async fn a_program_that_ignores_term_is_killed_within_bounds() {
+    let mut stage = Stage::new();
+    let script = "trap '' TERM; echo ready; while :; do sleep 1000 & wait; done";
+    let run = stage.start(shell(script)).await;
+    stage.until(says("ready")).await;
+    let asked = Instant::now();
+    stage.stop(run, 100, 200).await;
+    let seen = stage.see_the_end().await;
+    let took = asked.elapsed();
+    assert_eq!(seen.exit, Exit::Signal(9));
+    let made = seen.made();
+    assert_eq!((made.outcome, made.error.as_str()), (Outcome::Cancelled, "stopped: enough"));
+    assert_eq!(made.partial, "ready");
+    assert!(took >= Duration::from_millis(300), "no time was given: {took:?}");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_program_that_heeds_the_stop_gives_its_own_result() {
+    let mut stage = Stage::new();
+    let script = "say('progress', text='up')\nstop = hear()\n\
+        say('result', outcome='cancelled', partial='half of ' + stop['reason'] + str(stop['drainMs']))";
+    let run = stage.start(python(script)).await;
+    stage.until(|event| matches!(event, RunnerEvent::Progress { .. })).await;
+    stage.stop(run, 60_000, 5).await;
+    let seen = stage.see_the_end().await;
+    let (result, _) = seen.results()[0];
+    assert_eq!(result.outcome, Outcome::Cancelled);
+    assert_eq!(result.partial, "half of enough60000");
+    assert_eq!((seen.exit, seen.made), (Exit::Code(0), None));
+}
+
+#[tokio::test]
+async fn exit_code_0_upon_term_is_no_success() {
+    let mut stage = Stage::new();
+    let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 1000 & wait; done";
+    let run = stage.start(shell(script)).await;
+    stage.until(says("ready")).await;
+    stage.stop(run, 0, 60_000).await;
+    let seen = stage.see_the_end().await;
+    assert_eq!(seen.exit, Exit::Code(0));
+    assert_eq!(seen.made().outcome, Outcome::Cancelled);
+}
+
+#[tokio::test]
+async fn a_plain_program_that_finishes_during_the_drain_has_succeeded() {
+    let mut stage = Stage::new();
+    let script = "echo ready; read -r brief; read -r stop; echo done";
+    let run = stage.start(shell(script)).await;
+    stage.until(says("ready")).await;
+    stage.stop(run, 60_000, 5).await;
+    let seen = stage.see_the_end().await;
+    assert_eq!(seen.made().outcome, Outcome::Success);
+}
+
+#[tokio::test]
+async fn the_wall_clock_ends_a_run() {
+    let mut stage = Stage::new();
+    let mut start = shell("echo half; sleep 1000");
+    start.brief.wall = Some(Millis(300));
+    let seen = stage.run(start).await;
+    assert_eq!(seen.exit, Exit::Signal(15));
+    let made = seen.made();
+    assert_eq!(
+        (made.outcome, made.error.as_str()),
+        (Outcome::Failure, "wall clock of 300 ms ended")
+    );
+    assert_eq!(made.partial, "half");
+}
+
+#[tokio::test]
+async fn a_kill_ends_at_once_also_during_a_drain() {
+    let mut stage = Stage::new();
+    let run = stage.start(shell("trap '' TERM; echo ready; sleep 1000; sleep 1000")).await;
+    stage.until(says("ready")).await;
+    stage.stop(run, 1_000_000, 1_000_000).await;
+    stage.order(Order::Kill { run }).await;
+    stage.stop(run, 1_000_000, 1_000_000).await;
+    let seen = stage.see_the_end().await;
+    assert_eq!(seen.exit, Exit::Signal(9));
+    assert_eq!(seen.made().outcome, Outcome::Cancelled);
+}
+
+#[tokio::test]
+async fn a_program_that_never_reads_does_not_hold_anything_up() {
+    let mut stage = Stage::new();
+    let run = stage.start(shell("echo ready; sleep 1000")).await;
+    stage.until(says("ready")).await;
+    let body = format!("{{\"text\":\"{}\"}}", "x".repeat(32 * 1024));
+    for _ in 0..100 {
+        stage.mail(run, "info", &body).await;
+    }
+    let seen = stage.until(says("lines already wait")).await;
+    assert!(!seen.is_empty());
+    stage.stop(run, 0, 60_000).await;
+    assert_eq!(stage.see_the_end().await.exit, Exit::Signal(15));
+}
+
+#[tokio::test]
+async fn a_program_that_closes_its_stdin_goes_on() {
+    let mut stage = Stage::new();
+    let run =
+        stage.start(shell("exec <&-; echo ready; while [ ! -e go ]; do sleep 0.01; done")).await;
+    stage.until(says("ready")).await;
+    for _ in 0..3 {
+        stage.mail(run, "info", "{}").await;
+    }
+    stage.until(says("stdin is closed")).await;
+    std::fs::write(stage.dir_of(run).join("go"), "").unwrap();
+    let seen = stage.see_the_end().await;
+    assert_eq!(seen.made().outcome, Outcome::Success);
+}
+
+#[tokio::test]
+async fn a_listener_that_is_slow_does_not_delay_a_kill() {
+    let mut stage = Stage::new();
+    let run = stage.start(shell("echo $$; exec yes '{\"type\":\"unblocked\"}'")).await;
+    let events = stage.until(|event| matches!(event, RunnerEvent::Unblocked)).await;
+    let RunnerEvent::Started { pid: Some(pid), .. } = events[0] else { panic!("{events:?}") };
+    stage.order(Order::Kill { run }).await;
+    soon("the program's end, while nobody listens", async {
+        while is_alive(&pid.to_string()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(stage.see_the_end().await.exit, Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn closing_the_orders_ends_everything() {
+    let mut stage = Stage::new();
+    let mut pids = Vec::new();
+    for _ in 0..3 {
+        stage.start(shell("trap '' TERM; echo ready; sleep 1000; sleep 1000")).await;
+        let events = stage.until(says("ready")).await;
+        for event in events {
+            if let RunnerEvent::Started { pid: Some(pid), .. } = event {
+                pids.push(pid.to_string());
+            }
+        }
+    }
+    assert!(pids.iter().all(|pid| is_alive(pid)));
+    let Stage { orders, observed, serving, .. } = stage;
+    drop(orders);
+    soon("the runner's return", serving).await.unwrap();
+    drop(observed);
+    assert_eq!(pids.len(), 3);
+    assert!(!pids.iter().any(|pid| is_alive(pid)));
+}

@@ -1,0 +1,13 @@
+//! The runner with real programs: shells and small Python scripts. Nothing is replaced by a
+//! double, and every wait is for an event, bounded only so that a broken runner fails the test.
+
+#[cfg(test)]
+mod containment;
+#[cfg(test)]
+mod ending;
+#[cfg(test)]
+mod plain;
+#[cfg(test)]
+mod protocol;
+#[cfg(test)]
+mod stage;
