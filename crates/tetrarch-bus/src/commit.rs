@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::client::Bus;
 use crate::codec::{self, CodecError};
-use crate::envelope;
+use crate::envelope::Envelope;
 use crate::error::{PublishError, ReadError};
 use crate::subject::Subject;
 use crate::subject::pattern::LEDGER;
@@ -73,7 +73,8 @@ impl Committer {
             return Err(CommitError::Reload { last: self.last });
         }
         let payload = Bytes::from(codec::encode_entry(entry)?);
-        let headers = envelope::ledger(entry);
+        let envelope = Envelope { msg_id: Some(entry.commit.to_string()), ..Envelope::default() };
+        let headers = envelope.headers(&Subject::Ledger);
         let subject = Subject::Ledger.to_string();
         self.open = true;
         let sent = surely::publish(&self.bus, &subject, &headers, &payload, Some(self.last)).await;

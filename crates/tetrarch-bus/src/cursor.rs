@@ -9,7 +9,7 @@ use crate::error::{PublishError, ReadError};
 use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::CURSORS;
-use crate::{envelope, surely};
+use crate::{stamp, surely};
 use tetrarch_core::cursor::{self, Claim, Cursor};
 use tetrarch_core::id::AgentId;
 
@@ -36,7 +36,7 @@ pub enum CursorError {
         /// Its sequence.
         seq: u64,
         /// What is wrong with it.
-        error: CodecError,
+        error: Box<CodecError>,
     },
     /// The cursor breaks a bound.
     #[error(transparent)]
@@ -87,10 +87,10 @@ pub async fn read_cursor(bus: &Bus, agent: &AgentId) -> Result<Option<(Cursor, u
 /// # Errors
 /// See [`CursorError`]; `Fenced` ends the session.
 pub async fn write_cursor(bus: &Bus, cursor: &Cursor, expected: u64) -> Result<u64, CursorError> {
-    let subject = Subject::Cursor(cursor.agent.clone()).to_string();
+    let subject = Subject::Cursor(cursor.agent.clone());
     let payload = codec::encode_cursor(cursor)?.into();
-    let headers = envelope::session(cursor.session, cursor.epoch);
-    match surely::publish(bus, &subject, &headers, &payload, Some(expected)).await {
+    let headers = stamp::of_session(cursor.session, cursor.epoch).headers(&subject);
+    match surely::publish(bus, &subject.to_string(), &headers, &payload, Some(expected)).await {
         Ok(seq) => Ok(seq),
         Err(PublishError::WrongLast { last, .. }) => {
             match surely::named(bus, CURSORS, last).await? {
@@ -113,7 +113,7 @@ pub async fn claim(
     epoch: u64,
     ours: &Claim,
 ) -> Result<Claimed, CursorError> {
-    let subject = Subject::Cursor(agent.clone()).to_string();
+    let subject = Subject::Cursor(agent.clone());
     let mut lagging = Retry::until(SEAL_SHOWS_WITHIN);
     let mut found = read_cursor(bus, agent).await?;
     loop {
@@ -136,9 +136,9 @@ pub async fn claim(
             cursor::ClaimOutcome::ClaimAgain => {
                 let claimed = Cursor { claim: Some(ours.clone()), ..cursor };
                 let payload = codec::encode_cursor(&claimed)?.into();
-                let headers = envelope::session(claimed.session, epoch);
-                let sent = surely::publish(bus, &subject, &headers, &payload, Some(seq)).await;
-                match sent {
+                let headers = stamp::of_session(claimed.session, epoch).headers(&subject);
+                let text = subject.to_string();
+                match surely::publish(bus, &text, &headers, &payload, Some(seq)).await {
                     Ok(seq) => return Ok(Claimed::Ours { cursor: claimed, seq }),
                     Err(PublishError::WrongLast { last, .. }) => {
                         found = match surely::named(bus, CURSORS, last).await? {
@@ -159,7 +159,7 @@ fn decoded(agent: &AgentId, message: &RawMessage) -> Result<(Cursor, u64), Curso
         Err(error) => Err(CursorError::Undecodable {
             agent: agent.clone(),
             seq: message.seq,
-            error,
+            error: Box::new(error),
         }),
     }
 }

@@ -16,7 +16,7 @@ use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::ReadError;
 use crate::subject::Subject;
-use crate::{envelope, surely};
+use crate::{stamp, surely};
 use lane::LaneReader;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::Principal;
@@ -186,8 +186,8 @@ async fn hints(bus: &Bus, lane: Lane, owner: &Principal) -> Result<Subscriber, I
 }
 
 fn incoming(lane: Lane, message: RawMessage) -> Incoming {
-    let id = envelope::message_id(&message.headers)
-        .map_or_else(|| message.seq.to_string(), str::to_owned);
+    let id =
+        stamp::message_id(&message.headers).map_or_else(|| message.seq.to_string(), str::to_owned);
     let content = codec::decode_mail(&message.subject, &message.headers, &message.payload);
     Incoming {
         lane,

@@ -6,12 +6,20 @@ use bytes::Bytes;
 
 use crate::client::{Bus, RawMessage};
 use crate::codec;
+use crate::envelope::Envelope;
 use crate::error::{PublishError, ReadError};
 use crate::follow::Follower;
 use crate::subject::pattern::REQUESTS;
 use crate::subject::{Origin, Subject};
-use crate::{envelope, surely};
+use crate::surely;
 use tetrarch_core::request::Request;
+
+/// Why a dead letter is one.
+pub const REASON: &str = "Tetrarch-Reason";
+/// The subject it came on.
+pub const SUBJECT: &str = "Tetrarch-Subject";
+/// Longest text in a header, in characters.
+const HEADER_CHARS_MAX: usize = 512;
 
 /// One message of `REQUESTS`.
 #[derive(Debug)]
@@ -94,14 +102,16 @@ impl Intake {
 
 fn intaken(message: RawMessage) -> Intaken {
     let RawMessage { seq, subject, headers, payload, .. } = message;
-    let reason = match subject.parse::<Subject>() {
-        Ok(parsed) => match codec::decode_request(&parsed, &headers, &payload, seq) {
-            Ok(request) => return Intaken::Request(Box::new(request)),
-            Err(error) => error.to_string(),
-        },
-        Err(error) => error.to_string(),
-    };
-    Intaken::Undecodable(DeadLetter { origin: Origin::Requests, seq, subject, reason, payload })
+    match codec::decode_request_at(&subject, &headers, &payload, seq) {
+        Ok(request) => Intaken::Request(Box::new(request)),
+        Err(error) => Intaken::Undecodable(DeadLetter {
+            origin: Origin::Requests,
+            seq,
+            subject,
+            reason: error.to_string(),
+            payload,
+        }),
+    }
 }
 
 /// Keeps a message that could not be handled, with the reason, for people; once, also when it is
@@ -110,7 +120,17 @@ fn intaken(message: RawMessage) -> Intaken {
 /// # Errors
 /// The server refuses it for good.
 pub async fn dead_letter(bus: &Bus, letter: &DeadLetter) -> Result<u64, PublishError> {
-    let subject = Subject::Dead(letter.origin).to_string();
-    let headers = envelope::dead_letter(letter);
-    surely::publish(bus, &subject, &headers, &letter.payload, None).await
+    let subject = Subject::Dead(letter.origin);
+    let id = format!("{}.{}", letter.origin.as_str(), letter.seq);
+    let envelope = Envelope { msg_id: Some(id), ..Envelope::default() };
+    let mut headers = envelope.headers(&subject);
+    headers.insert(REASON, plain(&letter.reason));
+    headers.insert(SUBJECT, plain(&letter.subject));
+    surely::publish(bus, &subject.to_string(), &headers, &letter.payload, None).await
+}
+
+/// Text as a header may hold it.
+fn plain(text: &str) -> String {
+    let printed = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    printed.take(HEADER_CHARS_MAX).collect()
 }

@@ -8,7 +8,7 @@ use crate::codec::{self, CodecError};
 use crate::error::{PublishError, ReadError};
 use crate::subject::Subject;
 use crate::subject::pattern::RUNS;
-use crate::{envelope, surely};
+use crate::{stamp, surely};
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, RunId, SessionId};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
@@ -20,7 +20,9 @@ const BATCH: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Another writer's entry stands at the end: this session is over, its process has to stop.
-    #[error("the journal of {run} goes on with another writer's entry at {last}; this session is over")]
+    #[error(
+        "the journal of {run} goes on with another writer's entry at {last}; this session is over"
+    )]
     Fenced {
         /// Which run.
         run: RunId,
@@ -55,7 +57,6 @@ pub struct Writer {
 #[derive(Debug)]
 pub struct JournalWriter {
     bus: Bus,
-    subject: String,
     writer: Writer,
     last_seq: u64,
     index: u64,
@@ -77,7 +78,7 @@ impl JournalWriter {
             return Err(JournalError::Fenced { run: writer.run, last: last_seq });
         }
         let index = last.map_or(0, |last| last.index);
-        Ok(Self { bus, subject, writer, last_seq, index, pending: None })
+        Ok(Self { bus, writer, last_seq, index, pending: None })
     }
 
     /// The sequence of the last entry in `RUNS`, 0 when there is none.
@@ -113,9 +114,10 @@ impl JournalWriter {
             return Ok(self.last_seq);
         };
         let run = self.writer.run;
-        let headers = envelope::session(self.writer.session, self.writer.epoch);
-        let sent =
-            surely::publish(&self.bus, &self.subject, &headers, &payload, Some(self.last_seq));
+        let subject = Subject::Run(run);
+        let headers = stamp::of_session(self.writer.session, self.writer.epoch).headers(&subject);
+        let text = subject.to_string();
+        let sent = surely::publish(&self.bus, &text, &headers, &payload, Some(self.last_seq));
         let seq = match sent.await {
             Ok(seq) => seq,
             Err(PublishError::WrongLast { last, .. }) => {

@@ -116,7 +116,8 @@ impl Outbox {
 
     /// One at a time for each epic, epics side by side.
     async fn plans(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
-        let lines = by_line(plan::notices(entries)?.into_iter().map(|notice| (notice.epic, notice)));
+        let lines =
+            by_line(plan::notices(entries)?.into_iter().map(|notice| (notice.epic, notice)));
         let bus = &self.bus;
         let tips = &self.tips;
         let moved: Vec<Vec<(String, Tip)>> = stream::iter(lines.into_iter().map(|notices| {

@@ -8,9 +8,10 @@ use bytes::Bytes;
 
 use crate::client::Bus;
 use crate::codec::{self, CodecError};
+use crate::envelope::Envelope;
 use crate::error::PublishError;
 use crate::subject::Subject;
-use crate::{envelope, surely};
+use crate::surely;
 use tetrarch_core::id::{HostName, Principal, SessionId};
 use tetrarch_core::mail::Mail;
 
@@ -82,10 +83,17 @@ pub async fn send_mail(
     id: &str,
     patience: Option<Duration>,
 ) -> Result<u64, SendError> {
-    let subject = mail_subject(mail, &author.from, author.via.as_ref()).to_string();
-    let headers = envelope::mail(mail, id, author.session, author.epoch);
+    let subject = mail_subject(mail, &author.from, author.via.as_ref());
+    let envelope = Envelope {
+        msg_id: Some(id.to_owned()),
+        session: author.session,
+        epoch: Some(author.epoch),
+        trace: mail.trace.clone(),
+        ..Envelope::default()
+    };
+    let headers = envelope.headers(&subject);
     let payload = codec::encode_mail(mail)?.into();
-    publish(bus, &subject, headers, payload, patience).await
+    publish(bus, &subject.to_string(), headers, payload, patience).await
 }
 
 /// Where a message goes: its lane follows from what it says.

@@ -10,7 +10,7 @@ use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::ReadError;
 use crate::follow::{Follower, Step};
-use crate::envelope;
+use crate::stamp;
 use crate::subject::pattern::STATE;
 use crate::subject::{KeyKind, Subject};
 use tetrarch_core::id::EpicId;
@@ -55,9 +55,10 @@ impl Meta {
         let value: Value = serde_json::from_slice(payload)
             .map_err(|error| UnreadableMeta { reason: error.to_string() })?;
         let text = |field: &str| {
-            value.get(field).and_then(Value::as_str).ok_or_else(|| UnreadableMeta {
-                reason: format!("{field} is missing or no text"),
-            })
+            value
+                .get(field)
+                .and_then(Value::as_str)
+                .ok_or_else(|| UnreadableMeta { reason: format!("{field} is missing or no text") })
         };
         let number = |field: &str| {
             text(field)?.parse::<u64>().map_err(|error| UnreadableMeta {
@@ -76,7 +77,9 @@ impl Meta {
 
 /// The `meta` record cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the meta record of STATE cannot be read ({reason}); STATE has to be made anew from the ledger")]
+#[error(
+    "the meta record of STATE cannot be read ({reason}); STATE has to be made anew from the ledger"
+)]
 pub struct UnreadableMeta {
     /// What is wrong with it.
     reason: String,
@@ -191,18 +194,17 @@ type Values = HashMap<String, Result<(Record, u64), Unreadable>>;
 
 /// A later message of a key replaces the earlier one, a deletion marker removes it.
 fn keep(values: &mut Values, message: &RawMessage) {
-    if envelope::is_dropped(&message.headers) {
+    if stamp::is_dropped(message) {
         values.remove(&message.subject);
         return;
     }
-    let value = codec::record_from_json(&message.subject, &message.payload).map_err(|error| {
-        Unreadable {
+    let value =
+        codec::record_from_json(&message.subject, &message.payload).map_err(|error| Unreadable {
             subject: message.subject.clone(),
             revision: message.seq,
-            ledger_seq: envelope::ledger_seq(&message.headers).map_or(0, |(ledger, _)| ledger),
+            ledger_seq: stamp::ledger_seq(message),
             error,
-        }
-    });
+        });
     values.insert(message.subject.clone(), value);
 }
 

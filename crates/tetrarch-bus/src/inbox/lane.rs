@@ -12,8 +12,9 @@ use async_nats::{HeaderMap, Message};
 use tokio::time::Instant;
 
 use crate::client::{Bus, RawMessage};
-use crate::envelope;
+use crate::envelope::Place;
 use crate::error::ReadError;
+use crate::stamp;
 use crate::subject::Subject;
 use crate::subject::pattern::MAIL;
 use tetrarch_core::id::{AgentId, Principal};
@@ -33,8 +34,8 @@ pub(super) struct LaneReader {
     pattern: String,
     owner_subject: String,
     position: u64,
-    /// The highest (ledger sequence, index) of owner mail so far; none until it is found out.
-    owner_seen: Option<(u64, u64)>,
+    /// The highest place of owner mail so far; none until it is found out.
+    owner_seen: Option<Option<Place>>,
     ready: VecDeque<RawMessage>,
     due: bool,
     announced: Vec<u64>,
@@ -56,7 +57,7 @@ impl LaneReader {
             pattern: Subject::inbox(lane, owner),
             owner_subject: from_owner.to_string(),
             position,
-            owner_seen: (position == 0).then_some((0, 0)),
+            owner_seen: (position == 0).then_some(None),
             ready: VecDeque::new(),
             due: true,
             announced: Vec::new(),
@@ -100,12 +101,13 @@ impl LaneReader {
 
     /// Reads on from the position. Safe to drop.
     pub(super) async fn read(&mut self, bus: &Bus) -> Result<(), ReadError> {
-        let batch = bus.next_by_subject_batch(MAIL, &self.pattern, self.position + 1, BATCH).await?;
+        let batch =
+            bus.next_by_subject_batch(MAIL, &self.pattern, self.position + 1, BATCH).await?;
         let from_owner = batch.iter().any(|message| message.subject == self.owner_subject);
         let mut seen = match self.owner_seen {
             Some(seen) => seen,
             None if from_owner => self.highest_before(bus).await?,
-            None => (0, 0),
+            None => None,
         };
         if from_owner {
             self.owner_seen = Some(seen);
@@ -115,12 +117,12 @@ impl LaneReader {
             self.position = message.seq;
             self.note_found(&message);
             if message.subject == self.owner_subject
-                && let Some(order) = envelope::ledger_seq(&message.headers)
+                && let Some(place) = stamp::place(&message)
             {
-                if order <= seen {
+                if Some(place) <= seen {
                     continue;
                 }
-                seen = order;
+                seen = Some(place);
                 self.owner_seen = Some(seen);
             }
             self.ready.push_back(message);
@@ -131,10 +133,10 @@ impl LaneReader {
         Ok(())
     }
 
-    /// The highest (ledger sequence, index) among the owner's messages up to the position: what
-    /// an earlier life of this reader has had.
-    async fn highest_before(&self, bus: &Bus) -> Result<(u64, u64), ReadError> {
-        let mut highest = (0, 0);
+    /// The highest place among the owner's messages up to the position: what an earlier life of
+    /// this reader has had.
+    async fn highest_before(&self, bus: &Bus) -> Result<Option<Place>, ReadError> {
+        let mut highest = None;
         let mut next = 1;
         loop {
             let batch = bus.next_by_subject_batch(MAIL, &self.owner_subject, next, BATCH).await?;
@@ -142,7 +144,7 @@ impl LaneReader {
                 if message.seq > self.position {
                     return Ok(highest);
                 }
-                highest = envelope::ledger_seq(&message.headers).unwrap_or_default().max(highest);
+                highest = stamp::place(message).max(highest);
             }
             match batch.last() {
                 Some(last) => next = last.seq + 1,
@@ -183,7 +185,7 @@ impl LaneReader {
 fn mark(subject: &str, headers: Option<&HeaderMap>, payload: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     subject.hash(&mut hasher);
-    match headers.and_then(envelope::message_id) {
+    match headers.and_then(stamp::message_id) {
         Some(id) => id.hash(&mut hasher),
         None => payload.hash(&mut hasher),
     }

@@ -12,7 +12,7 @@ use crate::error::PublishError;
 use crate::state::Meta;
 use crate::subject::Subject;
 use crate::subject::pattern::STATE;
-use crate::{codec, envelope, surely};
+use crate::{codec, stamp, surely};
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 
 use super::OutboxError;
@@ -40,16 +40,15 @@ pub(super) fn latest(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Image>, Outbox
     newest
         .into_iter()
         .map(|(key, (ledger, record))| {
+            let subject = Subject::State(key);
             let (headers, payload) = match record {
-                Some(record) => (envelope::state(ledger), codec::record_json(record, ledger)?),
-                None => (envelope::state_dropped(ledger), Vec::new()),
+                Some(record) => {
+                    let headers = stamp::of_entry(ledger).headers(&subject);
+                    (headers, codec::record_json(record, ledger)?)
+                }
+                None => (stamp::dropped(&subject, ledger), Vec::new()),
             };
-            Ok(Image {
-                subject: Subject::State(key).to_string(),
-                ledger,
-                headers,
-                payload: payload.into(),
-            })
+            Ok(Image { subject: subject.to_string(), ledger, headers, payload: payload.into() })
         })
         .collect()
 }
@@ -59,7 +58,7 @@ pub(super) fn meta(meta: &Meta) -> Image {
     Image {
         subject: Subject::StateMeta.to_string(),
         ledger: meta.outbox_through,
-        headers: envelope::state(meta.outbox_through),
+        headers: stamp::of_entry(meta.outbox_through).headers(&Subject::StateMeta),
         payload: meta.to_json().into(),
     }
 }
@@ -80,9 +79,7 @@ pub(super) async fn put(
                     found => found,
                 };
                 expect = found.as_ref().map_or(0, |found| found.seq);
-                let stored =
-                    found.as_ref().and_then(|found| envelope::ledger_seq(&found.headers));
-                if stored.is_some_and(|(stored, _)| stored >= ledger) {
+                if found.as_ref().is_some_and(|found| stamp::ledger_seq(found) >= ledger) {
                     return Ok((subject, expect));
                 }
             }

@@ -7,10 +7,11 @@ use async_nats::HeaderMap;
 use bytes::Bytes;
 
 use crate::client::{Bus, RawMessage};
+use crate::envelope::Envelope;
 use crate::error::PublishError;
 use crate::subject::Subject;
 use crate::subject::pattern::PLANS;
-use crate::{codec, envelope, surely};
+use crate::{codec, stamp, surely};
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::plan::PlanEvent;
@@ -41,11 +42,17 @@ pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Notice>, Outb
     let mut notices = Vec::new();
     for (ledger, entry) in entries {
         for event in &entry.plans {
+            let subject = subject_of(event);
+            let envelope = Envelope {
+                msg_id: Some(format!("{}.{}", event.epic, event.version)),
+                trace: event.trace.clone(),
+                ..stamp::of_entry(*ledger)
+            };
             notices.push(Notice {
                 epic: event.epic,
-                subject: subject_of(event).to_string(),
+                subject: subject.to_string(),
                 ledger: *ledger,
-                headers: envelope::plan_event(event, *ledger),
+                headers: envelope.headers(&subject),
                 payload: codec::encode_plan_event(event)?.into(),
             });
         }
@@ -103,9 +110,6 @@ fn subject_of(event: &PlanEvent) -> Subject {
 fn tip_of(message: Option<&RawMessage>) -> Tip {
     match message {
         None => Tip { seq: 0, ledger: 0 },
-        Some(message) => Tip {
-            seq: message.seq,
-            ledger: envelope::ledger_seq(&message.headers).map_or(0, |(ledger, _)| ledger),
-        },
+        Some(message) => Tip { seq: message.seq, ledger: stamp::ledger_seq(message) },
     }
 }

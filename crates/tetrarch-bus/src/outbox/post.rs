@@ -7,7 +7,8 @@ use async_nats::HeaderMap;
 use bytes::Bytes;
 
 use crate::client::Bus;
-use crate::{codec, envelope, send, surely};
+use crate::envelope::{Envelope, Place};
+use crate::{codec, send, surely};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::Entry;
 
@@ -26,10 +27,17 @@ pub(super) struct Letter {
 pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Letter>, OutboxError> {
     let mut letters = Vec::new();
     for (ledger, entry) in entries {
-        for (index, mail) in entry.mail.iter().enumerate() {
+        for (index, mail) in (0u32..).zip(&entry.mail) {
+            let subject = send::mail_subject(mail, &AgentId::Go.into(), None);
+            let place = Place { ledger_seq: *ledger, index };
+            // The commit's id cannot be guessed, so nobody can take the message's id before it.
+            let envelope = Envelope {
+                msg_id: Some(format!("{}.{index}", entry.commit)),
+                ..Envelope::of_owner(place, entry.epoch, mail.trace.clone())
+            };
             letters.push(Letter {
-                subject: send::mail_subject(mail, &AgentId::Go.into(), None).to_string(),
-                headers: envelope::owner_mail(entry, *ledger, index),
+                subject: subject.to_string(),
+                headers: envelope.headers(&subject),
                 payload: codec::encode_mail(mail)?.into(),
             });
         }

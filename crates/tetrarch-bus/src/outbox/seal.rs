@@ -6,7 +6,7 @@ use crate::codec;
 use crate::error::PublishError;
 use crate::subject::Subject;
 use crate::subject::pattern::{CURSORS, RUNS};
-use crate::{envelope, surely};
+use crate::{stamp, surely};
 use tetrarch_core::cursor::{self, Positions};
 use tetrarch_core::id::RunId;
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
@@ -21,7 +21,9 @@ pub(super) async fn seal(bus: &Bus, order: &Seal) -> Result<(), OutboxError> {
         Some(run) => end_journal(bus, run, order).await?,
         None => Positions::default(),
     };
-    let subject = Subject::Cursor(order.agent.clone()).to_string();
+    let subject = Subject::Cursor(order.agent.clone());
+    let headers = stamp::of_session(order.session, order.epoch).headers(&subject);
+    let subject = subject.to_string();
     let mut found = match order.epoch {
         1 => None,
         _ => surely::last_by_subject(bus, CURSORS, &subject).await?,
@@ -35,7 +37,6 @@ pub(super) async fn seal(bus: &Bus, order: &Seal) -> Result<(), OutboxError> {
         };
         sealed.positions = sealed.positions.max(handled);
         let payload = codec::encode_cursor(&sealed)?.into();
-        let headers = envelope::session(order.session, order.epoch);
         let expect = found.as_ref().map_or(0, |message| message.seq);
         match surely::publish(bus, &subject, &headers, &payload, Some(expect)).await {
             Ok(_) => return Ok(()),
@@ -47,7 +48,9 @@ pub(super) async fn seal(bus: &Bus, order: &Seal) -> Result<(), OutboxError> {
 /// Appends the last entry of a run's journal, in the name of the session that follows; gives the
 /// positions handled in it.
 async fn end_journal(bus: &Bus, run: RunId, order: &Seal) -> Result<Positions, OutboxError> {
-    let subject = Subject::Run(run).to_string();
+    let subject = Subject::Run(run);
+    let headers = stamp::of_session(order.session, order.epoch).headers(&subject);
+    let subject = subject.to_string();
     let mut found = surely::last_by_subject(bus, RUNS, &subject).await?;
     loop {
         let last = found.as_ref().and_then(|message| codec::decode_journal(&message.payload).ok());
@@ -65,7 +68,6 @@ async fn end_journal(bus: &Bus, run: RunId, order: &Seal) -> Result<Positions, O
             event: JournalEvent::Ended { cause: format!("sealed for epoch {}", order.epoch) },
         };
         let payload = codec::encode_journal(&end)?.into();
-        let headers = envelope::session(order.session, order.epoch);
         let expect = found.as_ref().map_or(0, |message| message.seq);
         match surely::publish(bus, &subject, &headers, &payload, Some(expect)).await {
             Ok(_) => return Ok(positions),
