@@ -1,0 +1,123 @@
+//! Cases of one budget counter (spec 03, Limits per parent; spec 06, Budgets).
+
+use serde_json::Value;
+use tetrarch_core::budget::{Account, BudgetExceeded, Limits, Meter, Spend};
+use tetrarch_core::limits::CHILDREN_MAX;
+
+use crate::vectors::input::{Field, Input, Wrong};
+use crate::vectors::outcome::Outcome;
+
+struct Child {
+    limit: Option<u64>,
+    spent: u64,
+    ended: bool,
+}
+
+pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+    let unit = Unit::of([given.value(), when.value()]);
+    let given = given.map(&["limit", "children", "spent"])?;
+    let when = when.map(&["charge", "worst_case"])?;
+    let amount =
+        |input: &Input<'_>, key: &str| input.get(key).map(|field| unit.read(&field)).transpose();
+    let limit = amount(&given, "limit")?;
+    let own = amount(&given, "spent")?.unwrap_or(0);
+    let charge = amount(&when, "charge")?.unwrap_or(0);
+    let worst_case = amount(&when, "worst_case")?;
+    let children = given.or("children", Vec::new(), Field::list)?;
+    let children = children.iter().map(|child| unit.child(child)).collect::<Result<Vec<_>, _>>()?;
+
+    let mut outcome = Outcome::default();
+    match account(limit, &children, own) {
+        Ok(account) => {
+            let call = call(account, charge, worst_case);
+            outcome.set("free", call.after.free().map_or(Value::Null, |free| unit.show(free)));
+            outcome.set("exceeded", call.after.exceeded()).set("allowed", call.allowed);
+        }
+        Err(error) => {
+            outcome.set_error("budget_exceeded").set_detail(error.to_string());
+        }
+    }
+    Ok(outcome)
+}
+
+/// The account after the children were admitted in order, the ended ones settled, and what the
+/// agent spent itself was booked.
+fn account(limit: Option<u64>, children: &[Child], own: u64) -> Result<Account, BudgetExceeded> {
+    let tokens = |tokens| Limits { tokens, ..Limits::default() };
+    let spent = |tokens| Spend { tokens, ..Spend::default() };
+    let mut account = Account::of(tokens(limit));
+    let mut held = 0;
+    for child in children {
+        let grant = account.carve(tokens(child.limit), CHILDREN_MAX.saturating_sub(held))?;
+        account.reserve(grant);
+        if child.ended {
+            account.settle(grant, spent(child.spent));
+        } else {
+            held += 1;
+        }
+    }
+    account.spent = account.spent.plus(spent(own));
+    Ok(account)
+}
+
+struct Call {
+    allowed: bool,
+    after: Meter,
+}
+
+/// One call: it is made when its worst case fits, and its charge is booked then. A charge
+/// without a worst case comes from a call that was made already.
+fn call(mut account: Account, charge: u64, worst_case: Option<u64>) -> Call {
+    let allowed = account.tokens().allows(worst_case.unwrap_or(charge));
+    if allowed || worst_case.is_none() {
+        account.spent = account.spent.plus(Spend { tokens: charge, ..Spend::default() });
+    }
+    Call { allowed, after: account.tokens() }
+}
+
+/// What the numbers of a case count: whole things, or millionths when one has a fraction.
+#[derive(Clone, Copy)]
+enum Unit {
+    Whole,
+    Millionths,
+}
+
+impl Unit {
+    fn of(parts: [&Value; 2]) -> Self {
+        if parts.into_iter().any(has_fraction) { Self::Millionths } else { Self::Whole }
+    }
+
+    fn read(self, field: &Field<'_>) -> Result<u64, Wrong> {
+        match self {
+            Self::Whole => field.whole(),
+            // At most 1e15 millionths of a million: nothing is lost.
+            Self::Millionths => Ok((field.number()?.min(1e9) * 1e6).round() as u64),
+        }
+    }
+
+    fn show(self, amount: u64) -> Value {
+        match self {
+            Self::Whole => Value::from(amount),
+            Self::Millionths => Value::from(amount as f64 / 1e6),
+        }
+    }
+
+    fn child(self, field: &Field<'_>) -> Result<Child, Wrong> {
+        let input = field.map(&["limit", "spent", "ended"])?;
+        let amount = |key| input.get(key).map(|field| self.read(&field)).transpose();
+        Ok(Child {
+            limit: amount("limit")?,
+            spent: amount("spent")?.unwrap_or(0),
+            ended: input.or("ended", false, Field::flag)?,
+        })
+    }
+}
+
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(values) => values.iter().any(has_fraction),
+        Value::Object(map) => map.values().any(has_fraction),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}

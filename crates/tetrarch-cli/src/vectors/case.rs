@@ -1,0 +1,114 @@
+//! One case: reading it, running its machine, comparing what comes out.
+
+use serde_json::{Map, Value};
+
+use crate::vectors::input::{Field, Input, Wrong};
+use crate::vectors::outcome::Outcome;
+use crate::vectors::{admission, budget, identity, plan, run, status};
+
+/// The rules that can be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Machine {
+    Run,
+    Admission,
+    Identity,
+    Node,
+    Assignment,
+    Goal,
+    Rollup,
+    Plan,
+    Budget,
+}
+
+impl Machine {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Run,
+        Self::Admission,
+        Self::Identity,
+        Self::Node,
+        Self::Assignment,
+        Self::Goal,
+        Self::Rollup,
+        Self::Plan,
+        Self::Budget,
+    ];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Admission => "admission",
+            Self::Identity => "identity",
+            Self::Node => "node",
+            Self::Assignment => "assignment",
+            Self::Goal => "goal",
+            Self::Rollup => "rollup",
+            Self::Plan => "plan",
+            Self::Budget => "budget",
+        }
+    }
+}
+
+/// One case of a file.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) id: String,
+    machine: Machine,
+    given: Value,
+    when: Value,
+    then: Option<Value>,
+}
+
+impl Case {
+    pub(super) fn read(line: &str) -> Result<Self, Wrong> {
+        let value: Value = serde_json::from_str(line)
+            .map_err(|error| Wrong(format!("is no JSON object on one line: {error}")))?;
+        let input = Field::new("case", &value).map(&["id", "machine", "given", "when", "then"])?;
+        let machines = Machine::ALL.map(Machine::as_str).join(", ");
+        let machine = input.need("machine")?.word(&machines, |text| {
+            Machine::ALL.into_iter().find(|machine| machine.as_str() == text)
+        })?;
+        let part = |key| match input.get(key) {
+            Some(field) => field.value().clone(),
+            None => Value::Object(Map::new()),
+        };
+        Ok(Self {
+            id: input.need("id")?.text()?.to_owned(),
+            machine,
+            given: part("given"),
+            when: part("when"),
+            then: input.get("then").map(|then| then.value().clone()),
+        })
+    }
+
+    /// What the case comes to.
+    pub(super) fn outcome(&self) -> Result<Outcome, Wrong> {
+        let given = Field::new("given", &self.given);
+        let when = Field::new("when", &self.when);
+        match self.machine {
+            Machine::Run => run::outcome(&given, &when),
+            Machine::Admission => admission::outcome(&given, &when),
+            Machine::Identity => identity::outcome(&given, &when),
+            Machine::Node => status::node(&given, &when),
+            Machine::Assignment => status::assignment(&given, &when),
+            Machine::Goal => status::goal(&given, &when),
+            Machine::Rollup => plan::rolled_up(&given, &when),
+            Machine::Plan => plan::checked(&given, &when),
+            Machine::Budget => budget::outcome(&given, &when),
+        }
+    }
+
+    /// None when the case holds, else what was expected and what came out.
+    pub(super) fn compare(&self) -> Result<Option<(Value, Value)>, Wrong> {
+        let Some(Value::Object(expected)) = &self.then else {
+            return Err(Wrong("then: is no mapping; a case says what comes out".to_owned()));
+        };
+        let outcome = self.outcome()?;
+        let held = outcome.satisfies(expected);
+        Ok((!held).then(|| (Value::Object(expected.clone()), outcome.into_value())))
+    }
+}
+
+/// Nothing may be said in this part of a case.
+pub(super) fn nothing_in(field: &Field<'_>) -> Result<(), Wrong> {
+    field.map(&[]).map(|_: Input<'_>| ())
+}

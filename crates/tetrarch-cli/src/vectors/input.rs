@@ -1,0 +1,124 @@
+//! Strict access to `given` and `when`: an unknown key or value fails the case with an error
+//! that names it (spec 11).
+
+use serde_json::{Map, Value};
+
+/// Why a case cannot be run: where, what, and what would be accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Wrong(pub(super) String);
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub(super) struct Field<'a> {
+    path: String,
+    value: &'a Value,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn new(path: impl Into<String>, value: &'a Value) -> Self {
+        Self { path: path.into(), value }
+    }
+
+    pub(super) fn value(&self) -> &'a Value {
+        self.value
+    }
+
+    pub(super) fn wrong(&self, allowed: &str) -> Wrong {
+        Wrong(format!("{}: unknown value {}; allowed: {allowed}", self.path, self.value))
+    }
+
+    pub(super) fn map(&self, keys: &[&str]) -> Result<Input<'a>, Wrong> {
+        let Value::Object(map) = self.value else {
+            return Err(self.wrong("a mapping"));
+        };
+        if let Some(key) = map.keys().find(|key| !keys.contains(&key.as_str())) {
+            let allowed = if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
+            return Err(Wrong(format!("{}.{key}: unknown key; allowed: {allowed}", self.path)));
+        }
+        Ok(Input { path: self.path.clone(), map })
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<Self>, Wrong> {
+        let Value::Array(values) = self.value else {
+            return Err(self.wrong("a list"));
+        };
+        let at = |(index, value)| Self::new(format!("{}[{index}]", self.path), value);
+        Ok(values.iter().enumerate().map(at).collect())
+    }
+
+    pub(super) fn texts(&self) -> Result<Vec<&'a str>, Wrong> {
+        self.list()?.iter().map(Self::text).collect()
+    }
+
+    pub(super) fn text(&self) -> Result<&'a str, Wrong> {
+        self.value.as_str().ok_or_else(|| self.wrong("a text"))
+    }
+
+    /// The text as whatever `read` makes of it.
+    pub(super) fn word<T>(
+        &self,
+        allowed: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, Wrong> {
+        read(self.text()?).ok_or_else(|| self.wrong(allowed))
+    }
+
+    pub(super) fn parsed<T>(&self) -> Result<T, Wrong>
+    where
+        T: std::str::FromStr<Err: std::fmt::Display>,
+    {
+        let text = self.text()?;
+        text.parse()
+            .map_err(|error| Wrong(format!("{}: unknown value {}: {error}", self.path, self.value)))
+    }
+
+    pub(super) fn flag(&self) -> Result<bool, Wrong> {
+        self.value.as_bool().ok_or_else(|| self.wrong("true, false"))
+    }
+
+    /// A number that is not negative.
+    pub(super) fn number(&self) -> Result<f64, Wrong> {
+        let number = self.value.as_f64().filter(|number| (0.0..=1e15).contains(number));
+        number.ok_or_else(|| self.wrong("a number from 0 to 1e15"))
+    }
+
+    pub(super) fn whole<T: TryFrom<u64>>(&self) -> Result<T, Wrong> {
+        let number = self.value.as_u64().and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| self.wrong("a whole number from 0"))
+    }
+}
+
+/// A mapping whose keys are known.
+#[derive(Debug, Clone)]
+pub(super) struct Input<'a> {
+    path: String,
+    map: &'a Map<String, Value>,
+}
+
+impl<'a> Input<'a> {
+    /// What a key holds; an empty value counts as not given.
+    pub(super) fn get(&self, key: &str) -> Option<Field<'a>> {
+        let value = self.map.get(key).filter(|value| !value.is_null())?;
+        Some(Field::new(format!("{}.{key}", self.path), value))
+    }
+
+    /// Whether a key is there, also with an empty value.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.map.contains_key(key)
+    }
+
+    /// What a key holds that has no default.
+    pub(super) fn need(&self, key: &str) -> Result<Field<'a>, Wrong> {
+        self.get(key).ok_or_else(|| Wrong(format!("{}.{key}: is missing", self.path)))
+    }
+
+    pub(super) fn or<T>(
+        &self,
+        key: &str,
+        default: T,
+        read: impl FnOnce(&Field<'a>) -> Result<T, Wrong>,
+    ) -> Result<T, Wrong> {
+        self.get(key).map_or(Ok(default), |field| read(&field))
+    }
+}

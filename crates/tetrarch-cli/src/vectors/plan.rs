@@ -1,0 +1,96 @@
+//! Cases of plan files and of derived statuses (spec 05).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use tetrarch_core::error::ErrorCode;
+use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::id::NodeId;
+use tetrarch_core::plan::rollup::rollup;
+use tetrarch_core::plan::{NodeStatus, schema};
+
+use crate::vectors::case::nothing_in;
+use crate::vectors::input::{Field, Wrong};
+use crate::vectors::outcome::Outcome;
+
+pub(super) fn checked(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+    nothing_in(when)?;
+    let plan = given.map(&["plan"])?.need("plan")?;
+    let mut outcome = Outcome::default();
+    match schema::parse(plan.value()) {
+        Ok(_) => {
+            outcome.set("ok", true);
+        }
+        Err(problems) => {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            outcome.set("ok", false).set("error", ErrorCode::InvalidPlan.as_str());
+            outcome.set_detail(lines.join("\n"));
+        }
+    }
+    Ok(outcome)
+}
+
+pub(super) fn rolled_up(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+    nothing_in(when)?;
+    let mut nodes = Nodes::default();
+    for phase in given.map(&["phases"])?.or("phases", Vec::new(), Field::list)? {
+        nodes.read(&phase, None)?;
+    }
+    let derived = rollup(&nodes.leaves, &nodes.all);
+    let statuses: Map<String, Value> = derived
+        .statuses
+        .iter()
+        .map(|(id, status)| (id.to_string(), json!(status.as_str())))
+        .collect();
+    let mut outcome = Outcome::default();
+    outcome.set("nodes", statuses).set("percent", derived.percent);
+    // The goal's own status word, where it differs from what its phases come to.
+    let also: &[Value] = match derived.goal.status() {
+        status @ GoalStatus::Active => &[json!(status.as_str())],
+        GoalStatus::Paused
+        | GoalStatus::Completed
+        | GoalStatus::Cancelled
+        | GoalStatus::Archived => &[],
+    };
+    outcome.set_or("goal", derived.goal.as_str(), also);
+    Ok(outcome)
+}
+
+#[derive(Default)]
+struct Nodes {
+    all: Vec<NodeId>,
+    leaves: BTreeMap<NodeId, NodeStatus>,
+}
+
+impl Nodes {
+    fn read(&mut self, field: &Field<'_>, parent: Option<(NodeId, bool)>) -> Result<(), Wrong> {
+        let (keys, below): (&[&str], &str) = match parent {
+            None => (&["id", "tasks"], "tasks"),
+            Some((_, true)) => (&["id", "status", "subtasks"], "subtasks"),
+            Some((_, false)) => (&["id", "status"], ""),
+        };
+        let input = field.map(keys)?;
+        let id_field = input.need("id")?;
+        let id: NodeId = id_field.parsed()?;
+        let place = parent.map(|(id, _)| id);
+        if id.parent() != place || self.all.contains(&id) {
+            let allowed = place.map_or_else(
+                || "the id of a phase, each once".to_owned(),
+                |parent| format!("the id of a node of {parent}, each once"),
+            );
+            return Err(id_field.wrong(&allowed));
+        }
+        self.all.push(id);
+        let words = NodeStatus::ALL.map(NodeStatus::as_str).join(", ");
+        let status =
+            input.or("status", NodeStatus::Todo, |field| field.word(&words, NodeStatus::parse))?;
+        let children = input.or(below, Vec::new(), Field::list)?;
+        if parent.is_some() && children.is_empty() {
+            self.leaves.insert(id, status);
+        }
+        for child in children {
+            self.read(&child, Some((id, parent.is_none())))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,51 @@
+//! Cases of the run's state machine (spec 06).
+
+use tetrarch_core::brief::Usage;
+use tetrarch_core::id::{AgentId, RunId, Ulid};
+use tetrarch_core::run::{RunEvent, RunState, RunStatus};
+use tetrarch_core::time::BusTime;
+
+use crate::vectors::input::{Field, Input, Wrong};
+use crate::vectors::outcome::Outcome;
+
+/// The event of spec 06's table that ends a drain; what it ended with is its `outcome`.
+const DRAINED: &str = "drained";
+
+pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+    let given = given.map(&["state", "cancel_kept", "outcome"])?;
+    let when = when.map(&["event", "outcome"])?;
+    let states = RunState::ALL.map(RunState::as_str).join(", ");
+    let mut status = RunStatus {
+        id: RunId(Ulid::nil()),
+        agent: AgentId::Go,
+        state: given.or("state", RunState::Queued, |field| field.word(&states, RunState::parse))?,
+        cancel_kept: given.or("cancel_kept", false, Field::flag)?,
+        since: BusTime(0),
+        usage: Usage::default(),
+        result: None,
+    };
+    let event = read_event(&given, &when)?;
+    let mut outcome = Outcome::default();
+    if let Err(error) = status.apply(event, BusTime(1)) {
+        outcome.set("error", "illegal_transition").set_detail(error.to_string());
+    }
+    outcome.set("state", status.state.as_str()).set("cancel_kept", status.cancel_kept);
+    Ok(outcome)
+}
+
+fn read_event(given: &Input<'_>, when: &Input<'_>) -> Result<RunEvent, Wrong> {
+    let ended = |input: &Input<'_>, default| {
+        input.or("outcome", default, |field| {
+            field.word("done, failed", |text| match text {
+                "done" => Some(RunEvent::DrainedDone),
+                "failed" => Some(RunEvent::DrainedFailed),
+                _ => None,
+            })
+        })
+    };
+    let drained = ended(when, ended(given, RunEvent::DrainedDone)?)?;
+    let events = RunEvent::ALL.map(RunEvent::as_str).join(", ");
+    when.need("event")?.word(&format!("{DRAINED}, {events}"), |text| {
+        if text == DRAINED { Some(drained) } else { RunEvent::parse(text) }
+    })
+}
