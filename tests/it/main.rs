@@ -1,3 +1,4 @@
 //! The `it` suite.
 
 mod bus_infra;
+mod bus_protocol;

@@ -1,0 +1,91 @@
+//! Cursors: seals, claims and fenced sessions.
+
+use futures::future::join_all;
+use tetrarch_bus::cursor::{Claimed, CursorError, claim, read_cursor, write_cursor};
+use tetrarch_core::cursor::{Claim, Cursor, Positions};
+use tetrarch_core::id::HostName;
+
+use super::{batch, entry, outbox, seal, worker};
+use tetrarch_bus::Bus;
+use tetrarch_core::ledger::Entry;
+
+fn ours(host: &str, instance: &str) -> Claim {
+    Claim { host: HostName::new(host).unwrap(), host_epoch: 1, instance: instance.to_owned() }
+}
+
+async fn sealed(bus: &Bus, epoch: u64) {
+    let order = Entry { seals: vec![seal(&worker(1), epoch)], ..entry(epoch.into(), 1) };
+    outbox(bus).publish(&batch(epoch, &[order])).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_claim_one_gets_it() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    sealed(&bus, 1).await;
+    let agent = worker(1);
+    let claims: Vec<Claim> = (0..16).map(|index| ours(&format!("h{index}"), "one")).collect();
+    let answers = join_all(claims.iter().map(|one| claim(&bus, &agent, 1, one))).await;
+    let mut winners = Vec::new();
+    for (one, answer) in claims.iter().zip(answers) {
+        match answer.unwrap() {
+            Claimed::Ours { cursor, .. } => {
+                assert_eq!(cursor.claim.as_ref(), Some(one));
+                winners.push(one.clone());
+            }
+            Claimed::DoNotStart { cursor } => assert!(cursor.unwrap().claim.is_some()),
+            other @ Claimed::EarlierLife { .. } => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(winners.len(), 1);
+    let (stands, _) = read_cursor(&bus, &worker(1)).await.unwrap().unwrap();
+    assert_eq!(stands.claim.as_ref(), winners.first());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_says_what_it_ran_into() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    sealed(&bus, 2).await;
+    let first = claim(&bus, &worker(1), 2, &ours("a", "one")).await.unwrap();
+    let Claimed::Ours { seq, .. } = first else { panic!("{first:?}") };
+    let again = claim(&bus, &worker(1), 2, &ours("a", "one")).await.unwrap();
+    assert!(matches!(again, Claimed::Ours { seq: same, .. } if same == seq), "{again:?}");
+    let next_life = claim(&bus, &worker(1), 2, &ours("a", "two")).await.unwrap();
+    assert!(matches!(next_life, Claimed::EarlierLife { .. }), "{next_life:?}");
+    let elsewhere = claim(&bus, &worker(1), 2, &ours("b", "one")).await.unwrap();
+    assert!(matches!(elsewhere, Claimed::DoNotStart { .. }), "{elsewhere:?}");
+    let late = claim(&bus, &worker(1), 1, &ours("b", "one")).await.unwrap();
+    assert!(matches!(late, Claimed::DoNotStart { .. }), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sealed_session_moves_its_cursor_no_more() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    sealed(&bus, 1).await;
+    let claimed = claim(&bus, &worker(1), 1, &ours("a", "one")).await.unwrap();
+    let Claimed::Ours { cursor, seq } = claimed else { panic!("{claimed:?}") };
+    let moved = Cursor { positions: Positions { mail: 4, ctl: 2 }, ..cursor };
+    let seq = write_cursor(&bus, &moved, seq).await.unwrap();
+    sealed(&bus, 2).await;
+    sealed(&bus, 2).await;
+    let (stands, at) = read_cursor(&bus, &worker(1)).await.unwrap().unwrap();
+    assert_eq!((stands.epoch, stands.positions, stands.claim), (2, moved.positions, None));
+    let zombie = Cursor { positions: Positions { mail: 9, ctl: 9 }, ..moved };
+    let refused = write_cursor(&bus, &zombie, seq).await;
+    assert!(matches!(refused, Err(CursorError::Fenced { last, .. }) if last == at), "{refused:?}");
+    let late = claim(&bus, &worker(1), 1, &ours("a", "one")).await.unwrap();
+    assert!(matches!(late, Claimed::DoNotStart { .. }), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_whose_answer_was_lost_is_made_once() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    sealed(&bus, 1).await;
+    let (cursor, seal) = read_cursor(&bus, &worker(1)).await.unwrap().unwrap();
+    let moved = Cursor { positions: Positions { mail: 4, ctl: 2 }, ..cursor };
+    let landed = write_cursor(&bus, &moved, seal).await.unwrap();
+    assert_eq!(write_cursor(&bus, &moved, seal).await.unwrap(), landed);
+}

@@ -1,0 +1,106 @@
+//! Journals: order, fencing, and what a successor finds.
+
+use tetrarch_bus::Bus;
+use tetrarch_bus::codec;
+use tetrarch_bus::cursor::read_cursor;
+use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, last_checkpoint, read_journal};
+use tetrarch_bus::subject::Subject;
+use tetrarch_core::cursor::Positions;
+use tetrarch_core::id::{RunId, SessionId, Ulid};
+use tetrarch_core::journal::{JournalEntry, JournalEvent};
+use tetrarch_core::ledger::{Entry, Seal};
+
+use super::{batch, entry, outbox, seal, worker};
+
+const RUN: RunId = RunId(Ulid(77));
+
+fn writer(epoch: u64) -> Writer {
+    Writer { run: RUN, agent: worker(1), session: SessionId(Ulid(epoch.into())), epoch }
+}
+
+fn at(mail: u64, ctl: u64) -> Positions {
+    Positions { mail, ctl }
+}
+
+fn checkpoint(state: &str) -> JournalEvent {
+    JournalEvent::Checkpoint { state: state.to_owned() }
+}
+
+async fn entries(bus: &Bus) -> Vec<JournalEntry> {
+    let found = read_journal(bus, RUN, 1).await.unwrap();
+    found.into_iter().map(|(_, entry)| entry.unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_goes_on_where_the_journal_ends() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let mut first = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
+    first.append(at(1, 0), checkpoint("{\"n\":1}")).await.unwrap();
+    first.append(at(2, 0), JournalEvent::Unblocked).await.unwrap();
+    let mut second = JournalWriter::open(bus.clone(), writer(2)).await.unwrap();
+    second.append(at(3, 1), checkpoint("{\"n\":2}")).await.unwrap();
+    second.append(at(3, 2), JournalEvent::Unblocked).await.unwrap();
+    let found = entries(&bus).await;
+    let told: Vec<(u64, u64)> = found.iter().map(|entry| (entry.index, entry.epoch)).collect();
+    assert_eq!(told, [(1, 1), (2, 1), (3, 2), (4, 2)]);
+    assert_eq!(last_checkpoint(&bus, RUN).await.unwrap().unwrap(), "{\"n\":2}");
+    assert_eq!(last_checkpoint(&bus, RunId(Ulid(78))).await.unwrap(), None);
+    let fenced = first.append(at(9, 9), JournalEvent::Unblocked).await;
+    assert!(matches!(fenced, Err(JournalError::Fenced { .. })), "{fenced:?}");
+    let zombie = JournalWriter::open(bus.clone(), writer(1)).await;
+    assert!(matches!(zombie, Err(JournalError::Fenced { .. })), "{zombie:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_seal_ends_the_old_journal_and_keeps_its_positions() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let first = Entry { seals: vec![seal(&worker(1), 1)], ..entry(1, 1) };
+    outbox(&bus).publish(&batch(1, &[first])).await.unwrap();
+    let mut old = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
+    old.append(at(5, 8), JournalEvent::Unblocked).await.unwrap();
+    let order = Seal { ends: Some(RUN), ..seal(&worker(1), 2) };
+    let second = Entry { seals: vec![order], ..entry(2, 1) };
+    outbox(&bus).publish(&batch(2, std::slice::from_ref(&second))).await.unwrap();
+    outbox(&bus).publish(&batch(2, &[second])).await.unwrap();
+    let (cursor, _) = read_cursor(&bus, &worker(1)).await.unwrap().unwrap();
+    assert_eq!((cursor.epoch, cursor.positions), (2, at(5, 8)));
+    let found = entries(&bus).await;
+    assert_eq!(found.len(), 2, "it ends once");
+    assert!(matches!(found[1].event, JournalEvent::Ended { .. }));
+    assert_eq!((found[1].epoch, found[1].positions), (2, at(5, 8)));
+    let zombie = old.append(at(9, 9), JournalEvent::Unblocked).await;
+    assert!(matches!(zombie, Err(JournalError::Fenced { .. })), "{zombie:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_whose_answer_was_lost_is_written_once() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let mut journal = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
+    let Writer { run, agent, session, epoch } = writer(1);
+    let event = JournalEvent::Unblocked;
+    let lost = JournalEntry { run, agent, session, epoch, index: 1, positions: at(1, 1), event };
+    let payload = codec::encode_journal(&lost).unwrap().into();
+    let subject = Subject::Run(RUN).to_string();
+    let landed = bus.publish_expect(&subject, Default::default(), payload, Some(0)).await.unwrap();
+    assert_eq!(journal.append(at(1, 1), JournalEvent::Unblocked).await.unwrap(), landed);
+    journal.append(at(2, 2), JournalEvent::Unblocked).await.unwrap();
+    assert_eq!(entries(&bus).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_that_was_dropped_half_way_is_finished_first() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let mut journal = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
+    server.pause();
+    let wait = std::time::Duration::from_millis(50);
+    let dropped = tokio::time::timeout(wait, journal.append(at(1, 0), checkpoint("{}"))).await;
+    assert!(dropped.is_err(), "{dropped:?}");
+    server.resume();
+    journal.append(at(2, 0), JournalEvent::Unblocked).await.unwrap();
+    let found: Vec<Positions> = entries(&bus).await.into_iter().map(|e| e.positions).collect();
+    assert_eq!(found, [at(1, 0), at(2, 0)]);
+}

@@ -1,0 +1,86 @@
+//! Watching plans, and waiting for an answer.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tetrarch_bus::creds::Party;
+use tetrarch_bus::watch::{From, Replies, ReplyError, plan_events};
+use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
+use tetrarch_core::ledger::{Decision, Entry, Record};
+use tetrarch_core::mail::Mail;
+use tetrarch_core::time::BusTime;
+
+use super::{batch, entry, epic, info, outbox, plan_event, soon};
+
+fn human() -> HumanName {
+    HumanName::new("Shai").unwrap()
+}
+
+fn answer(request: RequestId) -> Mail {
+    Mail { correlation: Some(request), ..info(&Principal::Human(human()), "done") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_are_watched_from_the_start_or_from_now() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let entries: Vec<Entry> = (1..=4u32)
+        .map(|version| Entry {
+            plans: vec![plan_event(epic(1), version), plan_event(epic(2), version)],
+            ..entry(version.into(), 1)
+        })
+        .collect();
+    let all = batch(1, &entries);
+    outbox(&bus).publish(&all[..2]).await.unwrap();
+    let person = server.bus(&Party::Human(human())).await;
+    let start = plan_events(&person, Some(epic(1)), From::Start).await.unwrap();
+    let now = plan_events(&person, None, From::Now).await.unwrap();
+    outbox(&bus).publish(&all).await.unwrap();
+    let one: Vec<u32> =
+        soon("the plan's events", start.take(4).map(|(_, event)| event.unwrap().version).collect())
+            .await;
+    assert_eq!(one, [1, 2, 3, 4]);
+    let mut now = pin!(now);
+    let mut both = Vec::new();
+    while both.len() < 4 {
+        let (_, event) = soon("the next event", now.next()).await.unwrap();
+        let event = event.unwrap();
+        both.push((event.version, event.epic));
+    }
+    both.sort();
+    assert_eq!(both, [(3, epic(1)), (3, epic(2)), (4, epic(1)), (4, epic(2))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_found_in_the_mail_or_in_the_decision() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let person = server.bus(&Party::Human(human())).await;
+    let owner = Principal::Human(human());
+    let (mailed, decided, open) = (RequestId(Ulid(1)), RequestId(Ulid(2)), RequestId(Ulid(3)));
+
+    let mut replies = Replies::open(&person, &owner).await.unwrap();
+    let patience = Duration::from_secs(15);
+    let waiting = tokio::spawn(async move { (replies.wait(mailed, patience).await, replies) });
+    let other = Mail { correlation: Some(open), ..answer(open) };
+    let reply = Entry { mail: vec![other, answer(mailed)], ..entry(1, 1) };
+    outbox(&bus).publish(&batch(1, &[reply])).await.unwrap();
+    let (got, mut replies) = soon("the reply", waiting).await.unwrap();
+    assert_eq!(got.unwrap(), answer(mailed));
+
+    let decision = Decision {
+        request: decided,
+        digest: String::new(),
+        sender: owner,
+        answer: Some(Box::new(answer(decided))),
+        at: BusTime(1_000),
+    };
+    let record = Record::Decision(Box::new(decision));
+    let recorded = Entry { records: vec![record], ..entry(2, 1) };
+    outbox(&bus).publish(&batch(2, &[recorded])).await.unwrap();
+    assert_eq!(replies.wait(decided, patience).await.unwrap(), answer(decided));
+
+    let none = replies.wait(RequestId(Ulid(9)), Duration::from_millis(50)).await;
+    assert!(matches!(none, Err(ReplyError::Unanswered { .. })), "{none:?}");
+}

@@ -1,0 +1,106 @@
+//! A nats-server of a test's own: its data directory, its port, its credentials. It is killed
+//! when the test is over, however it ends.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
+
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tetrarch_bus::Bus;
+use tetrarch_bus::client::ConnectOptions;
+use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::server::{ManagedServer, ServerConfig};
+use tetrarch_bus::topology;
+
+/// A running server with all streams.
+#[derive(Debug)]
+pub struct Server {
+    dir: TempDir,
+    authority: Authority,
+    url: String,
+    pid: u32,
+}
+
+/// Starts a server of its own for a test, with all streams.
+pub async fn server() -> Server {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::open_or_create(dir.path()).unwrap();
+    let (url, pid) = start(dir.path(), &authority).await;
+    let server = Server { dir, authority, url, pid };
+    topology::apply(&server.control().await, 1).await.unwrap();
+    server
+}
+
+async fn start(data_dir: &Path, authority: &Authority) -> (String, u32) {
+    let mut config = ServerConfig::new(data_dir);
+    let fetched = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/nats-server"));
+    if config.binary.is_none() && fetched.is_file() {
+        config.binary = Some(fetched);
+    }
+    let server = ManagedServer::start(&config, authority).await.unwrap();
+    (server.url().to_owned(), server.pid())
+}
+
+impl Server {
+    /// Its data directory, where its credentials are.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A new connection as this party.
+    pub async fn bus(&self, party: &Party) -> Bus {
+        let options = ConnectOptions {
+            urls: vec![self.url.clone()],
+            credentials: Some(self.authority.mint(party).unwrap()),
+            name: "test".to_owned(),
+            api_prefix: None,
+        };
+        Bus::connect(&options).await.unwrap()
+    }
+
+    /// A new connection as the owner.
+    pub async fn control(&self) -> Bus {
+        self.bus(&Party::Control).await
+    }
+
+    /// Kills the server without notice.
+    pub fn kill(&self) {
+        signal(self.pid, Signal::KILL);
+    }
+
+    /// Has the server stand still, as a paused machine does.
+    pub fn pause(&self) {
+        signal(self.pid, Signal::STOP);
+    }
+
+    /// Has a paused server go on.
+    pub fn resume(&self) {
+        signal(self.pid, Signal::CONT);
+    }
+
+    /// Starts it again after [`Server::kill`], with the same data at the same address.
+    pub async fn restart(&mut self) {
+        let (url, pid) = start(self.dir.path(), &self.authority).await;
+        assert_eq!(url, self.url, "clients have to find it again");
+        self.pid = pid;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        signal(self.pid, Signal::KILL);
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _gone_or_not = kill_process(pid, signal);
+    }
+}
