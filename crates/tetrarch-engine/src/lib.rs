@@ -1,1 +1,21 @@
-//! wip
+//! Tetrarch's actors: the owner of the ledger, host orchestrators, project and interaction
+//! orchestrators, and the sessions of hosted agents. Each is a thin shell around a machine of
+//! core: it pulls inputs, commits or performs what the machine says, and decides nothing.
+//! Actors meet on the bus; the only references between them are a supervisor's.
+
+mod agent;
+mod clock;
+mod correspond;
+mod error;
+mod global;
+mod host;
+mod interaction;
+mod project;
+mod pump;
+mod session;
+mod trace;
+mod tree;
+
+pub use error::EngineError;
+pub use global::{GlobalConfig, serve_global};
+pub use host::{HostConfig, serve_host};

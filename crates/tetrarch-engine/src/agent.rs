@@ -1,0 +1,317 @@
+//! The shell of a hosted agent's session: one actor that performs what core's `hosted` machine
+//! says, in order, and stops at the first effect that is fenced.
+
+use std::collections::VecDeque;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tetrarch_bus::codec;
+use tetrarch_bus::cursor::Claimed;
+use tetrarch_bus::inbox::Incoming;
+use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, last_checkpoint};
+use tetrarch_bus::subject::Subject;
+use tetrarch_core::brief::Artifact;
+use tetrarch_core::cursor::{ClaimOutcome, Positions};
+use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
+use tetrarch_core::id::RequestId;
+use tetrarch_core::journal::JournalEvent;
+use tetrarch_core::mail::Launch;
+use tetrarch_core::order::{Order, RunnerEvent};
+use tetrarch_core::run::Run;
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+use crate::error::EngineError;
+use crate::pump::{Placed, Pump};
+use crate::session::{Admitted, Session, Shared};
+use crate::trace;
+
+/// What an agent's actor is told.
+#[derive(Debug)]
+pub(crate) enum AgentMsg {
+    /// Begin: claim, journal, start.
+    Begin,
+    /// The runner saw something of its run.
+    Runner(Placed<RunnerEvent>),
+    /// A message in its inbox.
+    Incoming(Placed<Incoming>),
+    /// A message to its host orchestrator that is about it.
+    Forwarded(Box<Input>),
+    /// Something may be due.
+    Tick,
+}
+
+/// What an agent's actor is started with.
+pub(crate) struct AgentArgs {
+    /// What the host's sessions share.
+    pub(crate) shared: Shared,
+    /// The order to start it.
+    pub(crate) launch: Launch,
+    /// The run it makes.
+    pub(crate) run: Run,
+    /// The runner.
+    pub(crate) orders: mpsc::Sender<Order>,
+    /// The trace of the order.
+    pub(crate) trace: Option<String>,
+}
+
+/// The actor.
+pub(crate) struct AgentActor;
+
+/// Its state.
+pub(crate) struct AgentState {
+    session: Session,
+    machine: Hosted,
+    journal: Option<JournalWriter>,
+    positions: Positions,
+    orders: mpsc::Sender<Order>,
+    inbox: Option<Pump>,
+    timer: Option<Pump>,
+    reports: usize,
+    span: tracing::Span,
+    run: Run,
+}
+
+impl Actor for AgentActor {
+    type Msg = AgentMsg;
+    type State = AgentState;
+    type Arguments = AgentArgs;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<AgentMsg>,
+        args: AgentArgs,
+    ) -> Result<AgentState, ActorProcessingErr> {
+        let AgentArgs { shared, launch, run, orders, trace } = args;
+        let span = tracing::info_span!(
+            "invoke_agent",
+            otel.name = %format!("invoke_agent {}", launch.agent),
+            gen_ai.operation.name = "invoke_agent",
+            gen_ai.agent.id = %launch.agent,
+            gen_ai.conversation.id = %launch.session,
+            tetrarch.run = %run.id,
+            tetrarch.node = %run.node,
+        );
+        trace::follow(&span, trace.as_deref());
+        let own = trace::onward(&span, trace.as_deref());
+        let checkpoint = match run.continues {
+            Some(before) => last_checkpoint(&shared.bus, before).await?,
+            None => None,
+        };
+        let host = shared.claim.host.to_string();
+        let session = Session::hosted(shared, &launch, own.clone());
+        let machine = Hosted::new(launch, run.clone(), host, checkpoint, own);
+        myself.cast(AgentMsg::Begin)?;
+        Ok(AgentState {
+            session,
+            machine,
+            journal: None,
+            positions: Positions::default(),
+            orders,
+            inbox: None,
+            timer: None,
+            reports: 0,
+            span,
+            run,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<AgentMsg>,
+        message: AgentMsg,
+        state: &mut AgentState,
+    ) -> Result<(), ActorProcessingErr> {
+        let span = state.span.clone();
+        let ended = state.take(&myself, message).instrument(span).await?;
+        if ended {
+            myself.stop(None);
+        }
+        Ok(())
+    }
+}
+
+impl AgentState {
+    /// Takes one message and performs all that follows from it; says whether the session ended.
+    async fn take(
+        &mut self,
+        myself: &ActorRef<AgentMsg>,
+        message: AgentMsg,
+    ) -> Result<bool, EngineError> {
+        let now = self.session.shared.clock.now();
+        let effects = match message {
+            AgentMsg::Begin => self.machine.begin(),
+            AgentMsg::Runner(event) => self.machine.step(now, Input::Runner(event.it)),
+            AgentMsg::Forwarded(input) => self.machine.step(now, *input),
+            AgentMsg::Tick => self.machine.step(now, Input::Tick),
+            AgentMsg::Incoming(incoming) => match self.session.admit(incoming.it).await {
+                Some(Admitted { mail, from, seen, payload }) => {
+                    self.positions = self.positions.max(seen);
+                    let json = codec::mail_body_json(&payload)?;
+                    self.machine.step(now, Input::Mail { from, mail: Box::new(mail), json })
+                }
+                None => Vec::new(),
+            },
+        };
+        let ended = self.perform(myself, effects).await?;
+        self.set_timer(myself);
+        Ok(ended)
+    }
+
+    async fn perform(
+        &mut self,
+        myself: &ActorRef<AgentMsg>,
+        effects: Vec<Effect>,
+    ) -> Result<bool, EngineError> {
+        let mut queue = VecDeque::from(effects);
+        while let Some(effect) = queue.pop_front() {
+            let input = match self.perform_one(myself, effect).await {
+                Ok(Performed::Nothing) => continue,
+                Ok(Performed::Ended) => return Ok(true),
+                Ok(Performed::Gave(input)) => input,
+                Err(EngineError::Journal(JournalError::Fenced { run, last })) => {
+                    tracing::warn!(%run, last, "fenced: another epoch writes the journal");
+                    queue.clear();
+                    Input::Fenced
+                }
+                Err(error) => return Err(error),
+            };
+            let now = self.session.shared.clock.now();
+            for effect in self.machine.step(now, input).into_iter().rev() {
+                queue.push_front(effect);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn perform_one(
+        &mut self,
+        myself: &ActorRef<AgentMsg>,
+        effect: Effect,
+    ) -> Result<Performed, EngineError> {
+        match effect {
+            Effect::Claim => return self.claim(myself).await.map(Performed::Gave),
+            Effect::Journal(event) => self.append(event).await?,
+            Effect::Order(order) => {
+                // A runner that is gone ends with its host, and this session with it.
+                let _runner_gone = self.orders.send(*order).await;
+            }
+            Effect::Report(report) => {
+                self.reports += 1;
+                let now = self.session.shared.clock.now();
+                let seed = self.session.session.to_string();
+                let id = RequestId::derive(now, &seed, report.kind(), self.reports);
+                self.session.report(id, &report).await?;
+            }
+            Effect::ReadSpawn { json } => {
+                let node = None;
+                let read = codec::decode_spawn_body(json.as_bytes(), self.run.epic, node);
+                let read = read.map(|(_, wanted)| Box::new(wanted)).map_err(|e| e.to_string());
+                return Ok(Performed::Gave(Input::SpawnRead(read)));
+            }
+            Effect::Request(id, request) => self.session.request(id, &request, None).await?,
+            Effect::Mail(mail) => {
+                let id = mail.correlation.map_or_else(String::new, |id| format!("{id}.mail"));
+                self.session.write(&mail, &id).await?;
+            }
+            Effect::Store(keep) => {
+                return self.store(keep).await.map(|kept| Performed::Gave(Input::Stored(kept)));
+            }
+            Effect::Stream(text) => {
+                let subject = Subject::Stream(self.run.id).to_string();
+                let client = self.session.shared.bus.client();
+                // Best effort by contract: whoever looks can read the journal again.
+                let _unheard = client.publish(subject, text.into()).await;
+            }
+            Effect::End => return Ok(Performed::Ended),
+        }
+        Ok(Performed::Nothing)
+    }
+
+    async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<Input, EngineError> {
+        let outcome = match self.session.claim().await? {
+            Claimed::Ours { cursor, .. } => {
+                let Session { shared, agent, session, epoch, .. } = &self.session;
+                let writer = Writer {
+                    run: self.run.id,
+                    agent: agent.clone(),
+                    session: *session,
+                    epoch: *epoch,
+                };
+                self.journal = Some(JournalWriter::open(shared.bus.clone(), writer).await?);
+                self.positions = cursor.positions;
+                let inbox = self.session.inbox(cursor.positions).await?;
+                let to = myself.clone();
+                self.inbox =
+                    Some(Pump::inbox(inbox, move |it| to.cast(AgentMsg::Incoming(it)).is_ok()));
+                ClaimOutcome::Claimed
+            }
+            Claimed::EarlierLife { .. } => ClaimOutcome::EarlierLife,
+            Claimed::DoNotStart { .. } => ClaimOutcome::DoNotStart,
+        };
+        Ok(Input::Claimed(outcome))
+    }
+
+    async fn append(&mut self, event: JournalEvent) -> Result<(), EngineError> {
+        if let Some(journal) = &mut self.journal {
+            journal.append(self.positions, event).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores what the program wants kept. What cannot be stored is said in the journal and
+    /// left out: the rest of the result is not lost with it.
+    async fn store(&mut self, keep: Vec<Keep>) -> Result<Vec<Artifact>, EngineError> {
+        let mut kept = Vec::with_capacity(keep.len());
+        for item in keep {
+            let artifacts = &self.session.shared.artifacts;
+            let (name, media_type, stored) = match item {
+                Keep::File(file) => {
+                    let path = std::path::Path::new(&file.path);
+                    let stored = artifacts.put_file(path, &file.media_type).await;
+                    (file.name, file.media_type, stored)
+                }
+                Keep::Text { name, text } => {
+                    let media_type = "text/plain; charset=utf-8".to_owned();
+                    let stored = artifacts.put_bytes(text.as_bytes(), &media_type).await;
+                    (name, media_type, stored)
+                }
+            };
+            match stored {
+                Ok(stored) => kept.push(Artifact {
+                    name,
+                    sha256: stored.sha256,
+                    size: stored.size,
+                    media_type,
+                }),
+                Err(error) => {
+                    let text = format!("[artifact {name} was not stored: {error}]");
+                    self.append(JournalEvent::Log { text }).await?;
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    fn set_timer(&mut self, myself: &ActorRef<AgentMsg>) {
+        let Some(at) = self.machine.next_deadline() else {
+            self.timer = None;
+            return;
+        };
+        let (wait, to) = (self.session.shared.clock.until(at), myself.clone());
+        self.timer = Some(Pump::run(async move {
+            tokio::time::sleep(wait).await;
+            // An actor that ended needs no timer.
+            let _ended = to.cast(AgentMsg::Tick);
+        }));
+    }
+}
+
+/// What an effect came to.
+enum Performed {
+    /// It is done.
+    Nothing,
+    /// It gave an input.
+    Gave(Input),
+    /// The session is over.
+    Ended,
+}

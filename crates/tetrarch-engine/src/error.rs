@@ -1,0 +1,108 @@
+//! Why an engine process ends: data for whoever started it.
+
+use tetrarch_bus::cursor::CursorError;
+use tetrarch_bus::error::{PublishError, ReadError};
+use tetrarch_bus::inbox::InboxError;
+use tetrarch_bus::intake::DeadLetter;
+use tetrarch_bus::journal::JournalError;
+use tetrarch_bus::lease::{AcquireError, LeaseValue, RenewError};
+use tetrarch_bus::outbox::OutboxError;
+use tetrarch_bus::send::SendError;
+use tetrarch_bus::state::{MetaError, UnreadableMeta};
+use tetrarch_bus::topology::TopologyError;
+use tetrarch_core::error::Refusal;
+
+/// Why an engine process ended.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The lease is held by another process.
+    #[error(
+        "{what} is held by {} at {} since {} ms (epoch {}); stop that one first, or wait until its lease ends",
+        holder.instance, holder.address, holder.since_unix_ms, holder.epoch
+    )]
+    Held {
+        /// What is held.
+        what: String,
+        /// By whom.
+        holder: LeaseValue,
+    },
+    /// Another owner took over.
+    #[error("deposed: an owner of epoch {epoch} writes the ledger")]
+    Deposed {
+        /// The other's epoch.
+        epoch: u64,
+    },
+    /// The lease was lost while it was held.
+    #[error("the lease is lost: {0}")]
+    LeaseLost(String),
+    /// The ledger is shorter or younger than what was acknowledged (spec 02, Amnesia guard).
+    #[error("the ledger lost its memory: {0}; decide with `tetrarch doctor` before going on")]
+    Amnesia(String),
+    /// A join was refused.
+    #[error("op {op} was refused: {refusal}")]
+    Refused {
+        /// Which operation.
+        op: &'static str,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Nobody answered a join.
+    #[error("nobody decided op {0} within {1} s; is a `tetrarch serve --global` up?")]
+    Unanswered(&'static str, u64),
+    /// An actor could not be started.
+    #[error("actor {0} could not be started: {1}")]
+    Actor(&'static str, String),
+    /// An actor died.
+    #[error("actor {0} died: {1}")]
+    ActorDied(String, String),
+    /// The lease could not be acquired.
+    #[error(transparent)]
+    Lease(#[from] AcquireError),
+    /// The lease could not be renewed.
+    #[error(transparent)]
+    Renew(#[from] RenewError),
+    /// STATE's own record is unreadable.
+    #[error(transparent)]
+    Meta(#[from] UnreadableMeta),
+    /// STATE's own record cannot be had.
+    #[error(transparent)]
+    NoMeta(#[from] MetaError),
+    /// The streams cannot be set up.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// Something could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Something could not be written.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// Something could not be sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// An inbox could not be read.
+    #[error(transparent)]
+    Inbox(#[from] InboxError),
+    /// A cursor could not be written.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
+    /// A journal could not be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// What was decided could not be made visible.
+    #[error(transparent)]
+    Outbox(#[from] OutboxError),
+    /// A text broke a bound on its way out.
+    #[error(transparent)]
+    Encoding(#[from] tetrarch_bus::codec::CodecError),
+}
+
+/// Says what became of a message nobody could handle.
+pub(crate) fn note_dead(letter: &DeadLetter) {
+    tracing::warn!(
+        origin = letter.origin.as_str(),
+        seq = letter.seq,
+        subject = %letter.subject,
+        reason = %letter.reason,
+        "dead letter"
+    );
+}

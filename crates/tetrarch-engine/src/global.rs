@@ -1,0 +1,180 @@
+//! The owner's process: holds the GO lease, reads requests, commits what core decides and makes
+//! it visible (spec 02, One ledger, one owner). One commit is in flight at a time; what arrives
+//! meanwhile is decided at once and is the next commit.
+
+mod owner;
+mod restore;
+
+use std::time::Duration;
+
+use ractor::Actor;
+use tetrarch_bus::Bus;
+use tetrarch_bus::lease::{AcquireError, Claim, Lease, LeaseKey, RenewError};
+use tetrarch_bus::subject::pattern::LEASES;
+use tetrarch_bus::topology;
+use tetrarch_core::owner::Policy;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::{Clock, wall_unix_ms};
+use crate::error::EngineError;
+use crate::tree::Tree;
+use owner::{OwnerActor, OwnerArgs};
+
+/// Renewals of the GO lease in one time to live (spec 04).
+const RENEWALS_PER_TTL: u32 = 3;
+
+/// What an owner is told by whoever starts it.
+#[derive(Debug, Clone)]
+pub struct GlobalConfig {
+    /// The id of this installation's process, kept in its data directory.
+    pub instance: String,
+    /// Where it runs, for people.
+    pub address: String,
+    /// Time to live of the lease, in seconds.
+    pub ttl_secs: u32,
+    /// Copies of each stream.
+    pub replicas: usize,
+    /// What an operator may set.
+    pub policy: Policy,
+}
+
+/// How one spell of ownership ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// A commit was refused: load everything and decide again.
+    Reload,
+    /// Somebody asked for it.
+    Stopped,
+}
+
+/// Runs the owner until `stop` turns true; waits as a standby while another holds the lease.
+/// `ready` turns true when its first commit is in.
+///
+/// # Errors
+/// The lease is lost, the ledger shrank, the bus refuses something for good.
+pub async fn serve_global(
+    bus: Bus,
+    config: GlobalConfig,
+    mut stop: watch::Receiver<bool>,
+    ready: watch::Sender<bool>,
+) -> Result<(), EngineError> {
+    topology::apply(&bus, config.replicas).await?;
+    let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
+    let clock = clock_of(&bus, &lease).await?;
+    let epoch = lease.epoch();
+    loop {
+        let spell = spell(&bus, &config, epoch, clock, ready.clone());
+        let ending = tokio::select! {
+            ending = spell => ending?,
+            lost = keep(&mut lease, config.ttl_secs) => return Err(lost),
+            _ = stop.wait_for(|stop| *stop) => Ending::Stopped,
+        };
+        match ending {
+            Ending::Reload => tracing::warn!("a commit was refused; deciding again"),
+            Ending::Stopped => {
+                lease.release().await?;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Waits for the lease; none when it is asked to stop meanwhile.
+async fn stand_by(
+    bus: &Bus,
+    config: &GlobalConfig,
+    stop: &mut watch::Receiver<bool>,
+) -> Result<Option<Lease>, EngineError> {
+    let mut said = false;
+    loop {
+        let floor = restore::highest_epoch(bus).await?;
+        let claim = Claim {
+            key: LeaseKey::Go,
+            instance: config.instance.clone(),
+            address: config.address.clone(),
+            floor,
+            ttl_secs: Some(config.ttl_secs),
+            now_unix_ms: wall_unix_ms(),
+            body: Vec::new(),
+        };
+        match Lease::acquire(bus, claim).await {
+            Ok(lease) => return Ok(Some(lease)),
+            Err(AcquireError::Held { holder, .. }) => {
+                if !said {
+                    tracing::info!(holder = %holder.instance, at = %holder.address, "standing by");
+                    said = true;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(200)) => {}
+            _ = stop.wait_for(|stop| *stop) => return Ok(None),
+        }
+    }
+}
+
+/// The server's time, as it stamped our lease.
+async fn clock_of(bus: &Bus, lease: &Lease) -> Result<Clock, EngineError> {
+    let stamped = bus.get_seq(LEASES, lease.seq()).await?;
+    Ok(Clock::set(stamped.map_or_else(wall_unix_ms, |message| message.time_unix_ms)))
+}
+
+/// Renews the lease until it is lost; gives why. It stops acting before the lease can be
+/// another's: a third of the time to live before the last acknowledged renewal ends.
+async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
+    let ttl = Duration::from_secs(u64::from(ttl_secs));
+    let margin = ttl / RENEWALS_PER_TTL / 2;
+    loop {
+        tokio::time::sleep(ttl / RENEWALS_PER_TTL).await;
+        let deadline = lease.sent_at() + ttl - margin;
+        let renewal = tokio::time::timeout_at(deadline.into(), lease.renew(Vec::new())).await;
+        match renewal {
+            Ok(Ok(_)) => {}
+            Ok(Err(error @ RenewError::Lost { .. })) => {
+                return EngineError::LeaseLost(error.to_string());
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "the GO lease was not renewed this time"),
+            Err(_) => return EngineError::LeaseLost("no renewal was acknowledged in time".to_owned()),
+        }
+        if std::time::Instant::now() >= lease.sent_at() + ttl - margin {
+            return EngineError::LeaseLost("no renewal was acknowledged in time".to_owned());
+        }
+    }
+}
+
+/// One spell of ownership: from loading to the first refused commit.
+async fn spell(
+    bus: &Bus,
+    config: &GlobalConfig,
+    epoch: u64,
+    clock: Clock,
+    ready: watch::Sender<bool>,
+) -> Result<Ending, EngineError> {
+    let restored = restore::restore(bus).await?;
+    let mut tree = Tree::start().await?;
+    let (tell, mut endings) = mpsc::channel(1);
+    let args = OwnerArgs {
+        bus: bus.clone(),
+        policy: config.policy.clone(),
+        instance: config.instance.clone(),
+        epoch,
+        clock,
+        restored,
+        ready,
+        ending: tell,
+    };
+    Actor::spawn_linked(None, OwnerActor, args, tree.supervisor())
+        .await
+        .map_err(|error| EngineError::Actor("owner", error.to_string()))?;
+    let ending = tokio::select! {
+        ending = endings.recv() => ending.unwrap_or(Ok(Ending::Reload)),
+        ended = tree.ended() => {
+            let failure = ended.and_then(|ended| ended.failure);
+            let why = failure.unwrap_or_else(|| "it ended".to_owned());
+            Err(EngineError::ActorDied("owner".to_owned(), why))
+        }
+    };
+    tree.stop().await;
+    ending
+}

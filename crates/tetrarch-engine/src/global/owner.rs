@@ -1,0 +1,318 @@
+//! The owner's actor: decides on what the intake brings, commits, and hands committed entries
+//! to the outbox. It holds core's records and decides nothing itself.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tetrarch_bus::Bus;
+use tetrarch_bus::commit::{CommitError, Committer};
+use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
+use tetrarch_bus::outbox::Outbox;
+use tetrarch_bus::subject::Subject;
+use tetrarch_bus::{codec, envelope};
+use tetrarch_core::id::CommitId;
+use tetrarch_core::ledger::Entry;
+use tetrarch_core::limits::COMMIT_INPUTS_MAX;
+use tetrarch_core::owner::{Group, Input, Policy, decide};
+use tetrarch_core::records::Records;
+use tetrarch_core::request::{Request, RequestBody};
+use tokio::sync::{mpsc, watch};
+
+use super::Ending;
+use super::restore::Restored;
+use crate::clock::Clock;
+use crate::error::{EngineError, note_dead};
+use crate::pump::{Placed, Places, Pump};
+use crate::trace;
+
+/// Batches of requests that wait in the mailbox.
+const BATCHES_IN_MAILBOX: usize = 4;
+/// Committed entries that wait for the outbox; commits wait when it is full.
+const ENTRIES_FOR_OUTBOX: usize = 256;
+/// How often what is due is done when nothing else happens.
+const TICK_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// What the owner's actor is told.
+pub(super) enum OwnerMsg {
+    /// Requests arrived.
+    Intake(Placed<Vec<Intaken>>),
+    /// An external agent gave a sign of life.
+    Heard(Placed<Input>),
+    /// The commit in flight has an outcome.
+    Committed(Result<(u64, Arc<Entry>, Committer), CommitError>),
+    /// Something may be due.
+    Tick,
+}
+
+/// What it is started with.
+pub(super) struct OwnerArgs {
+    pub(super) bus: Bus,
+    pub(super) policy: Policy,
+    pub(super) instance: String,
+    pub(super) epoch: u64,
+    pub(super) clock: Clock,
+    pub(super) restored: Restored,
+    pub(super) ready: watch::Sender<bool>,
+    pub(super) ending: mpsc::Sender<Result<Ending, EngineError>>,
+}
+
+/// The actor.
+pub(super) struct OwnerActor;
+
+/// Its state.
+pub(super) struct OwnerState {
+    bus: Bus,
+    policy: Policy,
+    instance: String,
+    epoch: u64,
+    clock: Clock,
+    records: Records,
+    group: Group,
+    waiting: VecDeque<(Input, Option<u64>)>,
+    committer: Option<Committer>,
+    commits: usize,
+    outbox: mpsc::Sender<(u64, Arc<Entry>)>,
+    ready: watch::Sender<bool>,
+    ending: mpsc::Sender<Result<Ending, EngineError>>,
+    pumps: Vec<Pump>,
+}
+
+impl Actor for OwnerActor {
+    type Msg = OwnerMsg;
+    type State = OwnerState;
+    type Arguments = OwnerArgs;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<OwnerMsg>,
+        args: OwnerArgs,
+    ) -> Result<OwnerState, ActorProcessingErr> {
+        let OwnerArgs { bus, policy, instance, epoch, clock, restored, ready, ending } = args;
+        let Restored { records, last, intake_seq, unpublished, revisions, created } = restored;
+        let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
+        let publisher = Outbox::new(bus.clone(), revisions, created);
+        let mut pumps = vec![publish(publisher, unpublished, entries, ending.clone())];
+        pumps.push(intake(&bus, intake_seq, &myself).await?);
+        pumps.push(heartbeats(&bus, &myself).await?);
+        pumps.push(ticks(&myself));
+        let mut state = OwnerState {
+            committer: Some(Committer::new(bus.clone(), last, epoch)),
+            bus,
+            policy,
+            instance,
+            epoch,
+            clock,
+            records,
+            group: Group::default(),
+            waiting: VecDeque::new(),
+            commits: 0,
+            outbox,
+            ready,
+            ending,
+            pumps,
+        };
+        let started = Input::Started { epoch, instance: state.instance.clone() };
+        state.waiting.push_back((started, None));
+        state.advance(&myself);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<OwnerMsg>,
+        message: OwnerMsg,
+        state: &mut OwnerState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            OwnerMsg::Intake(batch) => {
+                for taken in batch.it {
+                    state.take(taken).await;
+                }
+            }
+            OwnerMsg::Heard(heard) => state.waiting.push_back((heard.it, None)),
+            OwnerMsg::Tick => state.waiting.push_back((Input::Tick, None)),
+            OwnerMsg::Committed(outcome) => state.committed(outcome).await,
+        }
+        state.advance(&myself);
+        Ok(())
+    }
+}
+
+impl OwnerState {
+    async fn take(&mut self, taken: Intaken) {
+        match taken {
+            Intaken::Request(request) => {
+                let seq = request.seq;
+                self.waiting.push_back((Input::Request(request), Some(seq)));
+            }
+            Intaken::Undecodable(letter) => self.set_aside(&letter).await,
+        }
+    }
+
+    async fn set_aside(&self, letter: &DeadLetter) {
+        note_dead(letter);
+        if let Err(error) = dead_letter(&self.bus, letter).await {
+            tracing::error!(%error, "a dead letter could not be kept");
+        }
+    }
+
+    /// Decides on what waits, as far as it fits into one entry, and commits when no commit is in
+    /// flight.
+    fn advance(&mut self, myself: &ActorRef<OwnerMsg>) {
+        while !self.group.is_full()
+            && let Some((input, seq)) = self.waiting.pop_front()
+        {
+            let input = traced(input);
+            let step = decide(&self.records, &self.policy, self.clock.now(), &input);
+            self.group.add(&mut self.records, step, seq);
+        }
+        if self.group.is_empty() {
+            return;
+        }
+        let Some(mut committer) = self.committer.take() else { return };
+        self.commits += 1;
+        let now = self.clock.now();
+        let seed = format!("{} {}", self.instance, self.epoch);
+        let commit = CommitId::derive(now, &seed, "commit", self.commits);
+        let group = std::mem::take(&mut self.group);
+        let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
+        let to = myself.clone();
+        // The task reports back by itself; a dropped actor has no use for the outcome.
+        drop(tokio::spawn(async move {
+            let outcome = committer.commit(&entry).await;
+            let outcome = outcome.map(|seq| (seq, entry, committer));
+            let _ended = to.cast(OwnerMsg::Committed(outcome));
+        }));
+    }
+
+    async fn committed(&mut self, outcome: Result<(u64, Arc<Entry>, Committer), CommitError>) {
+        let ending = match outcome {
+            Ok((seq, entry, committer)) => {
+                self.committer = Some(committer);
+                // Whoever waits for readiness may be gone; a closed outbox has told why.
+                let _unwatched = self.ready.send(true);
+                let _closed = self.outbox.send((seq, entry)).await;
+                return;
+            }
+            Err(CommitError::Deposed { epoch }) => Err(EngineError::Deposed { epoch }),
+            Err(CommitError::Reload { .. }) => Ok(Ending::Reload),
+            Err(CommitError::Encoding(error)) => Err(error.into()),
+            Err(CommitError::Refused(error)) => Err(error.into()),
+            Err(CommitError::Unreadable(error)) => Err(error.into()),
+        };
+        // The spell may have ended for another reason already.
+        let _ended = self.ending.try_send(ending);
+        self.pumps.clear();
+    }
+}
+
+/// Gives a request's decision a span of its own and lets what it causes follow that.
+fn traced(input: Input) -> Input {
+    let Input::Request(mut request) = input else { return input };
+    let span = span_of(&request);
+    trace::follow(&span, request.trace.as_deref());
+    request.trace = trace::onward(&span, request.trace.as_deref());
+    Input::Request(request)
+}
+
+fn span_of(request: &Request) -> tracing::Span {
+    let what = match &request.body {
+        RequestBody::Spawn(_) => "spawn.request",
+        RequestBody::Op(op) => op.name(),
+        RequestBody::Report(report) => report.kind(),
+        RequestBody::Malformed { .. } => "malformed",
+    };
+    tracing::info_span!(
+        "process",
+        otel.name = %format!("process {what}"),
+        otel.kind = "consumer",
+        messaging.system = "nats",
+        messaging.operation.type = "process",
+        tetrarch.sender = %request.sender.from,
+        tetrarch.request = %request.id,
+    )
+}
+
+async fn intake(bus: &Bus, decided: u64, to: &ActorRef<OwnerMsg>) -> Result<Pump, EngineError> {
+    let mut intake = Intake::open(bus, decided + 1).await?;
+    if let Some(last) = intake.beyond() {
+        tracing::error!(decided, last, "REQUESTS is shorter than what was decided");
+    }
+    let to = to.clone();
+    Ok(Pump::run(async move {
+        let places = Places::new(BATCHES_IN_MAILBOX);
+        loop {
+            let batch = intake.next(COMMIT_INPUTS_MAX).await;
+            let Some(placed) = places.place(batch).await else { return };
+            if to.cast(OwnerMsg::Intake(placed)).is_err() {
+                return;
+            }
+        }
+    }))
+}
+
+/// Signs of life of external agents.
+async fn heartbeats(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Result<Pump, EngineError> {
+    let subscribed = bus.client().subscribe(Subject::heartbeats()).await;
+    let mut beats = subscribed.map_err(|error| {
+        EngineError::Actor("heartbeats", format!("no subscription: {error}"))
+    })?;
+    let to = to.clone();
+    Ok(Pump::run(async move {
+        let places = Places::new(COMMIT_INPUTS_MAX);
+        while let Some(beat) = beats.next().await {
+            let Ok(Subject::Heartbeat(agent)) = beat.subject.as_str().parse::<Subject>() else {
+                continue;
+            };
+            let told = codec::decode_heartbeat(&agent, &beat.payload).ok().map(|v| v.epoch);
+            let header = beat.headers.as_ref().and_then(envelope::epoch);
+            let epoch = header.or(told).unwrap_or(1);
+            let Some(placed) = places.place(Input::Heard { agent, epoch }).await else { return };
+            if to.cast(OwnerMsg::Heard(placed)).is_err() {
+                return;
+            }
+        }
+    }))
+}
+
+fn ticks(to: &ActorRef<OwnerMsg>) -> Pump {
+    let to = to.clone();
+    Pump::run(async move {
+        let mut beat = tokio::time::interval(TICK_EVERY);
+        loop {
+            beat.tick().await;
+            if to.cast(OwnerMsg::Tick).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// Makes committed entries visible, in the ledger's order; what waits is published together.
+fn publish(
+    mut outbox: Outbox,
+    unpublished: Vec<(u64, Arc<Entry>)>,
+    mut entries: mpsc::Receiver<(u64, Arc<Entry>)>,
+    ending: mpsc::Sender<Result<Ending, EngineError>>,
+) -> Pump {
+    Pump::run(async move {
+        let mut batch = unpublished;
+        loop {
+            if let Err(error) = outbox.publish(&batch).await {
+                // The spell may have ended for another reason already.
+                let _ended = ending.send(Err(error.into())).await;
+                return;
+            }
+            batch.clear();
+            let Some(entry) = entries.recv().await else { return };
+            batch.push(entry);
+            while batch.len() < ENTRIES_FOR_OUTBOX
+                && let Ok(entry) = entries.try_recv()
+            {
+                batch.push(entry);
+            }
+        }
+    })
+}

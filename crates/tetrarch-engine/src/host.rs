@@ -1,0 +1,224 @@
+//! The host orchestrator's process: takes the host's lease, joins, and runs the sessions that
+//! the owner places here (spec 04, Hosts). It starts nothing before the session's own cursor is
+//! claimed and its journal says so; it ends what is no longer current.
+
+mod roster;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tetrarch_bus::Bus;
+use tetrarch_bus::artifact::Artifacts;
+use tetrarch_bus::codec::{self, HostLease};
+use tetrarch_bus::inbox::{Inbox, Wakeup};
+use tetrarch_bus::lease::{AcquireError, Claim as LeaseClaim, Lease, LeaseKey, RenewError};
+use tetrarch_bus::send::send_request;
+use tetrarch_bus::subject::pattern::MAIL;
+use tetrarch_bus::subject::{OpName, Subject};
+use tetrarch_bus::envelope::Envelope;
+use tetrarch_core::cursor::{Claim, Positions};
+use tetrarch_core::error::Refusal;
+use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId, Ulid};
+use tetrarch_core::mail::{MailBody, OpReply};
+use tetrarch_core::order::{Observed, Order};
+use tetrarch_core::request::{HostJoin, Op};
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::{Clock, wall_unix_ms};
+use crate::correspond::Correspondents;
+use crate::error::EngineError;
+use crate::session::{Session, Shared};
+use crate::tree::Tree;
+use roster::Roster;
+
+/// How long a join waits for its answer.
+const JOIN_WITHIN: Duration = Duration::from_secs(30);
+/// Renewals of a lease in one window (spec 04).
+const RENEWALS_PER_WINDOW: u32 = 3;
+
+/// What a host orchestrator is told by whoever starts it.
+#[derive(Debug, Clone)]
+pub struct HostConfig {
+    /// The host.
+    pub name: HostName,
+    /// The id of this installation's process, kept in its data directory.
+    pub instance: String,
+    /// What tells this life from earlier ones of the same instance.
+    pub life: Ulid,
+    /// Its labels.
+    pub labels: Vec<(String, String)>,
+    /// Agents it takes.
+    pub capacity: u32,
+    /// Where it can be found, for people.
+    pub address: String,
+    /// The liveness window.
+    pub window: Duration,
+}
+
+/// Runs a host orchestrator until `stop` turns true. `ready` turns true when it has joined.
+///
+/// # Errors
+/// The lease is held or lost, the join is refused, the bus refuses something for good.
+pub async fn serve_host(
+    bus: Bus,
+    config: HostConfig,
+    orders: mpsc::Sender<Order>,
+    observed: mpsc::Receiver<Observed>,
+    mut stop: watch::Receiver<bool>,
+    ready: watch::Sender<bool>,
+) -> Result<(), EngineError> {
+    let mut lease = acquire(&bus, &config).await?;
+    let wakeup = Arc::new(Wakeup::start(bus.clone()));
+    let (reply, positions, clock) = tokio::select! {
+        joined = join(&bus, &wakeup, &config, lease.epoch()) => joined?,
+        _ = stop.wait_for(|stop| *stop) => return Ok(lease.release().await?),
+    };
+    let host_epoch = reply.agent_epoch.unwrap_or(lease.epoch());
+    let session = reply.session.unwrap_or(SessionId(config.life));
+    let instance = format!("{}.{}", config.instance, config.life);
+    let shared = Shared {
+        artifacts: Artifacts::new(&bus),
+        correspondents: Correspondents::new(bus.clone()),
+        clock,
+        claim: Claim { host: config.name.clone(), host_epoch, instance },
+        wakeup,
+        bus,
+    };
+    let own = Session::of_host(shared.clone(), session);
+    let inbox = own.inbox(positions).await?;
+    tracing::info!(host = %config.name, epoch = host_epoch, "host joined");
+    let tree = Tree::start().await?;
+    let mut roster = Roster::new(own, tree, orders);
+    // Whoever waits for readiness may be gone.
+    let _unwatched = ready.send(true);
+    let outcome = run(&mut roster, &mut lease, &config, inbox, observed, stop).await;
+    roster.end().await;
+    if outcome.is_ok() {
+        lease.release().await?;
+    }
+    outcome
+}
+
+/// Takes the host's lease; a second process for the same host is told who holds it.
+async fn acquire(bus: &Bus, config: &HostConfig) -> Result<Lease, EngineError> {
+    let claim = LeaseClaim {
+        key: LeaseKey::Host(config.name.clone()),
+        instance: config.instance.clone(),
+        address: config.address.clone(),
+        floor: 0,
+        ttl_secs: None,
+        now_unix_ms: wall_unix_ms(),
+        body: lease_body(config, Vec::new())?,
+    };
+    match Lease::acquire(bus, claim).await {
+        Ok(lease) => Ok(lease),
+        Err(AcquireError::Held { holder, .. }) => {
+            Err(EngineError::Held { what: format!("HO@{}", config.name), holder })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn lease_body(config: &HostConfig, rows: Vec<codec::Vitals>) -> Result<Vec<u8>, EngineError> {
+    let load = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+    let labels = config.labels.clone();
+    Ok(codec::encode_host_lease(&HostLease { capacity: config.capacity, load, labels, rows })?)
+}
+
+/// Joins: everything placed under an earlier life of this host ends with the answer. Gives the
+/// answer, the inbox position behind all that was meant for earlier lives, and the bus's time.
+async fn join(
+    bus: &Bus,
+    wakeup: &Wakeup,
+    config: &HostConfig,
+    lease_epoch: u64,
+) -> Result<(OpReply, Positions, Clock), EngineError> {
+    let last = bus.stream_last_seq(MAIL).await?;
+    let mut positions = Positions { mail: last, ctl: last };
+    let owner = Principal::Agent(AgentId::Ho(config.name.clone()));
+    let mut inbox = Inbox::open(wakeup, &owner, positions).await?;
+    let op = Op::HostJoin(HostJoin {
+        instance: format!("{}.{}", config.instance, config.life),
+        lease_epoch,
+        labels: config.labels.clone(),
+        capacity: config.capacity,
+        address: config.address.clone(),
+    });
+    let id = RequestId(config.life);
+    let subject = Subject::Op {
+        op: OpName::of(&op),
+        from: owner,
+        via: Some(config.name.clone()),
+    };
+    let envelope =
+        Envelope { msg_id: Some(id.to_string()), epoch: Some(lease_epoch), ..Envelope::default() };
+    let payload = codec::encode_op(&op, id)?.into();
+    send_request(bus, &subject, envelope.headers(&subject), payload, None).await?;
+    let answered = tokio::time::timeout(JOIN_WITHIN, async {
+        loop {
+            let incoming = inbox.next().await?;
+            positions.mail = positions.mail.max(incoming.seq);
+            let clock = Clock::set(incoming.time_unix_ms);
+            if let Ok((mail, _)) = incoming.content
+                && mail.correlation == Some(id)
+                && let MailBody::Reply(reply) = mail.body
+            {
+                return Ok::<_, EngineError>((reply, clock));
+            }
+        }
+    });
+    let Ok(answered) = answered.await else {
+        return Err(EngineError::Unanswered("host.join", JOIN_WITHIN.as_secs()));
+    };
+    let (reply, clock) = answered?;
+    if let Some(code) = reply.error {
+        let refusal = Refusal::new(code, reply.detail);
+        return Err(EngineError::Refused { op: "host.join", refusal });
+    }
+    // Control is read from where the join was sent: launches follow its answer at once.
+    Ok((reply, positions, clock))
+}
+
+async fn run(
+    roster: &mut Roster,
+    lease: &mut Lease,
+    config: &HostConfig,
+    mut inbox: Inbox,
+    mut observed: mpsc::Receiver<Observed>,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), EngineError> {
+    let mut renewals = tokio::time::interval(config.window / RENEWALS_PER_WINDOW);
+    renewals.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            incoming = inbox.next() => roster.read(incoming?).await?,
+            seen = observed.recv() => match seen {
+                Some(seen) => roster.observe(seen).await,
+                None => return Ok(()),
+            },
+            ended = roster.ended() => roster.close(ended).await?,
+            _ = renewals.tick() => renew(lease, config, roster.vitals()).await?,
+            _ = stop.wait_for(|stop| *stop) => {
+                roster.leave().await;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A renewal whose outcome is unknown is made again at the next beat; only a foreign value
+/// ends this life.
+async fn renew(
+    lease: &mut Lease,
+    config: &HostConfig,
+    rows: Vec<codec::Vitals>,
+) -> Result<(), EngineError> {
+    match lease.renew(lease_body(config, rows)?).await {
+        Ok(_) => Ok(()),
+        Err(error @ RenewError::Lost { .. }) => Err(EngineError::LeaseLost(error.to_string())),
+        Err(error) => {
+            tracing::warn!(%error, "the host's lease was not renewed this time");
+            Ok(())
+        }
+    }
+}

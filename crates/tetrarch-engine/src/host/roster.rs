@@ -1,0 +1,251 @@
+//! The sessions a host runs now: which actor is whose, and which run belongs to which. Orders
+//! of the owner are passed on to the actor they name; nothing is decided here.
+
+use std::collections::HashMap;
+
+use ractor::{Actor, ActorId, ActorRef};
+use tetrarch_bus::codec::Vitals;
+use tetrarch_bus::inbox::Incoming;
+use tetrarch_core::cursor::Positions;
+use tetrarch_core::hosted::Input;
+use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
+use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
+use tetrarch_core::order::{Observed, Order};
+use tetrarch_core::request::Report;
+use tokio::sync::mpsc;
+
+use crate::agent::{AgentActor, AgentArgs, AgentMsg};
+use crate::error::EngineError;
+use crate::interaction::{InteractionActor, InteractionMsg};
+use crate::project::{ProjectActor, ProjectArgs, ProjectMsg};
+use crate::pump::Places;
+use crate::session::{Admitted, Session, Shared};
+use crate::tree::{Ended, Tree};
+
+/// What runs of a host wait in its actors' mailboxes, in observations.
+const OBSERVED_IN_MAILBOXES: usize = 1024;
+
+/// The actor of a session.
+enum Seat {
+    Agent(ActorRef<AgentMsg>, RunId),
+    Project(ActorRef<ProjectMsg>),
+    Interaction(ActorRef<InteractionMsg>),
+}
+
+impl Seat {
+    fn id(&self) -> ActorId {
+        match self {
+            Self::Agent(actor, _) => actor.get_id(),
+            Self::Project(actor) => actor.get_id(),
+            Self::Interaction(actor) => actor.get_id(),
+        }
+    }
+}
+
+struct Seated {
+    session: SessionId,
+    epoch: u64,
+    seat: Seat,
+}
+
+/// The sessions a host runs now.
+pub(super) struct Roster {
+    own: Session,
+    tree: Tree,
+    orders: mpsc::Sender<Order>,
+    seated: HashMap<AgentId, Seated>,
+    runs: HashMap<RunId, AgentId>,
+    actors: HashMap<ActorId, AgentId>,
+    places: Places,
+    reports: usize,
+}
+
+impl Roster {
+    /// A roster that is empty.
+    pub(super) fn new(own: Session, tree: Tree, orders: mpsc::Sender<Order>) -> Self {
+        Self {
+            own,
+            tree,
+            orders,
+            seated: HashMap::new(),
+            runs: HashMap::new(),
+            actors: HashMap::new(),
+            places: Places::new(OBSERVED_IN_MAILBOXES),
+            reports: 0,
+        }
+    }
+
+    fn shared(&self) -> Shared {
+        self.own.shared.clone()
+    }
+
+    /// A message to the host orchestrator itself.
+    pub(super) async fn read(&mut self, incoming: Incoming) -> Result<(), EngineError> {
+        let Some(Admitted { mail, from, .. }) = self.own.admit(incoming).await else {
+            return Ok(());
+        };
+        let Mail { body, trace, .. } = mail.clone();
+        match body {
+            MailBody::Launch(launch) => self.launch(*launch, trace).await?,
+            MailBody::Kill(order) | MailBody::Superseded(order) | MailBody::Stop(order) => {
+                self.pass_on(&order, from, mail);
+            }
+            MailBody::SpawnAnswer(_)
+            | MailBody::Sponsor(_)
+            | MailBody::SponsorAnswer(_)
+            | MailBody::TakeOn { .. }
+            | MailBody::ResultReady(_)
+            | MailBody::AgentCompleted { .. }
+            | MailBody::Violation { .. }
+            | MailBody::AgentLost { .. }
+            | MailBody::Question { .. }
+            | MailBody::Answer { .. }
+            | MailBody::Reply(_)
+            | MailBody::ReviewNeeded { .. }
+            | MailBody::SponsorSilent { .. }
+            | MailBody::Info { .. }
+            | MailBody::Unknown { .. } => {
+                tracing::debug!(topic = mail.body.topic(), %from, "noted");
+            }
+        }
+        Ok(())
+    }
+
+    /// Seats a session, unless the order is for another life of this host or has come before.
+    async fn launch(&mut self, launch: Launch, trace: Option<String>) -> Result<(), EngineError> {
+        let ours = launch.host_epoch == self.own.shared.claim.host_epoch;
+        let known = self.seated.get(&launch.agent);
+        if !ours || known.is_some_and(|seated| seated.epoch >= launch.epoch) {
+            tracing::debug!(agent = %launch.agent, "a launch order that is not for now");
+            return Ok(());
+        }
+        let (agent, session, epoch) = (launch.agent.clone(), launch.session, launch.epoch);
+        let supervisor = self.tree.supervisor();
+        let failed = |error: ractor::SpawnErr| EngineError::Actor("session", error.to_string());
+        let seat = match launch.duty.clone() {
+            Duty::Run(run) => {
+                let id = run.id;
+                let args = AgentArgs {
+                    shared: self.shared(),
+                    launch,
+                    run,
+                    orders: self.orders.clone(),
+                    trace,
+                };
+                let spawned = Actor::spawn_linked(None, AgentActor, args, supervisor).await;
+                self.runs.insert(id, agent.clone());
+                Seat::Agent(spawned.map_err(failed)?.0, id)
+            }
+            Duty::Project(epics) => {
+                let args = ProjectArgs { shared: self.shared(), launch, epics, trace };
+                let spawned = Actor::spawn_linked(None, ProjectActor, args, supervisor).await;
+                Seat::Project(spawned.map_err(failed)?.0)
+            }
+            Duty::Human(_) => {
+                let args = (self.shared(), launch);
+                let spawned = Actor::spawn_linked(None, InteractionActor, args, supervisor).await;
+                Seat::Interaction(spawned.map_err(failed)?.0)
+            }
+        };
+        self.actors.insert(seat.id(), agent.clone());
+        self.seated.insert(agent, Seated { session, epoch, seat });
+        Ok(())
+    }
+
+    /// An order about a session that runs here, if it still is the one that is meant.
+    fn pass_on(&self, order: &SessionOrder, from: Principal, mail: Mail) {
+        let Some(seated) = self.seated.get(&order.agent) else { return };
+        if order.session.is_some_and(|session| session != seated.session) {
+            return;
+        }
+        // An actor that has ended needs no order.
+        match &seated.seat {
+            Seat::Agent(actor, _) => {
+                let input = Input::Mail { from, mail: Box::new(mail), json: String::new() };
+                let _ended = actor.cast(AgentMsg::Forwarded(Box::new(input)));
+            }
+            Seat::Project(actor) => drop(actor.cast(ProjectMsg::End)),
+            Seat::Interaction(actor) => drop(actor.cast(InteractionMsg::End)),
+        }
+    }
+
+    /// Something the runner saw.
+    pub(super) async fn observe(&mut self, seen: Observed) {
+        let Some(agent) = self.runs.get(&seen.run) else { return };
+        let Some(Seated { seat: Seat::Agent(actor, _), .. }) = self.seated.get(agent) else {
+            return;
+        };
+        let actor = actor.clone();
+        if let Some(placed) = self.places.place(seen.event).await {
+            // An actor that has ended has seen enough.
+            let _ended = actor.cast(AgentMsg::Runner(placed));
+        }
+    }
+
+    /// The next actor that ends.
+    pub(super) async fn ended(&mut self) -> Option<Ended> {
+        self.tree.ended().await
+    }
+
+    /// Clears a session's seat; one whose actor failed is reported, its program killed.
+    pub(super) async fn close(&mut self, ended: Option<Ended>) -> Result<(), EngineError> {
+        let Some(ended) = ended else {
+            return Err(EngineError::ActorDied("root".to_owned(), "it ended".to_owned()));
+        };
+        let Some(agent) = self.actors.remove(&ended.actor) else { return Ok(()) };
+        let current = self.seated.get(&agent).is_some_and(|s| s.seat.id() == ended.actor);
+        if !current {
+            return Ok(());
+        }
+        let Some(seated) = self.seated.remove(&agent) else { return Ok(()) };
+        if let Seat::Agent(_, run) = seated.seat {
+            self.runs.remove(&run);
+            if ended.failure.is_some() {
+                // A runner that is gone ends with this process.
+                let _gone = self.orders.send(Order::Kill { run }).await;
+            }
+        }
+        let Some(failure) = ended.failure else { return Ok(()) };
+        tracing::error!(%agent, %failure, "a session's actor died");
+        let lost = Session { agent, session: seated.session, epoch: seated.epoch, ..self.own.clone() };
+        self.report(&lost, &Report::Crashed { cause: failure }).await
+    }
+
+    async fn report(&mut self, who: &Session, report: &Report) -> Result<(), EngineError> {
+        self.reports += 1;
+        let now = who.shared.clock.now();
+        let seed = format!("{} {}", self.own.session, who.session);
+        let id = RequestId::derive(now, &seed, report.kind(), self.reports);
+        who.report(id, report).await
+    }
+
+    /// A row for every session, for the lease.
+    pub(super) fn vitals(&self) -> Vec<Vitals> {
+        let rows = self.seated.iter().map(|(agent, seated)| Vitals {
+            agent: agent.clone(),
+            session: seated.session,
+            epoch: seated.epoch,
+            run_state: None,
+            positions: Positions::default(),
+            progress: 0,
+            tokens: 0,
+            cost_micro: 0,
+        });
+        rows.collect()
+    }
+
+    /// Says that this life ends: the owner finds another place for what ran here, or waits for
+    /// the next join.
+    pub(super) async fn leave(&mut self) {
+        let own = self.own.clone();
+        let gone = Report::Gone { cause: "the host was stopped".to_owned() };
+        let farewell = self.report(&own, &gone);
+        // A bus that is gone as well hears it from the next join.
+        let _unheard = tokio::time::timeout(std::time::Duration::from_secs(2), farewell).await;
+    }
+
+    /// Ends every actor.
+    pub(super) async fn end(self) {
+        self.tree.stop().await;
+    }
+}

@@ -1,0 +1,99 @@
+//! The shell of an interaction orchestrator: stands in for its human. It takes in what is
+//! written to it, so that questions and alerts stay readable in its inbox, and executes nothing.
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tetrarch_bus::cursor::Claimed;
+use tetrarch_bus::inbox::Incoming;
+use tetrarch_core::cursor::Cursor;
+use tetrarch_core::id::RequestId;
+use tetrarch_core::mail::Launch;
+use tetrarch_core::request::Report;
+
+use crate::error::EngineError;
+use crate::pump::{Placed, Pump};
+use crate::session::{Admitted, Session, Shared};
+
+/// What an interaction orchestrator's actor is told.
+#[derive(Debug)]
+pub(crate) enum InteractionMsg {
+    /// Begin: claim and report.
+    Begin,
+    /// A message in its inbox.
+    Incoming(Placed<Incoming>),
+    /// Its session is over.
+    End,
+}
+
+/// The actor.
+pub(crate) struct InteractionActor;
+
+/// Its state.
+pub(crate) struct InteractionState {
+    session: Session,
+    cursor: Option<(Cursor, u64)>,
+    inbox: Option<Pump>,
+}
+
+impl Actor for InteractionActor {
+    type Msg = InteractionMsg;
+    type State = InteractionState;
+    type Arguments = (Shared, Launch);
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<InteractionMsg>,
+        (shared, launch): (Shared, Launch),
+    ) -> Result<InteractionState, ActorProcessingErr> {
+        let session = Session::hosted(shared, &launch, None);
+        myself.cast(InteractionMsg::Begin)?;
+        Ok(InteractionState { session, cursor: None, inbox: None })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<InteractionMsg>,
+        message: InteractionMsg,
+        state: &mut InteractionState,
+    ) -> Result<(), ActorProcessingErr> {
+        let goes_on = match message {
+            InteractionMsg::Begin => state.begin(&myself).await?,
+            InteractionMsg::Incoming(incoming) => {
+                state.read(incoming.it).await?;
+                true
+            }
+            InteractionMsg::End => false,
+        };
+        if !goes_on {
+            myself.stop(None);
+        }
+        Ok(())
+    }
+}
+
+impl InteractionState {
+    async fn begin(&mut self, myself: &ActorRef<InteractionMsg>) -> Result<bool, EngineError> {
+        let Claimed::Ours { cursor, seq } = self.session.claim().await? else {
+            return Ok(false);
+        };
+        let inbox = self.session.inbox(cursor.positions).await?;
+        let to = myself.clone();
+        self.inbox =
+            Some(Pump::inbox(inbox, move |it| to.cast(InteractionMsg::Incoming(it)).is_ok()));
+        self.cursor = Some((cursor, seq));
+        let now = self.session.shared.clock.now();
+        let id = RequestId::derive(now, &self.session.session.to_string(), "ready", 0);
+        self.session.report(id, &Report::Ready).await?;
+        Ok(true)
+    }
+
+    async fn read(&mut self, incoming: Incoming) -> Result<(), EngineError> {
+        let Some(Admitted { mail, from, seen, .. }) = self.session.admit(incoming).await else {
+            return Ok(());
+        };
+        tracing::info!(%from, topic = mail.body.topic(), "for the human");
+        let Some((cursor, at)) = &mut self.cursor else { return Ok(()) };
+        cursor.positions = cursor.positions.max(seen);
+        *at = self.session.move_cursor(cursor, *at).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,281 @@
+//! The shell of a project orchestrator: follows its epics' plan events and its inbox, and
+//! performs what core's `orchestrator` machine says.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tetrarch_bus::cursor::Claimed;
+use tetrarch_bus::inbox::Incoming;
+use tetrarch_bus::state::{Select, read_records};
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::watch::{From, plan_events};
+use tetrarch_core::cursor::Cursor;
+use tetrarch_core::id::{EpicId, RequestId};
+use tetrarch_core::ledger::Record;
+use tetrarch_core::mail::Launch;
+use tetrarch_core::orchestrator::{Collected, Effect, Input, Orchestrator};
+use tetrarch_core::plan::PlanEvent;
+use tetrarch_core::request::Report;
+
+use crate::error::EngineError;
+use crate::pump::{Placed, Places, Pump};
+use crate::session::{Admitted, Session, Shared};
+use crate::trace;
+
+/// Plan events of one epic that are in the mailbox.
+const PLANS_IN_MAILBOX: usize = 32;
+/// Messages handled before the cursor is written: handling one twice changes nothing.
+const CURSOR_EVERY: usize = 16;
+
+/// What a project orchestrator's actor is told.
+#[derive(Debug)]
+pub(crate) enum ProjectMsg {
+    /// Begin: claim, report, take the epics on.
+    Begin(Vec<EpicId>),
+    /// An epic's plan changed.
+    Plan(Placed<Box<PlanEvent>>),
+    /// A message in its inbox.
+    Incoming(Placed<Incoming>),
+    /// Its session is over.
+    End,
+    /// Something may be due.
+    Tick,
+}
+
+/// What it is started with.
+pub(crate) struct ProjectArgs {
+    /// What the host's sessions share.
+    pub(crate) shared: Shared,
+    /// The order to start it.
+    pub(crate) launch: Launch,
+    /// Its open epics.
+    pub(crate) epics: Vec<EpicId>,
+    /// The trace of the order.
+    pub(crate) trace: Option<String>,
+}
+
+/// The actor.
+pub(crate) struct ProjectActor;
+
+/// Its state.
+pub(crate) struct ProjectState {
+    session: Session,
+    machine: Orchestrator,
+    cursor: Option<(Cursor, u64)>,
+    handled: usize,
+    reports: usize,
+    inbox: Option<Pump>,
+    plans: BTreeMap<EpicId, Pump>,
+    timer: Option<Pump>,
+}
+
+impl Actor for ProjectActor {
+    type Msg = ProjectMsg;
+    type State = ProjectState;
+    type Arguments = ProjectArgs;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<ProjectMsg>,
+        args: ProjectArgs,
+    ) -> Result<ProjectState, ActorProcessingErr> {
+        let ProjectArgs { shared, launch, epics, trace } = args;
+        let machine = Orchestrator::new(launch.agent.clone(), launch.session);
+        let session = Session::hosted(shared, &launch, trace);
+        myself.cast(ProjectMsg::Begin(epics))?;
+        Ok(ProjectState {
+            session,
+            machine,
+            cursor: None,
+            handled: 0,
+            reports: 0,
+            inbox: None,
+            plans: BTreeMap::new(),
+            timer: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<ProjectMsg>,
+        message: ProjectMsg,
+        state: &mut ProjectState,
+    ) -> Result<(), ActorProcessingErr> {
+        if !state.take(&myself, message).await? {
+            myself.stop(None);
+        }
+        Ok(())
+    }
+}
+
+impl ProjectState {
+    /// Takes one message; says whether the session goes on.
+    async fn take(
+        &mut self,
+        myself: &ActorRef<ProjectMsg>,
+        message: ProjectMsg,
+    ) -> Result<bool, EngineError> {
+        let inputs = match message {
+            ProjectMsg::Begin(epics) => {
+                if !self.begin(myself).await? {
+                    return Ok(false);
+                }
+                epics.into_iter().map(Input::TakeOn).collect()
+            }
+            ProjectMsg::Plan(event) => vec![Input::Plan(event.it)],
+            ProjectMsg::Incoming(incoming) => self.read(incoming.it).await?,
+            ProjectMsg::Tick => vec![Input::Tick],
+            ProjectMsg::End => return Ok(false),
+        };
+        for input in inputs {
+            let now = self.session.shared.clock.now();
+            let mut effects = self.machine.step(now, input);
+            while !effects.is_empty() {
+                let mut next = Vec::new();
+                for effect in effects {
+                    if let Some(input) = self.perform(myself, effect).await? {
+                        let now = self.session.shared.clock.now();
+                        next.extend(self.machine.step(now, input));
+                    }
+                }
+                effects = next;
+            }
+        }
+        self.set_timer(myself);
+        Ok(true)
+    }
+
+    /// Claims the cursor, opens the inbox and says that the session is up.
+    async fn begin(&mut self, myself: &ActorRef<ProjectMsg>) -> Result<bool, EngineError> {
+        match self.session.claim().await? {
+            Claimed::Ours { cursor, seq } => {
+                let inbox = self.session.inbox(cursor.positions).await?;
+                let to = myself.clone();
+                self.inbox =
+                    Some(Pump::inbox(inbox, move |it| to.cast(ProjectMsg::Incoming(it)).is_ok()));
+                self.cursor = Some((cursor, seq));
+                self.report(&Report::Ready).await?;
+                Ok(true)
+            }
+            Claimed::EarlierLife { .. } => {
+                self.report(&Report::Crashed { cause: "host_restart".to_owned() }).await?;
+                Ok(false)
+            }
+            Claimed::DoNotStart { .. } => Ok(false),
+        }
+    }
+
+    async fn read(&mut self, incoming: Incoming) -> Result<Vec<Input>, EngineError> {
+        let Some(Admitted { mail, from, seen, .. }) = self.session.admit(incoming).await else {
+            return Ok(Vec::new());
+        };
+        if let Some((cursor, _)) = &mut self.cursor {
+            cursor.positions = cursor.positions.max(seen);
+        }
+        self.handled += 1;
+        if self.handled.is_multiple_of(CURSOR_EVERY)
+            && let Some((cursor, at)) = &mut self.cursor
+        {
+            *at = self.session.move_cursor(cursor, *at).await?;
+        }
+        Ok(vec![Input::Mail { from, mail: Box::new(mail) }])
+    }
+
+    async fn perform(
+        &mut self,
+        myself: &ActorRef<ProjectMsg>,
+        effect: Effect,
+    ) -> Result<Option<Input>, EngineError> {
+        match effect {
+            Effect::Watch(epic) => self.watch(myself, epic),
+            Effect::Collect(epic) => return self.collect(epic).await.map(Some),
+            Effect::Request { id, request, trace } => {
+                let span = tracing::info_span!(
+                    "create_agent",
+                    otel.kind = "client",
+                    gen_ai.operation.name = "create_agent",
+                    tetrarch.epic = %request.epic,
+                    tetrarch.node = request.node.map(tracing::field::display),
+                );
+                trace::follow(&span, trace.as_deref());
+                let onward = trace::onward(&span, trace.as_deref());
+                self.session.request(id, &request, onward.as_deref()).await?;
+            }
+            Effect::Op { id, op } => self.session.operate(id, &op).await?,
+            Effect::Report(report) => self.report(&report).await?,
+            Effect::Mail(mail) => {
+                let id = mail.correlation.map_or_else(String::new, |id| format!("{id}.relay"));
+                self.session.write(&mail, &id).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn report(&mut self, report: &Report) -> Result<(), EngineError> {
+        self.reports += 1;
+        let now = self.session.shared.clock.now();
+        let seed = self.session.session.to_string();
+        let id = RequestId::derive(now, &seed, report.kind(), self.reports);
+        self.session.report(id, report).await
+    }
+
+    /// Follows an epic's plan events: all that are kept, then each new one.
+    fn watch(&mut self, myself: &ActorRef<ProjectMsg>, epic: EpicId) {
+        let (bus, to) = (self.session.shared.bus.clone(), myself.clone());
+        self.plans.insert(
+            epic,
+            Pump::run(async move {
+                let events = match plan_events(&bus, Some(epic), From::Start).await {
+                    Ok(events) => events,
+                    Err(error) => {
+                        tracing::error!(%epic, %error, "plan events cannot be read");
+                        return;
+                    }
+                };
+                let places = Places::new(PLANS_IN_MAILBOX);
+                let mut events = std::pin::pin!(events);
+                while let Some((_, event)) = events.next().await {
+                    let Ok(event) = event else { continue };
+                    let Some(placed) = places.place(Box::new(event)).await else { return };
+                    if to.cast(ProjectMsg::Plan(placed)).is_err() {
+                        return;
+                    }
+                }
+            }),
+        );
+    }
+
+    /// What STATE has of an epic's definitions and results.
+    async fn collect(&self, epic: EpicId) -> Result<Input, EngineError> {
+        let wanted =
+            [Select::OfEpic(KeyKind::Node, epic), Select::OfEpic(KeyKind::NodeState, epic)];
+        let found = read_records(&self.session.shared.bus, &wanted).await?;
+        let (mut nodes, mut results) = (Vec::new(), Vec::new());
+        for (record, _) in found.records {
+            if let Record::Node(_, node) = record {
+                nodes.push(*node);
+            } else if let Record::NodeState(_, state) = record
+                && let Some(result) = state.result
+            {
+                let collected =
+                    Collected { deliverable: result.deliverable, artifacts: result.artifacts };
+                results.push((state.id, collected));
+            }
+        }
+        Ok(Input::Collected { epic, nodes, results })
+    }
+
+    fn set_timer(&mut self, myself: &ActorRef<ProjectMsg>) {
+        let Some(at) = self.machine.next_deadline() else {
+            self.timer = None;
+            return;
+        };
+        let (wait, to) = (self.session.shared.clock.until(at), myself.clone());
+        self.timer = Some(Pump::run(async move {
+            tokio::time::sleep(wait).await;
+            // An actor that ended needs no timer.
+            let _ended = to.cast(ProjectMsg::Tick);
+        }));
+    }
+}

@@ -1,0 +1,77 @@
+//! Pumps: tasks that pull from the bus or a channel and put into an actor's mailbox. Mailboxes
+//! are unbounded, so each message carries a permit of a bounded number, given back when the
+//! actor has handled it (spec 01).
+
+use std::sync::Arc;
+
+use tetrarch_bus::inbox::{Inbox, Incoming};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+
+/// Messages of one inbox that are in its actor's mailbox.
+const INBOX_IN_MAILBOX: usize = 64;
+
+/// Something with its place in a mailbox.
+#[derive(Debug)]
+pub(crate) struct Placed<T> {
+    /// What it is.
+    pub(crate) it: T,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The places of a mailbox.
+#[derive(Debug, Clone)]
+pub(crate) struct Places(Arc<Semaphore>);
+
+impl Places {
+    /// A number of places.
+    pub(crate) fn new(count: usize) -> Self {
+        Self(Arc::new(Semaphore::new(count)))
+    }
+
+    /// Waits for a place; none when the process is ending.
+    pub(crate) async fn place<T>(&self, it: T) -> Option<Placed<T>> {
+        let place = Arc::clone(&self.0).acquire_owned().await.ok()?;
+        Some(Placed { it, _place: place })
+    }
+}
+
+/// A task that ends with its owner.
+#[derive(Debug)]
+pub(crate) struct Pump(JoinHandle<()>);
+
+impl Pump {
+    /// Runs a future until it ends or the pump is dropped.
+    pub(crate) fn run(task: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(task))
+    }
+
+    /// Puts an inbox's messages into an actor's mailbox; `put` says whether it still takes any.
+    pub(crate) fn inbox(
+        mut inbox: Inbox,
+        put: impl Fn(Placed<Incoming>) -> bool + Send + 'static,
+    ) -> Self {
+        Self::run(async move {
+            let places = Places::new(INBOX_IN_MAILBOX);
+            loop {
+                let incoming = match inbox.next().await {
+                    Ok(incoming) => incoming,
+                    Err(error) => {
+                        tracing::error!(%error, "an inbox cannot be read any more");
+                        return;
+                    }
+                };
+                let Some(placed) = places.place(incoming).await else { return };
+                if !put(placed) {
+                    return;
+                }
+            }
+        })
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

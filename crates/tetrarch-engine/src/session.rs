@@ -1,0 +1,204 @@
+//! What every hosted session does on the bus under its own name: claim, report, ask, write,
+//! and judge who wrote to it. Shared by agents, project and interaction orchestrators.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tetrarch_bus::artifact::Artifacts;
+use tetrarch_bus::codec;
+use tetrarch_bus::cursor::{self, Claimed};
+use tetrarch_bus::envelope::Envelope;
+use tetrarch_bus::inbox::{Incoming, Inbox, Wakeup};
+use tetrarch_bus::intake::{DeadLetter, dead_letter};
+use tetrarch_bus::send::{Author, send_mail, send_request};
+use tetrarch_bus::subject::{OpName, Origin, Subject};
+use tetrarch_bus::Bus;
+use tetrarch_core::cursor::{Claim, Cursor, Positions};
+use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId};
+use tetrarch_core::mail::{Lane, Launch, Mail};
+use tetrarch_core::request::{Op, Report, SpawnRequest};
+
+use crate::clock::Clock;
+use crate::correspond::Correspondents;
+use crate::error::{EngineError, note_dead};
+
+/// What the sessions of one host share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    /// The connection for control: claims, journals, requests, mail.
+    pub(crate) bus: Bus,
+    /// The watch over this connection's inboxes.
+    pub(crate) wakeup: Arc<Wakeup>,
+    /// The artifacts.
+    pub(crate) artifacts: Artifacts,
+    /// Who may write to whom.
+    pub(crate) correspondents: Correspondents,
+    /// The clock.
+    pub(crate) clock: Clock,
+    /// This life of the host.
+    pub(crate) claim: Claim,
+}
+
+/// A message whose sender may write here.
+pub(crate) struct Admitted {
+    /// What it says.
+    pub(crate) mail: Mail,
+    /// Who wrote it.
+    pub(crate) from: Principal,
+    /// The position of its lane once it is handled.
+    pub(crate) seen: Positions,
+    /// Its bytes as they came.
+    pub(crate) payload: Bytes,
+}
+
+/// One session's voice on the bus.
+#[derive(Clone)]
+pub(crate) struct Session {
+    /// What the host's sessions share.
+    pub(crate) shared: Shared,
+    /// Who.
+    pub(crate) agent: AgentId,
+    /// Which incarnation.
+    pub(crate) session: SessionId,
+    /// Its epoch.
+    pub(crate) epoch: u64,
+    /// The host that publishes for it.
+    pub(crate) via: Option<HostName>,
+    /// The session's own trace, a W3C `traceparent`.
+    pub(crate) trace: Option<String>,
+}
+
+impl Session {
+    /// The session that a launch orders.
+    pub(crate) fn hosted(shared: Shared, launch: &Launch, trace: Option<String>) -> Self {
+        let via = Some(shared.claim.host.clone());
+        let Launch { agent, session, epoch, .. } = launch.clone();
+        Self { shared, agent, session, epoch, via, trace }
+    }
+
+    /// The host orchestrator's own.
+    pub(crate) fn of_host(shared: Shared, session: SessionId) -> Self {
+        let agent = AgentId::Ho(shared.claim.host.clone());
+        let (epoch, via) = (shared.claim.host_epoch, Some(shared.claim.host.clone()));
+        Self { shared, agent, session, epoch, via, trace: None }
+    }
+
+    fn author(&self) -> Author {
+        Author {
+            from: Principal::Agent(self.agent.clone()),
+            via: self.via.clone(),
+            session: Some(self.session),
+            epoch: self.epoch,
+        }
+    }
+
+    /// Claims the cursor for this life of the host.
+    pub(crate) async fn claim(&self) -> Result<Claimed, EngineError> {
+        let Shared { bus, claim, .. } = &self.shared;
+        Ok(cursor::claim(bus, &self.agent, self.epoch, claim).await?)
+    }
+
+    /// Opens the inbox behind what is handled.
+    pub(crate) async fn inbox(&self, positions: Positions) -> Result<Inbox, EngineError> {
+        let owner = Principal::Agent(self.agent.clone());
+        Ok(Inbox::open(&self.shared.wakeup, &owner, positions).await?)
+    }
+
+    /// Writes how far the inbox is handled; gives the cursor's new sequence.
+    pub(crate) async fn move_cursor(
+        &self,
+        cursor: &Cursor,
+        expected: u64,
+    ) -> Result<u64, EngineError> {
+        Ok(cursor::write_cursor(&self.shared.bus, cursor, expected).await?)
+    }
+
+    /// Reports to the owner. The same report has the same id.
+    pub(crate) async fn report(&self, id: RequestId, report: &Report) -> Result<(), EngineError> {
+        let subject = Subject::Report {
+            from: Principal::Agent(self.agent.clone()),
+            via: self.via.clone(),
+        };
+        let payload = codec::encode_report(report, id)?;
+        self.send(&subject, id, payload, None).await
+    }
+
+    /// Asks the governor for agents.
+    pub(crate) async fn request(
+        &self,
+        id: RequestId,
+        request: &SpawnRequest,
+        trace: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let subject = Subject::SpawnRequest {
+            epic: request.epic,
+            node: request.node,
+            from: Principal::Agent(self.agent.clone()),
+            via: self.via.clone(),
+        };
+        let payload = codec::encode_spawn_request(request, id)?;
+        self.send(&subject, id, payload, trace).await
+    }
+
+    /// Asks the owner for something else.
+    pub(crate) async fn operate(&self, id: RequestId, op: &Op) -> Result<(), EngineError> {
+        let subject = Subject::Op {
+            op: OpName::of(op),
+            from: Principal::Agent(self.agent.clone()),
+            via: self.via.clone(),
+        };
+        self.send(&subject, id, codec::encode_op(op, id)?, None).await
+    }
+
+    async fn send(
+        &self,
+        subject: &Subject,
+        id: RequestId,
+        payload: Vec<u8>,
+        trace: Option<&str>,
+    ) -> Result<(), EngineError> {
+        let envelope = Envelope {
+            msg_id: Some(id.to_string()),
+            session: Some(self.session),
+            epoch: Some(self.epoch),
+            trace: trace.map(str::to_owned).or_else(|| self.trace.clone()),
+            ..Envelope::default()
+        };
+        let headers = envelope.headers(subject);
+        send_request(&self.shared.bus, subject, headers, Bytes::from(payload), None).await?;
+        Ok(())
+    }
+
+    /// Writes to somebody. `id` tells the same mail when it is sent again.
+    pub(crate) async fn write(&self, mail: &Mail, id: &str) -> Result<(), EngineError> {
+        send_mail(&self.shared.bus, &self.author(), mail, id, None).await?;
+        Ok(())
+    }
+
+    /// The message, when it can be read and its sender may write here; else it becomes a dead
+    /// letter with the reason.
+    pub(crate) async fn admit(&self, incoming: Incoming) -> Option<Admitted> {
+        let Incoming { lane, seq, subject, content, payload, .. } = incoming;
+        let reason = match content {
+            Ok((mail, sender)) => {
+                match self.shared.correspondents.may_write(&sender, &self.agent, lane).await {
+                    Ok(()) => {
+                        let seen = match lane {
+                            Lane::Ctl => Positions { mail: 0, ctl: seq },
+                            Lane::Mail => Positions { mail: seq, ctl: 0 },
+                        };
+                        return Some(Admitted { mail, from: sender.from, seen, payload });
+                    }
+                    Err(refusal) => refusal,
+                }
+            }
+            Err(error) => error.to_string(),
+        };
+        let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
+        note_dead(&letter);
+        if let Err(error) = dead_letter(&self.shared.bus, &letter).await {
+            tracing::error!(%error, "a dead letter could not be kept");
+        }
+        None
+    }
+}

@@ -1,0 +1,45 @@
+//! Trace continuity: spans follow the `traceparent` that a message carries, and what a span
+//! causes carries the span's own (spec 07, Traces). Without an exporter nothing is made and
+//! the incoming trace is passed on as it came.
+
+use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+/// Makes a span a child of the trace that a message carries.
+pub(crate) fn follow(span: &Span, traceparent: Option<&str>) {
+    if let Some(parent) = traceparent.and_then(parse) {
+        let context = opentelemetry::Context::new().with_remote_span_context(parent);
+        // An error means that nobody exports spans: there is nothing to follow then.
+        let _nobody_exports = span.set_parent(context);
+    }
+}
+
+/// The `traceparent` for what a span causes: its own when it is exported, else what came in.
+pub(crate) fn onward(span: &Span, incoming: Option<&str>) -> Option<String> {
+    let context = span.context();
+    let own = context.span().span_context().clone();
+    if own.is_valid() {
+        return Some(format!(
+            "00-{}-{}-{:02x}",
+            own.trace_id(),
+            own.span_id(),
+            own.trace_flags().to_u8()
+        ));
+    }
+    incoming.map(str::to_owned)
+}
+
+fn parse(traceparent: &str) -> Option<SpanContext> {
+    let mut parts = traceparent.split('-');
+    let (_version, trace, span, flags) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let context = SpanContext::new(
+        TraceId::from_hex(trace).ok()?,
+        SpanId::from_hex(span).ok()?,
+        TraceFlags::new(u8::from_str_radix(flags, 16).ok()?),
+        true,
+        TraceState::default(),
+    );
+    context.is_valid().then_some(context)
+}
