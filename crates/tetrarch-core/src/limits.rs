@@ -45,7 +45,10 @@ pub const TEXT_BYTES_MAX: usize = 4 * 1024;
 /// Entries of a list (spec 05).
 pub const LIST_MAX: usize = 200;
 /// Deliverable kept inside a record, in bytes; a larger one is an artifact.
-pub const DELIVERABLE_BYTES_MAX: usize = 16 * 1024;
+pub const DELIVERABLE_BYTES_MAX: usize = 4 * 1024;
+/// Deliverables that a brief repeats of the nodes it depends on, in bytes in all; of what is
+/// beyond, only the beginning.
+pub const INPUTS_BYTES_MAX: usize = 32 * 1024;
 /// Output of a program that speaks no protocol that becomes its deliverable, in bytes (spec 06).
 pub const OUTPUT_TAIL_BYTES: usize = 64 * 1024;
 /// One line of a program's output, in bytes; the rest of a longer one is dropped and counted.

@@ -4,11 +4,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Host, Placement};
 use crate::assignment::Assignment;
 use crate::goal::GoalState;
-use crate::id::{AgentId, AssignmentId, EpicId, NodeId, Principal, RequestId, RunId};
+use crate::id::{AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, RequestId, RunId};
 use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
+use crate::liveness::Liveness;
 use crate::mail::{Mail, MailBody};
 use crate::plan::{Node, NodeChange, NodeState, NodeStatus, PlanReason, PlanSource};
 use crate::records::Records;
@@ -30,6 +31,19 @@ pub struct Step {
     pub mail: Vec<Mail>,
     /// Epics whose plan changed.
     pub plans: BTreeMap<EpicId, PlanTouch>,
+}
+
+impl Step {
+    /// Whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+            && self.dropped.is_empty()
+            && self.events.is_empty()
+            && self.seals.is_empty()
+            && self.mail.is_empty()
+            && self.plans.is_empty()
+    }
 }
 
 /// What one decision, or one group of them, did to a plan.
@@ -148,6 +162,34 @@ impl<'a> Draft<'a> {
             Some(Record::Assignment(assignment)) => Some(assignment),
             Some(_) | None => self.base.assignments.get(&id),
         }
+    }
+
+    /// Every host as it would be.
+    #[must_use]
+    pub fn hosts(&self) -> BTreeMap<&HostName, &Host> {
+        let mut hosts: BTreeMap<_, _> = self.base.hosts.iter().collect();
+        for record in self.step.records.values() {
+            if let Record::Host(host) = record {
+                hosts.insert(&host.name, host);
+            }
+        }
+        hosts
+    }
+
+    /// How many agents one life of a host would have that are not terminated.
+    #[must_use]
+    pub fn placed_at(&self, placement: &Placement) -> usize {
+        let there = |agent: &Agent| {
+            agent.liveness != Liveness::Terminated && agent.placement.as_ref() == Some(placement)
+        };
+        let mut count = self.base.placed_at(placement);
+        for record in self.step.records.values() {
+            if let Record::Agent(agent) = record {
+                let before = self.base.agents.get(&agent.id).is_some_and(there);
+                count = (count + usize::from(there(agent))).saturating_sub(usize::from(before));
+            }
+        }
+        count
     }
 
     /// Every node's definition of an epic as it would be.

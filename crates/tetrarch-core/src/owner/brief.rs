@@ -7,7 +7,7 @@ use crate::assignment::Purpose;
 use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::Limits;
 use crate::id::EpicId;
-use crate::limits::INSTRUCTION_BYTES_MAX;
+use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX};
 use crate::plan::{Node, NodeState, graph};
 use crate::request::{BriefWish, SubagentWish, TaskWish};
 use crate::step::Draft;
@@ -160,6 +160,7 @@ fn inputs(draft: &Draft<'_>, epic: EpicId, node: &Node, review: bool) -> Vec<Nod
     if review {
         wanted.push(node.id);
     }
+    let mut room = INPUTS_BYTES_MAX;
     wanted
         .into_iter()
         .filter_map(|id| {
@@ -167,9 +168,25 @@ fn inputs(draft: &Draft<'_>, epic: EpicId, node: &Node, review: bool) -> Vec<Nod
             Some(NodeInput {
                 node: id,
                 name: nodes.get(&id)?.name.clone(),
-                deliverable: result.deliverable.clone(),
+                deliverable: fit(&result.deliverable, &mut room),
                 artifacts: result.artifacts.clone(),
             })
         })
         .collect()
+}
+
+/// The beginning of a text that no longer fits, in bytes.
+const BEGINNING: usize = 128;
+
+/// The whole text while there is room; then its beginning, and that it is only that.
+fn fit(text: &str, room: &mut usize) -> String {
+    if text.len() <= *room {
+        *room -= text.len();
+        return text.to_owned();
+    }
+    let mut end = BEGINNING.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}\n[the first {end} of {} bytes; the rest stands with the node]", &text[..end], text.len())
 }

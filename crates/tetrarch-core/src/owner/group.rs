@@ -36,6 +36,8 @@ impl Group {
         self.weight += weigh(records, &step);
         for (key, record) in step.records {
             records.put(record.clone());
+            // What an earlier input of the group forgot is known again.
+            self.step.dropped.retain(|dropped| *dropped != key);
             self.step.records.insert(key, record);
         }
         for key in step.dropped {
@@ -62,13 +64,14 @@ impl Group {
     /// Whether the next input belongs to the next entry.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.inputs >= COMMIT_INPUTS_MAX || self.weight >= COMMIT_BYTES_MAX / 2
+        let counted = self.inputs >= COMMIT_INPUTS_MAX && !self.is_empty();
+        counted || self.weight >= COMMIT_BYTES_MAX / 2
     }
 
-    /// Whether no input was added.
+    /// Whether nothing was written: requests that changed nothing are covered by the next entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.inputs == 0
+        self.step.is_empty()
     }
 
     /// Inputs added so far.
