@@ -33,10 +33,13 @@ pub use lease::{
     HostLease, Vitals, decode_heartbeat, decode_host_lease, encode_heartbeat, encode_host_lease,
 };
 pub use ledger::{decode_entry, encode_entry};
-pub use mail::{decode_mail, encode_mail};
+pub use mail::{decode_mail, encode_mail, mail_body_json};
 pub use op::{encode_goal_create, encode_op};
 pub use plan_event::{decode_plan_event, encode_plan_event};
 pub use record::{record_from_json, record_json};
 pub use report::encode_report;
 pub use request::{decode_request, decode_request_at};
 pub use spawn::{decode_spawn_body, encode_spawn_request};
+
+#[cfg(test)]
+mod tests;

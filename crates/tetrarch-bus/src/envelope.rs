@@ -154,6 +154,12 @@ fn parsed<T: FromStr>(
     text.parse().map(Some).map_err(|_| wrong())
 }
 
+/// The epoch a message's sender says it has; none when it says nothing that can be read.
+#[must_use]
+pub fn epoch(headers: &HeaderMap) -> Option<u64> {
+    headers.get(EPOCH)?.as_str().parse().ok()
+}
+
 /// The trace a message belongs to.
 #[must_use]
 pub fn trace(headers: &HeaderMap) -> Option<String> {
@@ -263,8 +269,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(TRACEPARENT, "00-xyz");
         assert_eq!(Envelope::read(&headers).unwrap().trace, None);
-        let envelope =
-            Envelope { trace: Some("a\r\nb".to_owned()), ..Envelope::default() };
+        let envelope = Envelope { trace: Some("a\r\nb".to_owned()), ..Envelope::default() };
         assert!(envelope.headers(&report()).get(TRACEPARENT).is_none());
     }
 

@@ -12,6 +12,7 @@ use crate::error::ReadError;
 use crate::follow::{Follower, Step};
 use crate::stamp;
 use crate::subject::pattern::STATE;
+use crate::surely;
 use crate::subject::{KeyKind, Subject};
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::{Record, RecordKey};
@@ -85,6 +86,17 @@ pub struct UnreadableMeta {
     reason: String,
 }
 
+/// Why the `meta` record cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum MetaError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] UnreadableMeta),
+    /// The bus does not give it.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
 /// A value of STATE that cannot be read.
 #[derive(Debug)]
 pub struct Unreadable {
@@ -139,6 +151,15 @@ impl Select {
             Self::OfEpic(kind, epic) => kind.pattern_of(*epic),
         }
     }
+}
+
+/// Reads the `meta` record alone; none in a new installation.
+///
+/// # Errors
+/// It is unreadable, or the bus refuses to give it.
+pub async fn load_meta(bus: &Bus) -> Result<Option<Meta>, MetaError> {
+    let found = surely::last_by_subject(bus, STATE, &Subject::StateMeta.to_string()).await?;
+    Ok(found.map(|message| Meta::from_json(&message.payload)).transpose()?)
 }
 
 /// Reads all of STATE. Waits while the bus is away.

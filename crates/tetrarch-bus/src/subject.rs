@@ -136,6 +136,12 @@ impl Subject {
         format!("{}.{to}.>", lane_word(lane))
     }
 
+    /// The heartbeats of every agent, as a subscription's pattern.
+    #[must_use]
+    pub fn heartbeats() -> &'static str {
+        "hb.*"
+    }
+
     /// Who published it, for subjects that say so.
     #[must_use]
     pub fn sender(&self) -> Option<(&Principal, Option<&HostName>)> {

@@ -51,6 +51,15 @@ pub fn decode_mail(
     Err(CodecError::field("topic", reason))
 }
 
+/// The body alone of a message as it came, as JSON text: what a program is handed.
+///
+/// # Errors
+/// The message is no JSON.
+pub fn mail_body_json(payload: &[u8]) -> Result<String, CodecError> {
+    let value = json::parse("mail", payload)?;
+    Ok(value.get("body").map_or_else(|| "{}".to_owned(), Value::to_string))
+}
+
 fn lane_max(lane: Lane) -> usize {
     match lane {
         Lane::Ctl => CONTROL_BYTES_MAX,
