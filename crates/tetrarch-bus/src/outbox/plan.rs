@@ -43,11 +43,7 @@ pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Notice>, Outb
     for (ledger, entry) in entries {
         for event in &entry.plans {
             let subject = subject_of(event);
-            let envelope = Envelope {
-                msg_id: Some(format!("{}.{}", event.epic, event.version)),
-                trace: event.trace.clone(),
-                ..stamp::of_entry(*ledger)
-            };
+            let envelope = Envelope { trace: event.trace.clone(), ..stamp::of_entry(*ledger) };
             notices.push(Notice {
                 epic: event.epic,
                 subject: subject.to_string(),
