@@ -100,11 +100,13 @@ fn check_name(what: &'static str, text: &str, offset: usize) -> Result<(), IdErr
 }
 
 fn parse_ulid(what: &'static str, text: &str, offset: usize) -> Result<Ulid, IdError> {
-    let allowed = |c: char| {
-        let c = c.to_ascii_uppercase();
-        c.is_ascii_alphanumeric() && !matches!(c, 'I' | 'L' | 'O' | 'U')
+    // Lower case, or more than 128 bits, would be a second name for the same agent.
+    let allowed = |(index, c): (usize, char)| {
+        (c.is_ascii_digit() || c.is_ascii_uppercase())
+            && !matches!(c, 'I' | 'L' | 'O' | 'U')
+            && (index > 0 || c <= '7')
     };
-    let bad = text.chars().position(|c| !allowed(c));
+    let bad = text.chars().enumerate().position(|at| !allowed(at));
     let wrong = |position: usize| IdError::Ulid { what, text: text.to_owned(), position };
     if let Some(index) = bad {
         return Err(wrong(offset + index));
