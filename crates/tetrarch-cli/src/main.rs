@@ -1,3 +1,5 @@
 //! The `tetrarch` binary.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tetrarch_cli::main()
+}

@@ -1,0 +1,70 @@
+//! The commands, one file each, and the way into them.
+
+pub(crate) mod agent;
+pub(crate) mod artifact;
+pub(crate) mod config;
+pub(crate) mod describe;
+pub(crate) mod doctor;
+pub(crate) mod events;
+pub(crate) mod get;
+pub(crate) mod host;
+pub(crate) mod mail;
+pub(crate) mod plan;
+pub(crate) mod profile;
+pub(crate) mod project;
+pub(crate) mod run;
+pub(crate) mod schema;
+pub(crate) mod serve;
+pub(crate) mod spawn;
+pub(crate) mod status;
+pub(crate) mod stop;
+pub(crate) mod tree;
+pub(crate) mod up;
+pub(crate) mod vectors;
+
+use crate::args::{Args, Command};
+use crate::context::Context;
+use crate::exit::CliError;
+use crate::telemetry::Telemetry;
+
+/// Loads the configuration, starts telemetry and the runtime, and runs the command.
+///
+/// # Errors
+/// The command's.
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let Args { global, command } = args;
+    let context = Context::load(&global)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let telemetry = Telemetry::start(&context.config)?;
+    let outcome = runtime.block_on(dispatch(&context, command));
+    telemetry.stop();
+    // A blocking read of standard input would keep the runtime for ever.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Up(args) => up::run(context, args).await,
+        Command::Run(args) => run::run(context, args).await,
+        Command::Status(args) => status::run(context, args).await,
+        Command::Serve(args) => serve::run(context, args).await,
+        Command::Host(args) => host::run(context, args).await,
+        Command::Agent(command) => agent::run(context, command).await,
+        Command::Project(command) => project::run(context, command).await,
+        Command::Profile(command) => profile::run(context, command).await,
+        Command::Get(args) => get::run(context, args).await,
+        Command::Describe(args) => describe::run(context, args).await,
+        Command::Tree(args) => tree::run(context, args).await,
+        Command::Events(args) => events::run(context, args).await,
+        Command::Spawn(args) => spawn::run(context, args).await,
+        Command::Stop(args) => stop::run(context, args).await,
+        Command::Mail(command) => mail::run(context, command).await,
+        Command::Artifact(command) => artifact::run(context, command).await,
+        Command::Plan(command) => plan::run(context, command).await,
+        Command::Doctor(args) => doctor::run(context, args).await,
+        Command::Config(command) => config::run(context, &command),
+        Command::Schema(args) => schema::run(context, &args),
+        Command::Vectors(command) => vectors::run(context, command),
+    }
+}

@@ -1,0 +1,198 @@
+//! What every command starts from: the configuration, who is asking, and the way to the bus.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tetrarch_bus::Bus;
+use tetrarch_bus::client::ConnectOptions;
+use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::envelope::Envelope;
+use tetrarch_bus::send::send_request;
+use tetrarch_bus::server;
+use tetrarch_bus::subject::{OpName, Subject};
+use tetrarch_bus::watch::Replies;
+use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
+use tetrarch_core::mail::{MailBody, OpReply};
+use tetrarch_core::request::Op;
+
+use crate::args::{GlobalArgs, Output};
+use crate::config::Config;
+use crate::exit::{CliError, Code};
+
+/// How long a command waits for the owner.
+const REPLY_WITHIN: Duration = Duration::from_secs(15);
+
+/// What every command starts from.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    /// The configuration.
+    pub(crate) config: Config,
+    /// How results are printed.
+    pub(crate) output: Output,
+    /// The options it was started with, for children.
+    pub(crate) global: GlobalArgs,
+}
+
+impl Context {
+    /// Loads the configuration.
+    ///
+    /// # Errors
+    /// A file, a variable or an option is wrong.
+    pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
+        let config = Config::load(global)?;
+        Ok(Self { config, output: global.output, global: global.clone() })
+    }
+
+    /// Who is asking.
+    ///
+    /// # Errors
+    /// The name cannot be one.
+    pub(crate) fn human(&self) -> Result<HumanName, CliError> {
+        let named = self.global.human.clone().or_else(|| std::env::var("USER").ok());
+        let name = named.unwrap_or_else(|| "operator".to_owned());
+        HumanName::new(&name).map_err(|error| {
+            CliError::new(Code::Usage, error.to_string()).hint("name yourself with --as")
+        })
+    }
+
+    /// The addresses of the bus: configured, else this installation's own.
+    ///
+    /// # Errors
+    /// Nothing is configured and no bus was ever started here.
+    pub(crate) fn urls(&self) -> Result<Vec<String>, CliError> {
+        if let Some(url) = &self.config.bus.url {
+            return Ok(url.split(',').map(str::to_owned).collect());
+        }
+        server::endpoint(&self.config.bus.data_dir).map(|url| vec![url]).ok_or_else(|| {
+            let dir = self.config.bus.data_dir.display();
+            CliError::new(Code::BusUnreachable, format!("no bus was ever started in {dir}"))
+                .hint("start one with `tetrarch up`, or name one with --url")
+        })
+    }
+
+    /// The credential of a party: the configured one, else one of this installation's.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn credentials(&self, party: &Party) -> Result<PathBuf, CliError> {
+        if let Some(file) = &self.config.bus.credentials {
+            return Ok(file.clone());
+        }
+        let authority = self.authority()?;
+        authority.mint(party).map_err(|error| CliError::new(Code::Failed, error.to_string()))
+    }
+
+    /// The keys of this installation.
+    ///
+    /// # Errors
+    /// They cannot be read or made.
+    pub(crate) fn authority(&self) -> Result<Authority, CliError> {
+        Authority::open_or_create(&self.config.bus.data_dir)
+            .map_err(|error| CliError::new(Code::Failed, error.to_string()))
+    }
+
+    /// A connection as a party.
+    ///
+    /// # Errors
+    /// The bus does not answer or refuses the credential.
+    pub(crate) async fn connect(&self, party: &Party, name: &str) -> Result<Bus, CliError> {
+        let options = ConnectOptions {
+            urls: self.urls()?,
+            credentials: Some(self.credentials(party)?),
+            name: name.to_owned(),
+            api_prefix: self.config.bus.api_prefix.clone(),
+        };
+        Ok(Bus::connect(&options).await?)
+    }
+
+    /// A connection as the human who is asking.
+    ///
+    /// # Errors
+    /// The bus does not answer or refuses the credential.
+    pub(crate) async fn desk(&self) -> Result<Desk, CliError> {
+        let human = self.human()?;
+        let bus = self.connect(&Party::Human(human.clone()), "tetrarch").await?;
+        Ok(Desk { bus, human: Principal::Human(human) })
+    }
+}
+
+/// A human's connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Desk {
+    /// The connection.
+    pub(crate) bus: Bus,
+    /// Who is asking.
+    pub(crate) human: Principal,
+}
+
+impl Desk {
+    /// Asks the owner for an operation and waits for its answer.
+    ///
+    /// # Errors
+    /// It is refused, or nobody answers.
+    pub(crate) async fn operate(&self, op: &Op) -> Result<OpReply, CliError> {
+        let id = new_id();
+        let payload = tetrarch_bus::codec::encode_op(op, id)
+            .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+        self.ask(OpName::of(op), id, payload, None).await
+    }
+
+    /// Asks the owner for an operation whose body is made already.
+    ///
+    /// # Errors
+    /// It is refused, or nobody answers.
+    pub(crate) async fn ask(
+        &self,
+        op: OpName,
+        id: RequestId,
+        payload: Vec<u8>,
+        trace: Option<String>,
+    ) -> Result<OpReply, CliError> {
+        let subject = Subject::Op { op, from: self.human.clone(), via: None };
+        let mail = self.request(&subject, id, payload, trace).await?;
+        let MailBody::Reply(reply) = mail else {
+            return Err(CliError::new(Code::Failed, "the owner's answer is no reply"));
+        };
+        match reply.error {
+            Some(code) => Err(CliError::refused(code, &reply.detail)),
+            None => Ok(reply),
+        }
+    }
+
+    /// Sends a request and waits for the answer that names it.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub(crate) async fn request(
+        &self,
+        subject: &Subject,
+        id: RequestId,
+        payload: Vec<u8>,
+        trace: Option<String>,
+    ) -> Result<MailBody, CliError> {
+        let mut replies = Replies::open(&self.bus, &self.human).await?;
+        let envelope =
+            Envelope { msg_id: Some(id.to_string()), trace, ..Envelope::default() };
+        let headers = envelope.headers(subject);
+        send_request(&self.bus, subject, headers, Bytes::from(payload), Some(REPLY_WITHIN)).await?;
+        Ok(replies.wait(id, REPLY_WITHIN).await?.body)
+    }
+}
+
+/// A fresh request id.
+pub(crate) fn new_id() -> RequestId {
+    RequestId(new_ulid())
+}
+
+/// A fresh ULID: here, at the edge, is where randomness and the wall clock come in.
+pub(crate) fn new_ulid() -> Ulid {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+    let mut random = [0u8; 16];
+    // Without the kernel's randomness the process id and the time still tell ids apart.
+    if rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).is_err() {
+        random = (u128::from(std::process::id()) << 64 | u128::from(ms)).to_be_bytes();
+    }
+    Ulid::from_parts(ms, u128::from_be_bytes(random))
+}

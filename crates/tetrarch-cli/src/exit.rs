@@ -1,0 +1,139 @@
+//! Exit codes and the one form of error people see: what, why, what to do next (spec 08).
+
+use std::process::ExitCode;
+
+use tetrarch_bus::error::{ConnectError, ReadError};
+use tetrarch_bus::send::SendError;
+use tetrarch_bus::server::ServerError;
+use tetrarch_bus::watch::ReplyError;
+use tetrarch_core::error::ErrorCode;
+use tetrarch_engine::EngineError;
+
+/// The documented exit codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// It was tried and did not succeed.
+    Failed = 1,
+    /// The command line or a file it names is wrong.
+    Usage = 2,
+    /// No such thing.
+    NotFound = 3,
+    /// Not allowed.
+    Denied = 4,
+    /// Somebody else has it, or it changed meanwhile.
+    Conflict = 5,
+    /// The bus does not answer.
+    BusUnreachable = 6,
+    /// Interrupted.
+    Interrupted = 130,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// An error as people see it.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub(crate) struct CliError {
+    /// How the process exits.
+    pub(crate) code: Code,
+    /// What is wrong and why.
+    pub(crate) what: String,
+    /// What to do next.
+    pub(crate) hint: Option<String>,
+}
+
+impl CliError {
+    /// An error with its words.
+    pub(crate) fn new(code: Code, what: impl Into<String>) -> Self {
+        Self { code, what: what.into(), hint: None }
+    }
+
+    /// With what to do next.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A refusal by the owner.
+    pub(crate) fn refused(code: ErrorCode, detail: &str) -> Self {
+        let exit = match code {
+            ErrorCode::Unauthorized => Code::Denied,
+            ErrorCode::Conflict | ErrorCode::Superseded => Code::Conflict,
+            ErrorCode::NotFound => Code::NotFound,
+            ErrorCode::InvalidPlan | ErrorCode::InvalidRequest => Code::Usage,
+            ErrorCode::Unavailable => Code::Failed,
+        };
+        Self::new(exit, format!("{code}: {detail}"))
+    }
+}
+
+/// Prints an error the way every command does.
+#[expect(clippy::print_stderr, reason = "the one place where errors reach people")]
+pub(crate) fn report(error: &CliError) {
+    eprintln!("error: {}", error.what);
+    if let Some(hint) = &error.hint {
+        eprintln!("  next: {hint}");
+    }
+}
+
+impl From<ConnectError> for CliError {
+    fn from(error: ConnectError) -> Self {
+        Self::new(Code::BusUnreachable, error.to_string())
+            .hint("start one with `tetrarch up`, or name one with --url")
+    }
+}
+
+impl From<ReadError> for CliError {
+    fn from(error: ReadError) -> Self {
+        Self::new(Code::BusUnreachable, error.to_string())
+    }
+}
+
+impl From<SendError> for CliError {
+    fn from(error: SendError) -> Self {
+        let code = match &error {
+            SendError::BusDown { .. } => Code::BusUnreachable,
+            SendError::Refused(_) => Code::Denied,
+            SendError::Encoding(_) => Code::Usage,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<ReplyError> for CliError {
+    fn from(error: ReplyError) -> Self {
+        Self::new(Code::BusUnreachable, error.to_string())
+    }
+}
+
+impl From<ServerError> for CliError {
+    fn from(error: ServerError) -> Self {
+        let code = match &error {
+            ServerError::DataDirInUse { .. } | ServerError::PortTaken { .. } => Code::Conflict,
+            _ => Code::Failed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> Self {
+        let code = match &error {
+            EngineError::Held { .. } | EngineError::Deposed { .. } => Code::Conflict,
+            EngineError::Refused { .. } => Code::Denied,
+            EngineError::Unanswered(..) => Code::BusUnreachable,
+            _ => Code::Failed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<std::io::Error> for CliError {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(Code::Failed, error.to_string())
+    }
+}
