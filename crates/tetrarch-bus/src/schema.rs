@@ -1,1 +1,226 @@
-//! JSON Schemas of everything public, made from the descriptors.
+//! JSON Schemas of everything public, made from the descriptors of `proto/tetrarch/v1`. The
+//! files in `proto/schema` are what this prints. It describes canonical JSON; snake_case names
+//! are accepted beside it and not described.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::codec::json::JSON_TEXT;
+use crate::proto::fields::{Field, Kind, Message};
+
+/// Messages that others send and whose unknown fields are refused.
+const REQUESTS: [&str; 13] = [
+    "AgentRegister",
+    "AgentRetire",
+    "AgentStatus",
+    "GoalCreate",
+    "HostJoin",
+    "HumanJoin",
+    "ProfileApply",
+    "ProjectCreate",
+    "ProjectMode",
+    "ProjectRetire",
+    "Report",
+    "SpawnRequest",
+    "WorkBlock",
+];
+
+/// Everything else that is public: mail and its bodies, events, what agents write of themselves,
+/// and the values of STATE.
+const OTHERS: [&str; 32] = [
+    "Agent",
+    "AgentCompleted",
+    "AgentLost",
+    "Assignment",
+    "Cursor",
+    "Decision",
+    "EpicNode",
+    "EpicNodeState",
+    "Goal",
+    "GoalState",
+    "Host",
+    "JournalEntry",
+    "Launch",
+    "Mail",
+    "OpReply",
+    "Plan",
+    "PlanEvent",
+    "Project",
+    "ProjectProfile",
+    "Question",
+    "ResultReady",
+    "ReviewNeeded",
+    "Run",
+    "RunStatus",
+    "SessionOrder",
+    "SpawnAnswer",
+    "SponsorRequest",
+    "SponsorSilent",
+    "TakeOn",
+    "Violation",
+    "Vitals",
+    "Words",
+];
+
+/// Fields without which a message is refused, beside a request's own id.
+const REQUIRED: [(&str, &[&str]); 14] = [
+    ("AgentRetire", &["agent"]),
+    ("AgentStatus", &["agent"]),
+    ("GoalCreate", &["project", "plan"]),
+    ("HumanJoin", &["human"]),
+    ("Mail", &["topic"]),
+    ("ProfileApply", &["project", "profile"]),
+    ("ProjectCreate", &["project"]),
+    ("ProjectMode", &["project", "mode"]),
+    ("ProjectRetire", &["project"]),
+    ("Report", &["kind"]),
+    ("RunResult", &["outcome"]),
+    ("SpawnRequest", &["requestedSubagents"]),
+    ("SubagentWish", &["role"]),
+    ("WorkBlock", &["epic", "node", "blocker"]),
+];
+
+/// The messages that have a schema, in order.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = REQUESTS.into_iter().chain(OTHERS).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The JSON Schema (draft 2020-12) of a public message; none for any other name.
+#[must_use]
+pub fn schema(name: &str) -> Option<Value> {
+    let strict = REQUESTS.contains(&name);
+    if !strict && !OTHERS.contains(&name) {
+        return None;
+    }
+    let root = Message::named(name)?;
+    let mut within = BTreeSet::new();
+    reach(root, &mut within);
+    within.remove(name);
+    let parts: Map<String, Value> = within
+        .into_iter()
+        .filter_map(|part| Some((part.to_owned(), object(Message::named(part)?, strict))))
+        .collect();
+    let mut schema = object(root, strict);
+    if let Value::Object(fields) = &mut schema {
+        fields.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+        fields.insert("title".to_owned(), json!(name));
+        if !parts.is_empty() {
+            fields.insert("$defs".to_owned(), Value::Object(parts));
+        }
+    }
+    Some(schema)
+}
+
+/// Every message that can stand inside another.
+fn reach(message: &Message, within: &mut BTreeSet<&'static str>) {
+    for field in message.fields {
+        if let Kind::Message(name) = field.kind
+            && within.insert(name)
+            && let Some(inner) = Message::named(name)
+        {
+            reach(inner, within);
+        }
+    }
+}
+
+fn object(message: &Message, strict: bool) -> Value {
+    let properties: Map<String, Value> = message
+        .fields
+        .iter()
+        .map(|field| (field.json.to_owned(), property(message, field)))
+        .collect();
+    let mut schema = json!({
+        "type": "object",
+        "description": message.about,
+        "properties": properties,
+    });
+    let mut required: Vec<&str> = Vec::new();
+    if REQUESTS.contains(&message.name) {
+        required.push("requestId");
+    }
+    if let Some((_, fields)) = REQUIRED.iter().find(|(name, _)| *name == message.name) {
+        required.extend(*fields);
+    }
+    if let Value::Object(fields) = &mut schema {
+        if !required.is_empty() {
+            fields.insert("required".to_owned(), json!(required));
+        }
+        if strict {
+            fields.insert("additionalProperties".to_owned(), Value::Bool(false));
+        }
+    }
+    schema
+}
+
+fn property(message: &Message, field: &Field) -> Value {
+    if JSON_TEXT.contains(&(message.name, field.name)) {
+        return json!({ "description": field.about });
+    }
+    let one = match field.kind {
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Double => json!({ "type": "number" }),
+        Kind::U32 => json!({ "type": "integer", "minimum": 0 }),
+        Kind::U64 => json!({ "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0 }),
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Map => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Message(name) => json!({ "$ref": format!("#/$defs/{name}") }),
+    };
+    let mut schema = if field.repeated { json!({ "type": "array", "items": one }) } else { one };
+    if let Value::Object(fields) = &mut schema {
+        fields.insert("description".to_owned(), json!(field.about));
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_message_of_a_list_exists() {
+        for name in names() {
+            assert!(schema(name).is_some(), "{name}");
+        }
+        assert_eq!(names().len(), REQUESTS.len() + OTHERS.len());
+        assert_eq!(schema("Entry"), None);
+        for (name, required) in REQUIRED {
+            let message = Message::named(name).unwrap();
+            for field in required {
+                assert!(message.fields.iter().any(|known| known.json == *field), "{name}.{field}");
+            }
+        }
+        for (name, field) in JSON_TEXT {
+            assert!(Message::named(name).unwrap().field(field).is_some(), "{name}.{field}");
+        }
+    }
+
+    /// With `UPDATE=1` the files are written instead of compared.
+    #[test]
+    fn the_files_are_what_is_printed() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto/schema");
+        let update = std::env::var_os("UPDATE").is_some();
+        let mut expected = BTreeSet::new();
+        for name in names() {
+            let file = format!("{name}.json");
+            let text = serde_json::to_string_pretty(&schema(name).unwrap()).unwrap() + "\n";
+            if update {
+                fs::create_dir_all(&dir).unwrap();
+                fs::write(dir.join(&file), &text).unwrap();
+            }
+            let found = fs::read_to_string(dir.join(&file)).unwrap_or_default();
+            assert_eq!(found, text, "{file} is not current; run this test with UPDATE=1");
+            expected.insert(file);
+        }
+        for entry in fs::read_dir(&dir).unwrap() {
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            assert!(expected.contains(&file), "{file} belongs to no message; remove it");
+        }
+    }
+}

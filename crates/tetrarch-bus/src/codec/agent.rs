@@ -34,10 +34,7 @@ impl From<&Placement> for pb::Placement {
 impl TryFrom<pb::Placement> for Placement {
     type Error = CodecError;
     fn try_from(placement: pb::Placement) -> Result<Self, CodecError> {
-        Ok(Self {
-            host: read::text("host", &placement.host)?,
-            host_epoch: placement.host_epoch,
-        })
+        Ok(Self { host: read::text("host", &placement.host)?, host_epoch: placement.host_epoch })
     }
 }
 

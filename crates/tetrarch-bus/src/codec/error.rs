@@ -56,7 +56,9 @@ pub enum CodecError {
         max: usize,
     },
     /// Written by a version that this one cannot read without loss.
-    #[error("{what} needs a reader of schema version {needs}, this one reads {reads}; update this node")]
+    #[error(
+        "{what} needs a reader of schema version {needs}, this one reads {reads}; update this node"
+    )]
     TooNew {
         /// What.
         what: String,
@@ -111,5 +113,9 @@ impl CodecError {
 
 /// Refuses more bytes than allowed.
 pub(super) fn within(what: &str, size: usize, max: usize) -> Result<(), CodecError> {
-    if size <= max { Ok(()) } else { Err(CodecError::TooLarge { what: what.to_owned(), size, max }) }
+    if size <= max {
+        Ok(())
+    } else {
+        Err(CodecError::TooLarge { what: what.to_owned(), size, max })
+    }
 }

@@ -43,10 +43,8 @@ pub(super) fn message<P: DeserializeOwned>(
     mut value: Value,
     unknown: Unknown,
 ) -> Result<P, CodecError> {
-    let table = Message::named(what).ok_or(CodecError::Json {
-        what,
-        reason: "no such message in the schema".to_owned(),
-    })?;
+    let table = Message::named(what)
+        .ok_or(CodecError::Json { what, reason: "no such message in the schema".to_owned() })?;
     check(table, "", &mut value, unknown)?;
     serde_json::from_value(value)
         .map_err(|error| CodecError::Json { what, reason: error.to_string() })
@@ -63,7 +61,8 @@ pub(super) fn read<P: DeserializeOwned>(
 
 /// Canonical JSON of a message.
 pub(super) fn write<P: Serialize>(what: &'static str, message: &P) -> Result<Vec<u8>, CodecError> {
-    serde_json::to_vec(message).map_err(|error| CodecError::Json { what, reason: error.to_string() })
+    serde_json::to_vec(message)
+        .map_err(|error| CodecError::Json { what, reason: error.to_string() })
 }
 
 fn place(path: &str, key: &str) -> String {
@@ -78,7 +77,10 @@ fn check(
 ) -> Result<(), CodecError> {
     let Value::Object(object) = value else {
         let field = if path.is_empty() { table.name } else { path };
-        return Err(CodecError::field(field, format!("expected an object, found {}", shape(value))));
+        return Err(CodecError::field(
+            field,
+            format!("expected an object, found {}", shape(value)),
+        ));
     };
     let keys: Vec<String> = object.keys().cloned().collect();
     for key in keys {

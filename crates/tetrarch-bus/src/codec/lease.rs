@@ -67,10 +67,8 @@ pub fn encode_host_lease(lease: &HostLease) -> Result<Vec<u8>, CodecError> {
 /// What is wrong, with the field.
 pub fn decode_host_lease(payload: &[u8]) -> Result<HostLease, CodecError> {
     within("host lease", payload.len(), COMMIT_BYTES_MAX)?;
-    let lease = pb::HostLease::decode(payload).map_err(|error| CodecError::Protobuf {
-        what: "host lease",
-        reason: error.to_string(),
-    })?;
+    let lease = pb::HostLease::decode(payload)
+        .map_err(|error| CodecError::Protobuf { what: "host lease", reason: error.to_string() })?;
     Ok(HostLease {
         capacity: lease.capacity,
         load: lease.load,
@@ -123,9 +121,7 @@ impl From<&Vitals> for pb::Vitals {
 impl TryFrom<pb::Vitals> for Vitals {
     type Error = CodecError;
     fn try_from(vitals: pb::Vitals) -> Result<Self, CodecError> {
-        let state = |text: String| {
-            read::word("runState", &text, &RunState::ALL, RunState::as_str)
-        };
+        let state = |text: String| read::word("runState", &text, &RunState::ALL, RunState::as_str);
         Ok(Self {
             agent: read::text("agent", &vitals.agent)?,
             session: read::text("session", &vitals.session)?,

@@ -49,10 +49,8 @@ pub fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
 /// the entry is valid, but not for its version.
 pub fn decode_entry(payload: &[u8]) -> Result<Entry, CodecError> {
     within("commit", payload.len(), COMMIT_BYTES_MAX)?;
-    let entry = pb::Entry::decode(payload).map_err(|error| CodecError::Protobuf {
-        what: "commit",
-        reason: error.to_string(),
-    })?;
+    let entry = pb::Entry::decode(payload)
+        .map_err(|error| CodecError::Protobuf { what: "commit", reason: error.to_string() })?;
     Ok(Entry {
         commit: read::text("commit", &entry.commit)?,
         epoch: entry.epoch,
@@ -60,11 +58,7 @@ pub fn decode_entry(payload: &[u8]) -> Result<Entry, CodecError> {
         intake_seq: entry.intake_seq,
         events: read::each("events", entry.events)?,
         records: read::each("records", entry.records)?,
-        dropped: entry
-            .dropped
-            .iter()
-            .map(|key| parse_record_key(key))
-            .collect::<Result<_, _>>()?,
+        dropped: entry.dropped.iter().map(|key| parse_record_key(key)).collect::<Result<_, _>>()?,
         seals: read::each("seals", entry.seals)?,
         mail: read::each("mail", entry.mail)?,
         plans: read::each("plans", entry.plans)?,

@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 use tetrarch_core::id::EpicId;
-use tetrarch_core::mail::{
-    Duty, Launch, Mail, MailBody, ResultReady, SessionOrder, SpawnAnswer,
-};
+use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, ResultReady, SessionOrder, SpawnAnswer};
 
 use super::error::CodecError;
 use super::json::{self, Unknown};
@@ -29,21 +27,27 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
             let (agent, session) = (agent.to_string(), session.to_string());
             around(mail, &pb::AgentCompleted { agent, session, reason: reason.clone() })
         }
-        MailBody::Violation { sender, parent, denied } => around(mail, &pb::Violation {
-            sender: sender.to_string(),
-            parent: parent.to_string(),
-            denied: denied.iter().map(Into::into).collect(),
-        }),
+        MailBody::Violation { sender, parent, denied } => around(
+            mail,
+            &pb::Violation {
+                sender: sender.to_string(),
+                parent: parent.to_string(),
+                denied: denied.iter().map(Into::into).collect(),
+            },
+        ),
         MailBody::AgentLost { agent, session, crashed: _, cause } => {
             let (agent, session) = (agent.to_string(), session.to_string());
             around(mail, &pb::AgentLost { agent, session, cause: cause.clone() })
         }
-        MailBody::Question { agent, run, question, options } => around(mail, &pb::Question {
-            agent: agent.to_string(),
-            run: run.to_string(),
-            question: question.clone(),
-            options: options.clone(),
-        }),
+        MailBody::Question { agent, run, question, options } => around(
+            mail,
+            &pb::Question {
+                agent: agent.to_string(),
+                run: run.to_string(),
+                question: question.clone(),
+                options: options.clone(),
+            },
+        ),
         MailBody::Answer { text } | MailBody::Info { text } => {
             around(mail, &pb::Words { text: text.clone() })
         }
@@ -51,11 +55,14 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         MailBody::ReviewNeeded { reason } => {
             around(mail, &pb::ReviewNeeded { reason: reason.clone() })
         }
-        MailBody::SponsorSilent { agent, sponsor, request } => around(mail, &pb::SponsorSilent {
-            agent: agent.to_string(),
-            sponsor: sponsor.to_string(),
-            request: request.to_string(),
-        }),
+        MailBody::SponsorSilent { agent, sponsor, request } => around(
+            mail,
+            &pb::SponsorSilent {
+                agent: agent.to_string(),
+                sponsor: sponsor.to_string(),
+                request: request.to_string(),
+            },
+        ),
         MailBody::Unknown { topic: _, json } => {
             around(mail, &json::parse("mail body", json.as_bytes())?)
         }
@@ -71,9 +78,7 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
             let sponsor: pb::SponsorRequest = message("SponsorRequest", body)?;
             MailBody::Sponsor(sponsor.try_into()?)
         }
-        "launch" => {
-            MailBody::Launch(Box::new(message::<pb::Launch>("Launch", body)?.try_into()?))
-        }
+        "launch" => MailBody::Launch(Box::new(message::<pb::Launch>("Launch", body)?.try_into()?)),
         "kill" => MailBody::Kill(order(body)?),
         "stop" => MailBody::Stop(order(body)?),
         "superseded" => MailBody::Superseded(order(body)?),

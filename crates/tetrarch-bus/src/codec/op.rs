@@ -28,29 +28,35 @@ use crate::subject::OpName;
 pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
     let (request_id, sender) = (id.to_string(), String::new());
     match op {
-        Op::HostJoin(join) => finish("HostJoin", &pb::HostJoin {
-            request_id,
-            sender,
-            instance: join.instance.clone(),
-            lease_epoch: join.lease_epoch,
-            labels: read::map(&join.labels),
-            capacity: join.capacity,
-            address: join.address.clone(),
-        }),
+        Op::HostJoin(join) => finish(
+            "HostJoin",
+            &pb::HostJoin {
+                request_id,
+                sender,
+                instance: join.instance.clone(),
+                lease_epoch: join.lease_epoch,
+                labels: read::map(&join.labels),
+                capacity: join.capacity,
+                address: join.address.clone(),
+            },
+        ),
         Op::HumanJoin { human } => {
             finish("HumanJoin", &pb::HumanJoin { request_id, sender, human: human.to_string() })
         }
-        Op::ProjectCreate(create) => finish("ProjectCreate", &pb::ProjectCreate {
-            request_id,
-            sender,
-            project: create.project.to_string(),
-            mode: create.mode.as_str().to_owned(),
-            external: create.external,
-            tools: names(&create.tools),
-            budget: budget::written(create.budget, None),
-            local_max_depth: create.local_max_depth.map(u32::from),
-            placement: placement(&create.placement),
-        }),
+        Op::ProjectCreate(create) => finish(
+            "ProjectCreate",
+            &pb::ProjectCreate {
+                request_id,
+                sender,
+                project: create.project.to_string(),
+                mode: create.mode.as_str().to_owned(),
+                external: create.external,
+                tools: names(&create.tools),
+                budget: budget::written(create.budget, None),
+                local_max_depth: create.local_max_depth.map(u32::from),
+                placement: placement(&create.placement),
+            },
+        ),
         Op::ProjectMode { project, mode } => {
             let (project, mode) = (project.to_string(), mode.as_str().to_owned());
             finish("ProjectMode", &pb::ProjectMode { request_id, sender, project, mode })
@@ -71,13 +77,16 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
         Op::AgentStatus { agent } => {
             finish("AgentStatus", &pb::AgentStatus { request_id, sender, agent: agent.to_string() })
         }
-        Op::WorkBlock { epic, node, blocker } => finish("WorkBlock", &pb::WorkBlock {
-            request_id,
-            sender,
-            epic: epic.to_string(),
-            node: node.to_string(),
-            blocker: Some(blocker.into()),
-        }),
+        Op::WorkBlock { epic, node, blocker } => finish(
+            "WorkBlock",
+            &pb::WorkBlock {
+                request_id,
+                sender,
+                epic: epic.to_string(),
+                node: node.to_string(),
+                blocker: Some(blocker.into()),
+            },
+        ),
         Op::GoalCreate { .. } => Err(CodecError::field(
             "plan",
             "a checked plan is no longer what its author wrote; use encode_goal_create",

@@ -80,19 +80,13 @@ pub(super) fn placement(wish: &PlacementWish) -> Option<pb::PlacementWish> {
 impl TryFrom<pb::PlacementWish> for PlacementWish {
     type Error = CodecError;
     fn try_from(wish: pb::PlacementWish) -> Result<Self, CodecError> {
-        Ok(Self {
-            host: read::optional("host", &wish.host)?,
-            labels: read::pairs(wish.labels),
-        })
+        Ok(Self { host: read::optional("host", &wish.host)?, labels: read::pairs(wish.labels) })
     }
 }
 
 impl From<&Review> for pb::Review {
     fn from(review: &Review) -> Self {
-        Self {
-            domain: review.domain.to_string(),
-            profile: read::show(review.profile.as_ref()),
-        }
+        Self { domain: review.domain.to_string(), profile: read::show(review.profile.as_ref()) }
     }
 }
 

@@ -12,8 +12,8 @@ use super::{ledger, plan, read};
 use crate::envelope::SCHEMA_VERSION;
 use crate::proto::v1 as pb;
 use crate::proto::v1::record::Record as R;
-use crate::subject::{KeyKind, Subject};
 use crate::subject::key::record_key;
+use crate::subject::{KeyKind, Subject};
 
 /// Oldest version that reads what this one writes.
 const MIN_READER_VERSION: u32 = 1;

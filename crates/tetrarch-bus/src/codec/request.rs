@@ -39,11 +39,11 @@ pub fn decode_request(
     let value = within("request", payload.len(), REQUEST_BYTES_MAX)
         .and_then(|()| json::parse("request", payload));
     let id = value.as_ref().map_err(Clone::clone).and_then(request_id);
-    let body = known
-        .map_err(CodecError::from)
-        .and_then(|_| id.clone())
-        .and_then(|_| value)
-        .and_then(|value| decode_body(&asked, from, value));
+    let body = match (known, &id) {
+        (Ok(_), Ok(_)) => value.and_then(|value| decode_body(&asked, from, value)),
+        (Err(error), _) => Err(error.into()),
+        (Ok(_), Err(error)) => Err(error.clone()),
+    };
     let body = body.unwrap_or_else(|error| RequestBody::Malformed {
         kind: asked.malformed(),
         error: error.to_string(),

@@ -18,10 +18,7 @@ use crate::proto::v1 as pb;
 ///
 /// # Errors
 /// A request of more bytes than allowed.
-pub fn encode_spawn_request(
-    request: &SpawnRequest,
-    id: RequestId,
-) -> Result<Vec<u8>, CodecError> {
+pub fn encode_spawn_request(request: &SpawnRequest, id: RequestId) -> Result<Vec<u8>, CodecError> {
     let mut message = written(request);
     message.request_id = id.to_string();
     message.epic.clear();
@@ -64,9 +61,8 @@ pub(super) fn placed(
     if named.is_some() && named != node {
         return Err(differs("node", read::show(node.as_ref())));
     }
-    let small = |field: &str, value: Option<u32>| {
-        value.map(|value| read::small(field, value)).transpose()
-    };
+    let small =
+        |field: &str, value: Option<u32>| value.map(|value| read::small(field, value)).transpose();
     Ok(SpawnRequest {
         epic,
         node,
@@ -100,11 +96,7 @@ fn written(request: &SpawnRequest) -> pb::SpawnRequest {
 
 /// A list of tools that may be absent: on the wire an empty list and an absent one are the same,
 /// so an empty one is said by a flag.
-fn tools(
-    field: &str,
-    names: Vec<String>,
-    none: bool,
-) -> Result<Option<Tools>, CodecError> {
+fn tools(field: &str, names: Vec<String>, none: bool) -> Result<Option<Tools>, CodecError> {
     match (names.is_empty(), none) {
         (true, true) => Ok(Some(Tools::default())),
         (true, false) => Ok(None),
@@ -153,8 +145,7 @@ impl TryFrom<pb::SubagentWish> for SubagentWish {
             (brief.as_mut().and_then(take), brief)
         };
         let (inner_budget, brief) = inner(|brief| brief.budget.take());
-        let (limits, wall) =
-            budget::read("budget", either("budget", wish.budget, inner_budget)?)?;
+        let (limits, wall) = budget::read("budget", either("budget", wish.budget, inner_budget)?)?;
         let beside = tools("tools", wish.tools, wish.no_tools)?;
         let (inner_tools, inner_runner) = match &brief {
             Some(brief) => (
@@ -235,19 +226,15 @@ impl TryFrom<pb::BriefWish> for BriefWish {
 
 impl From<&SponsorRequest> for pb::SponsorRequest {
     fn from(sponsor: &SponsorRequest) -> Self {
-        Self {
-            request_id: sponsor.request.to_string(),
-            request: Some(written(&sponsor.wanted)),
-        }
+        Self { request_id: sponsor.request.to_string(), request: Some(written(&sponsor.wanted)) }
     }
 }
 
 impl TryFrom<pb::SponsorRequest> for SponsorRequest {
     type Error = CodecError;
     fn try_from(sponsor: pb::SponsorRequest) -> Result<Self, CodecError> {
-        let request = sponsor
-            .request
-            .ok_or_else(|| CodecError::Missing { field: "request".to_owned() })?;
+        let request =
+            sponsor.request.ok_or_else(|| CodecError::Missing { field: "request".to_owned() })?;
         let epic = read::text("request.epic", &request.epic)?;
         let node = read::optional("request.node", &request.node)?;
         Ok(Self {

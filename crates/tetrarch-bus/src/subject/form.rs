@@ -46,7 +46,12 @@ pub const FORMS: [Form; 22] = [
     form("stream.<run>", "the agent or its HO", "-", "text"),
     form("$KV.STATE.<kind>.<key>", "the owner", "STATE", "the record, JSON"),
     form("$KV.LEASES.GO", "the owner", "LEASES", "lease, protobuf"),
-    form("$KV.LEASES.HO=<host>", "the HO of `<host>`", "LEASES", "lease with `HostLease`, protobuf"),
+    form(
+        "$KV.LEASES.HO=<host>",
+        "the HO of `<host>`",
+        "LEASES",
+        "lease with `HostLease`, protobuf",
+    ),
     form("ledger.main", "the owner", "LEDGER", "`Entry`, protobuf"),
     form("dead.<stream>", "readers", "DEAD", "the bytes that came, with the reason"),
 ];

@@ -120,18 +120,17 @@ pub(super) fn node_token(node: Option<NodeId>) -> String {
 
 const NODE: &str = "a node id with _ for its dots, or -";
 
-pub(super) fn parse_node(tokens: &Tokens<'_>, index: usize) -> Result<Option<NodeId>, SubjectError> {
+pub(super) fn parse_node(
+    tokens: &Tokens<'_>,
+    index: usize,
+) -> Result<Option<NodeId>, SubjectError> {
     match tokens.word(index) {
         "-" => Ok(None),
         word => parse_some_node(tokens, index, word).map(Some),
     }
 }
 
-fn parse_some_node(
-    tokens: &Tokens<'_>,
-    index: usize,
-    word: &str,
-) -> Result<NodeId, SubjectError> {
+fn parse_some_node(tokens: &Tokens<'_>, index: usize, word: &str) -> Result<NodeId, SubjectError> {
     if word.contains('-') {
         return Err(tokens.wrong(index, NODE));
     }

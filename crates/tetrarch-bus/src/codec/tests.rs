@@ -1,0 +1,8 @@
+//! Round trips of everything the codec reads and writes, and what it says of everything else.
+
+mod docs;
+mod hostile;
+mod ledgers;
+mod letters;
+mod requests;
+mod samples;

@@ -1,0 +1,241 @@
+//! What the system writes for itself: entries, records, plan events, cursors, journals, leases.
+
+use prost::Message as _;
+use serde_json::Value;
+use tetrarch_core::cursor::{Claim, Cursor, Positions};
+use tetrarch_core::id::AgentId;
+use tetrarch_core::journal::{JournalEntry, JournalEvent};
+use tetrarch_core::ledger::{Entry, Event, EventKind, RecordKey, Seal};
+use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX};
+use tetrarch_core::mail::MailBody;
+use tetrarch_core::run::RunState;
+use tetrarch_core::time::BusTime;
+
+use super::samples::{TRACE, id, mail, plan_event, records, result, usage, words};
+use crate::codec::*;
+use crate::proto::v1 as pb;
+use crate::subject::Subject;
+use crate::subject::key::parse_record_key;
+
+fn place(key: &RecordKey) -> String {
+    Subject::State(key.clone()).to_string()
+}
+
+fn entry(full: bool) -> Entry {
+    let event = |kind| Event {
+        kind,
+        actor: id("GO"),
+        agent: full.then(|| id("W:~")),
+        run: full.then(|| id("run_~")),
+        epic: full.then(|| id("goal_~")),
+        node: full.then(|| id("S1.2.3")),
+        request: full.then(|| id("~")),
+        reason: "three of three".to_owned(),
+        rule: "03".to_owned(),
+    };
+    let seal = Seal {
+        agent: id("W:~"),
+        session: id("~"),
+        epoch: 2,
+        run: full.then(|| id("run_~")),
+        ends: full.then(|| id("run_~")),
+    };
+    let records = records(full);
+    Entry {
+        commit: id("~"),
+        epoch: 7,
+        at: BusTime(123),
+        intake_seq: u64::MAX,
+        events: EventKind::ALL.into_iter().map(event).collect(),
+        dropped: records.iter().map(tetrarch_core::ledger::Record::key).collect(),
+        records,
+        seals: vec![seal],
+        mail: vec![mail(full, MailBody::Info { text: "x".to_owned() })],
+        plans: vec![plan_event(full)],
+    }
+}
+
+#[test]
+fn an_entry_is_read_as_it_was_written() {
+    for full in [true, false] {
+        let entry = entry(full);
+        let bytes = encode_entry(&entry).unwrap();
+        assert_eq!(decode_entry(&bytes).unwrap(), entry);
+        assert_eq!(encode_entry(&entry).unwrap(), bytes, "the same entry, the same bytes");
+    }
+}
+
+#[test]
+fn records_round_trip_as_state_values() {
+    for record in [records(true), records(false)].concat() {
+        let key = record.key();
+        let bytes = record_json(&record, 17).unwrap();
+        assert_eq!(record_from_json(&place(&key), &bytes).unwrap(), (record, 17), "{key:?}");
+        let value: Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(value["ledgerSeq"], "17");
+        assert_eq!((&value["schemaVersion"], &value["minReaderVersion"]), (&1.into(), &1.into()));
+        let mut newer = value.clone();
+        newer["addedLater"] = Value::Bool(true);
+        assert!(record_from_json(&place(&key), newer.to_string().as_bytes()).is_ok(), "{key:?}");
+        newer["minReaderVersion"] = 2.into();
+        let got = record_from_json(&place(&key), newer.to_string().as_bytes());
+        assert!(matches!(got, Err(CodecError::TooNew { needs: 2, reads: 1, .. })), "{got:?}");
+    }
+}
+
+#[test]
+fn a_value_under_another_records_key_is_refused() {
+    let record = records(true).remove(0);
+    let bytes = record_json(&record, 1).unwrap();
+    let key = RecordKey::Agent(AgentId::Go);
+    let error = record_from_json(&place(&key), &bytes).unwrap_err();
+    assert!(matches!(&error, CodecError::Field { field, .. } if field == "agent.GO"), "{error}");
+    let key = parse_record_key("host.h1").unwrap();
+    let error = record_from_json(&place(&key), &bytes).unwrap_err();
+    assert_eq!(error.to_string(), "name is missing");
+}
+
+#[test]
+fn a_wrong_word_in_a_record_is_named() {
+    let record = records(true).remove(0);
+    let mut value: Value = serde_json::from_slice(&record_json(&record, 1).unwrap()).unwrap();
+    value["liveness"] = "asleep".into();
+    let error = record_from_json(&place(&record.key()), value.to_string().as_bytes()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("liveness:") && text.contains("offline"), "{text}");
+}
+
+#[test]
+fn an_entry_of_a_newer_version_is_told_apart_from_a_broken_one() {
+    let mut message = pb::Entry::decode(&*encode_entry(&entry(true)).unwrap()).unwrap();
+    message.records[3].min_reader_version = 9;
+    let got = decode_entry(&message.encode_to_vec());
+    assert!(matches!(got, Err(CodecError::TooNew { needs: 9, .. })), "{got:?}");
+    message.records[3].min_reader_version = 1;
+    message.records[3].record = None;
+    let got = decode_entry(&message.encode_to_vec());
+    assert!(matches!(got, Err(CodecError::TooNew { .. })), "{got:?}");
+}
+
+#[test]
+fn too_large_an_entry_or_record_is_refused_and_named() {
+    let mut large = entry(false);
+    large.events[0].reason = "x".repeat(COMMIT_BYTES_MAX);
+    let got = encode_entry(&large);
+    assert!(matches!(&got, Err(CodecError::TooLarge { what, .. }) if what == "commit"), "{got:?}");
+    let got = decode_entry(&vec![0; COMMIT_BYTES_MAX + 1]);
+    assert!(matches!(got, Err(CodecError::TooLarge { .. })), "{got:?}");
+    let mut large = entry(false);
+    if let Some(tetrarch_core::ledger::Record::Host(host)) = large.records.get_mut(1) {
+        host.address = "x".repeat(RECORD_BYTES_MAX);
+    }
+    let got = encode_entry(&large);
+    assert!(matches!(&got, Err(CodecError::TooLarge { what, .. }) if what == "host.h1"), "{got:?}");
+}
+
+#[test]
+fn plan_events_round_trip_and_ignore_what_is_new() {
+    for full in [true, false] {
+        let event = plan_event(full);
+        let bytes = encode_plan_event(&event).unwrap();
+        assert_eq!(decode_plan_event(&bytes).unwrap(), event);
+    }
+    let bytes = encode_plan_event(&plan_event(true)).unwrap();
+    let mut value: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(value["traceId"], TRACE.split('-').nth(1).unwrap());
+    assert_eq!(value["workspaceId"], "demo");
+    value["nodes"][0]["colour"] = "red".into();
+    assert!(decode_plan_event(value.to_string().as_bytes()).is_ok());
+}
+
+#[test]
+fn cursors_round_trip() {
+    for full in [true, false] {
+        let claim = Claim { host: id("h1"), host_epoch: 3, instance: "i".to_owned() };
+        let cursor = Cursor {
+            agent: id("W:~"),
+            session: id("~"),
+            epoch: 2,
+            positions: Positions { mail: u64::MAX, ctl: 0 },
+            run: full.then(|| id("run_~")),
+            claim: full.then_some(claim),
+        };
+        let bytes = encode_cursor(&cursor).unwrap();
+        assert_eq!(decode_cursor(&bytes).unwrap(), cursor);
+    }
+}
+
+fn journal_events() -> Vec<JournalEvent> {
+    let text = || "t\n".to_owned();
+    vec![
+        JournalEvent::Starting { host: text() },
+        JournalEvent::Started { pid: Some(1), isolation: text() },
+        JournalEvent::Started { pid: None, isolation: String::new() },
+        JournalEvent::Progress { text: text(), done: Some(0), total: Some(9) },
+        JournalEvent::Progress { text: String::new(), done: None, total: None },
+        JournalEvent::Log { text: text() },
+        JournalEvent::Usage(usage()),
+        JournalEvent::Checkpoint { state: "{\"at\":1}".to_owned() },
+        JournalEvent::Ask { question: text(), options: words("yes no") },
+        JournalEvent::Spawn { request: id("~") },
+        JournalEvent::Mail { topic: text(), from: text() },
+        JournalEvent::Update { update: "{}".to_owned() },
+        JournalEvent::Blocked { reason: text() },
+        JournalEvent::Unblocked,
+        JournalEvent::Stopping { reason: text() },
+        JournalEvent::Result(Box::new(result())),
+        JournalEvent::Ended { cause: text() },
+    ]
+}
+
+#[test]
+fn journal_entries_round_trip() {
+    for event in journal_events() {
+        let entry = JournalEntry {
+            run: id("run_~"),
+            agent: id("W:~"),
+            session: id("~"),
+            epoch: 2,
+            index: 5,
+            positions: Positions { mail: 1, ctl: 2 },
+            event,
+        };
+        let bytes = encode_journal(&entry).unwrap();
+        assert_eq!(decode_journal(&bytes).unwrap(), entry);
+    }
+    let head = r#"{"run":"run_~","agent":"W:~","session":"~","epoch":2,"index":5"#;
+    let head = head.replace('~', super::samples::U);
+    let unknown = decode_journal(format!("{head},\"danced\":{{}}}}").as_bytes());
+    assert!(unknown.unwrap_err().to_string().starts_with("event:"));
+    let foreign = format!("{head},\"checkpoint\":{{\"state\":{{\"at\":1}}}}}}");
+    let state = JournalEvent::Checkpoint { state: "{\"at\":1}".to_owned() };
+    assert_eq!(decode_journal(foreign.as_bytes()).unwrap().event, state);
+}
+
+#[test]
+fn leases_and_heartbeats_round_trip() {
+    let vitals = |run_state| Vitals {
+        agent: id("PO-demo"),
+        session: id("~"),
+        epoch: 2,
+        run_state,
+        positions: Positions { mail: 1, ctl: 2 },
+        progress: 3,
+        tokens: 4,
+        cost_micro: 5,
+    };
+    let lease = HostLease {
+        capacity: 4,
+        load: 2,
+        labels: vec![("a".to_owned(), "b".to_owned())],
+        rows: vec![vitals(None), vitals(Some(RunState::AwaitingInput))],
+    };
+    assert_eq!(decode_host_lease(&encode_host_lease(&lease).unwrap()).unwrap(), lease);
+    let one = vitals(Some(RunState::Running));
+    let bytes = encode_heartbeat(&one).unwrap();
+    assert_eq!(decode_heartbeat(&one.agent, &bytes).unwrap(), one);
+    assert!(decode_heartbeat(&AgentId::Go, &bytes).is_err(), "another agent's");
+    let least = format!(r#"{{"session":"{}"}}"#, super::samples::U);
+    let read = decode_heartbeat(&one.agent, least.as_bytes()).unwrap();
+    assert_eq!((read.agent, read.epoch, read.run_state), (one.agent, 1, None));
+}

@@ -1,0 +1,350 @@
+//! Requests, operations and reports: what is accepted, and what is said of the rest.
+
+use async_nats::HeaderMap;
+use serde_json::{Value, json};
+use tetrarch_core::agent::Mode;
+use tetrarch_core::brief::Tools;
+use tetrarch_core::budget::Limits;
+use tetrarch_core::limits::REQUEST_BYTES_MAX;
+use tetrarch_core::plan::PlacementWish;
+use tetrarch_core::request::{
+    BriefWish, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
+    SpawnRequest, SubagentWish, TaskWish,
+};
+use tetrarch_core::role::Role;
+use tetrarch_core::run::RunEvent;
+use tetrarch_core::time::Millis;
+
+use super::samples::{U, blocker, id, limits, placement, profile, result, usage, words};
+use crate::codec::*;
+use crate::subject::{OpName, Subject};
+
+fn wish(full: bool, task: TaskWish, tools: Option<Tools>) -> SubagentWish {
+    SubagentWish {
+        role: Role::Specialist,
+        domain: full.then(|| id("api")),
+        task,
+        suggested_actor_id: if full { "anna".to_owned() } else { String::new() },
+        local_max_depth: full.then_some(0),
+        budget: if full { limits() } else { Limits::default() },
+        wall: full.then_some(Millis(1)),
+        tools,
+        profile: full.then(|| id("default")),
+        placement: if full { placement() } else { PlacementWish::default() },
+    }
+}
+
+pub(super) fn spawn_request(full: bool) -> SpawnRequest {
+    let brief = BriefWish {
+        goal: "g".to_owned(),
+        key_facts: words("k"),
+        output_schema: full.then(|| "{\"type\":\"object\"}".to_owned()),
+        success_criteria: words("s"),
+        definition_of_done: "d".to_owned(),
+        workspace: "/w".to_owned(),
+        scope_paths: words("p"),
+        turn_timeout: full.then_some(Millis(2)),
+        isolated: full,
+    };
+    let tools = full.then(|| words("read write").into_iter().collect());
+    SpawnRequest {
+        epic: id("goal_~"),
+        node: full.then(|| id("S1.2.3")),
+        parent: full.then(|| id("S:api:~")),
+        requested_by: full.then(|| id("human:ada")),
+        reason: "r".to_owned(),
+        caller_depth: full.then_some(0),
+        caller_max_depth: full.then_some(3),
+        caller_local_max_depth: full.then_some(2),
+        subagents: vec![
+            wish(full, TaskWish::Brief(brief), tools),
+            wish(full, TaskWish::Task("t".to_owned()), Some(Tools::default())),
+        ],
+        ack_required: full,
+    }
+}
+
+fn ops() -> Vec<Op> {
+    let join = HostJoin {
+        instance: "i".to_owned(),
+        lease_epoch: 3,
+        labels: placement().labels,
+        capacity: 8,
+        address: "a".to_owned(),
+    };
+    let create = ProjectCreate {
+        project: id("demo"),
+        mode: Mode::Solo,
+        external: true,
+        tools: Tools::every(),
+        budget: limits(),
+        local_max_depth: Some(2),
+        placement: placement(),
+    };
+    let least = ProjectCreate {
+        external: false,
+        tools: Tools::default(),
+        budget: Limits::default(),
+        local_max_depth: None,
+        placement: PlacementWish::default(),
+        ..create.clone()
+    };
+    vec![
+        Op::HostJoin(join),
+        Op::HumanJoin { human: id("ada") },
+        Op::ProjectCreate(create),
+        Op::ProjectCreate(least),
+        Op::ProjectMode { project: id("demo"), mode: Mode::Tight },
+        Op::ProjectRetire { project: id("demo") },
+        Op::ProfileApply { project: id("demo"), profile: profile() },
+        Op::AgentRegister,
+        Op::AgentRetire { agent: id("W:~"), reason: "r".to_owned() },
+        Op::AgentStatus { agent: id("W:~") },
+        Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
+    ]
+}
+
+fn reports() -> Vec<Report> {
+    let cause = || "exit 1".to_owned();
+    let run_event =
+        |event| Report::Run { run: id("run_~"), event, reason: "r".to_owned(), usage: usage() };
+    let mut reports = vec![
+        Report::Ready,
+        Report::Gone { cause: cause() },
+        Report::Crashed { cause: cause() },
+        Report::Result { run: Some(id("run_~")), epic: None, result: result() },
+        Report::Result { run: None, epic: Some(id("goal_~")), result: result() },
+        Report::Ask { run: id("run_~"), question: "q".to_owned(), options: words("a b") },
+        Report::SponsorSilent { request: id("~"), sponsor: id("PO-demo") },
+    ];
+    reports.extend(RunEvent::ALL.map(run_event));
+    reports
+}
+
+fn decode(subject: &str, payload: &[u8]) -> Request {
+    decode_request(&id(subject), &HeaderMap::new(), payload, 9).unwrap()
+}
+
+fn decode_json(subject: &str, body: &Value) -> Request {
+    decode(subject, body.to_string().as_bytes())
+}
+
+/// What is said of a body that cannot be read.
+fn complaint(subject: &str, body: &Value) -> String {
+    match decode_json(subject, body).body {
+        RequestBody::Malformed { error, .. } => error,
+        other => panic!("{body} was accepted: {other:?}"),
+    }
+}
+
+const SPAWN: &str = "spawn.request.goal_~.S1_2_3.PO-demo";
+
+#[test]
+fn requests_are_read_as_they_were_written() {
+    for full in [true, false] {
+        let wanted = spawn_request(full);
+        let bytes = encode_spawn_request(&wanted, id("~")).unwrap();
+        let subject = if full { SPAWN } else { "spawn.request.goal_~.-.PO-demo" };
+        let request = decode(subject, &bytes);
+        assert_eq!((request.id, request.seq), (id("~"), 9));
+        assert_eq!(request.body, RequestBody::Spawn(wanted.clone()));
+        let (given, read) = decode_spawn_body(&bytes, wanted.epic, wanted.node).unwrap();
+        assert_eq!((given, read), (Some(id("~")), wanted));
+    }
+    for op in ops() {
+        let bytes = encode_op(&op, id("~")).unwrap();
+        let request = decode(&format!("op.{}.human:ada", OpName::of(&op)), &bytes);
+        assert_eq!(request.body, RequestBody::Op(op));
+    }
+    for report in reports() {
+        let bytes = encode_report(&report, id("~")).unwrap();
+        let request = decode("report.W:~.h1", &bytes);
+        assert_eq!(request.body, RequestBody::Report(report));
+        assert_eq!(request.sender.via, Some(id("h1")));
+    }
+}
+
+#[test]
+fn a_goal_carries_its_plan_as_it_was_written() {
+    let plan = json!({"goal": {"title": "t"}, "phases": [
+        {"id": "P1", "name": "p", "tasks": [{"id": "T1.1", "name": "n", "acceptance": ["a"]}]}]});
+    let bytes = encode_goal_create(id("~"), &id("demo"), &plan).unwrap();
+    let request = decode("op.goal.create.human:ada", &bytes);
+    let RequestBody::Op(op) = request.body else { panic!("{:?}", request.body) };
+    let Op::GoalCreate { project, plan: read } = &op else { panic!("{op:?}") };
+    assert_eq!((project, read.title.as_str()), (&id("demo"), "t"));
+    assert!(encode_op(&op, id("~")).is_err(), "the author's words are gone");
+    let bad = json!({"requestId": U, "project": "demo", "plan": {"phasen": []}});
+    let error = complaint("op.goal.create.human:ada", &bad);
+    assert!(error.starts_with("plan:") && error.contains("phasen"), "{error}");
+    let none = json!({"requestId": U, "project": "demo"});
+    assert_eq!(complaint("op.goal.create.human:ada", &none), "plan is missing");
+}
+
+#[test]
+fn names_are_read_in_both_spellings_and_numbers_in_both_forms() {
+    let camel = json!({"requestId": U, "spawnReason": "r", "callerDepth": 1, "ackRequired": false,
+        "requestedSubagents": [{"role": "worker", "task": "t", "localMaxDepth": 3,
+            "budget": {"tokens": "100", "costUsd": 1.5, "wall": "1h30m"}}]});
+    let snake = json!({"request_id": U, "spawn_reason": "r", "caller_depth": "1",
+        "ack_required": false, "parent": null,
+        "requested_subagents": [{"role": "W", "task": "t", "local_max_depth": 3,
+            "budget": {"tokens": 100, "cost_micro": 1_500_000, "wall_s": 5400}}]});
+    let (camel, snake) = (decode_json(SPAWN, &camel), decode_json(SPAWN, &snake));
+    assert_eq!(camel.body, snake.body);
+    assert_ne!(camel.digest, snake.digest, "other bytes");
+    let RequestBody::Spawn(request) = camel.body else { panic!("{:?}", camel.body) };
+    let wish = &request.subagents[0];
+    let budget = Limits { tokens: Some(100), cost_micro: Some(1_500_000), turns: None };
+    assert_eq!((wish.budget, wish.wall), (budget, Some(Millis(5_400_000))));
+}
+
+#[test]
+fn no_tools_and_no_word_about_tools_are_told_apart() {
+    let tools = |wish: Value| {
+        let body = json!({"requestId": U, "requestedSubagents": [wish]});
+        match decode_json(SPAWN, &body).body {
+            RequestBody::Spawn(request) => request.subagents[0].tools.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let some: Option<Tools> = Some(["a"].into_iter().collect());
+    assert_eq!(tools(json!({"role": "worker", "task": "t"})), None);
+    assert_eq!(tools(json!({"role": "worker", "task": "t", "tools": null})), None);
+    assert_eq!(tools(json!({"role": "worker", "task": "t", "tools": []})), Some(Tools::default()));
+    assert_eq!(tools(json!({"role": "worker", "task": "t", "tools": ["a"]})), some);
+    assert_eq!(tools(json!({"role": "worker", "brief": {"goal": "g", "tools": ["a"]}})), some);
+}
+
+#[test]
+fn a_brief_may_carry_its_grant_and_its_schema() {
+    let body = json!({"requestId": U, "requestedSubagents": [{"role": "worker", "brief": {
+        "goal": "g", "expectedOutput": {"type": "object"}, "budget": {"turns": 3}, "runner": "llm",
+        "turnTimeout": "2m", "worktree": "isolated"}}]});
+    let RequestBody::Spawn(request) = decode_json(SPAWN, &body).body else { panic!("{body}") };
+    let wish = &request.subagents[0];
+    assert_eq!((wish.budget.turns, wish.profile.clone()), (Some(3), Some(id("llm"))));
+    let TaskWish::Brief(brief) = &wish.task else { panic!("{wish:?}") };
+    assert_eq!(brief.output_schema.as_deref(), Some(r#"{"type":"object"}"#));
+    assert_eq!((brief.turn_timeout, brief.isolated), (Some(Millis(120_000)), true));
+}
+
+#[test]
+fn what_is_wrong_is_named_by_its_path() {
+    let of = |wish: Value| complaint(SPAWN, &json!({"requestId": U, "requestedSubagents": [wish]}));
+    let cases = [
+        (
+            json!({"role": "worker", "task": "t", "budgt": {}}),
+            "requestedSubagents[0].budgt is unknown",
+        ),
+        (
+            json!({"role": "worker", "task": "t", "budget": {"coins": 1}}),
+            "requestedSubagents[0].budget.coins is unknown",
+        ),
+        (
+            json!({"role": "coder", "task": "t"}),
+            "requestedSubagents[0].role: unknown word \"coder\"",
+        ),
+        (json!({"role": "worker"}), "requestedSubagents[0].task: is missing"),
+        (json!({"task": "t"}), "requestedSubagents[0].role is missing"),
+        (json!({"role": "worker", "task": 7}), "requestedSubagents[0].task: expected text"),
+        (
+            json!({"role": "worker", "task": "t", "tools": "a"}),
+            "requestedSubagents[0].tools: expected a list",
+        ),
+        (
+            json!({"role": "worker", "task": "t", "localMaxDepth": -1}),
+            "requestedSubagents[0].localMaxDepth: expected a whole",
+        ),
+        (
+            json!({"role": "worker", "task": "t", "localMaxDepth": 256}),
+            "requestedSubagents[0].localMaxDepth: 256 is more",
+        ),
+        (
+            json!({"role": "worker", "task": "t", "budget": {"costUsd": -1}}),
+            "requestedSubagents[0].budget.costUsd: -1",
+        ),
+        (
+            json!({"role": "worker", "task": "t", "budget": {"wall": "soon"}}),
+            "requestedSubagents[0].budget.wall: \"soon\"",
+        ),
+        (
+            json!({"role": "worker", "task": "t", "budget": {"wall": "1s", "wallS": 1}}),
+            "requestedSubagents[0].budget.wall: is given more than once",
+        ),
+        (
+            json!({"role": "worker", "task": "t", "placement": {"labels": {"a": 1}}}),
+            "requestedSubagents[0].placement.labels: expected an object of texts",
+        ),
+        (
+            json!({"role": "worker", "task": "t", "brief": {}}),
+            "requestedSubagents[0].task: a brief is given too",
+        ),
+    ];
+    for (wish, expected) in cases {
+        let error = of(wish.clone());
+        assert!(error.starts_with(expected), "{wish}: {error}");
+    }
+    let list = json!({"requestId": U, "requestedSubagents": {}});
+    assert!(complaint(SPAWN, &list).starts_with("requestedSubagents: expected a list"));
+    let other = json!({"requestId": U, "node": "T1.1", "requestedSubagents": []});
+    assert!(complaint(SPAWN, &other).starts_with("node: the subject says S1.2.3"));
+    let kind = json!({"requestId": U, "kind": "rumour"});
+    assert!(complaint("report.GO", &kind).contains("sponsor_silent"));
+    let unknown = complaint("op.brand.new.GO", &json!({"requestId": U}));
+    assert!(unknown.contains("brand.new"), "{unknown}");
+}
+
+#[test]
+fn a_request_needs_an_id_and_says_who_sent_it_once() {
+    let error = complaint(SPAWN, &json!({"requestedSubagents": []}));
+    assert_eq!(error, "requestId is missing");
+    let bad = decode_json(SPAWN, &json!({"requestId": "7"}));
+    let again = decode_json(SPAWN, &json!({"requestId": "7"}));
+    assert_eq!(bad.id, again.id, "derived from its place");
+    assert!(matches!(bad.body, RequestBody::Malformed { kind: MalformedKind::Spawn, .. }));
+    let claim = |sender: &str| json!({"requestId": U, "sender": sender, "kind": "ready"});
+    assert!(
+        complaint("report.PO-demo", &claim("GO")).starts_with("sender: the subject says PO-demo")
+    );
+    let own = decode_json("report.PO-demo", &claim("PO-demo"));
+    assert_eq!(own.body, RequestBody::Report(Report::Ready));
+}
+
+#[test]
+fn the_digest_is_of_body_and_subject() {
+    let body = json!({"requestId": U, "kind": "ready"});
+    let one = decode_json("report.PO-demo", &body);
+    assert_eq!(one.digest, decode_json("report.PO-demo", &body).digest);
+    assert_ne!(one.digest, decode_json("report.PO-other", &body).digest);
+    assert_eq!(one.digest.len(), 64);
+}
+
+#[test]
+fn what_is_no_request_is_told_apart_from_a_bad_one() {
+    let mail: Subject = "mail.GO.human:ada".parse().unwrap();
+    let got = decode_request(&mail, &HeaderMap::new(), b"{}", 1);
+    assert!(matches!(got, Err(CodecError::WrongSubject { .. })), "{got:?}");
+    let large = decode(SPAWN, &vec![b' '; REQUEST_BYTES_MAX + 1]);
+    let RequestBody::Malformed { error, .. } = large.body else { panic!("accepted") };
+    assert!(error.contains("at most"), "{error}");
+    let mut headers = HeaderMap::new();
+    headers.insert(crate::envelope::EPOCH, "x");
+    let body = json!({"requestId": U, "kind": "ready"}).to_string();
+    let got = decode_request(&id("report.GO"), &headers, body.as_bytes(), 1).unwrap();
+    let RequestBody::Malformed { error, .. } = got.body else { panic!("accepted") };
+    assert!(error.contains("Tetrarch-Epoch"), "{error}");
+}
+
+#[test]
+fn a_request_on_a_wrong_subject_is_answerable_when_its_sender_can_be_read() {
+    let body = json!({"requestId": U}).to_string();
+    let at = |subject: &str| decode_request_at(subject, &HeaderMap::new(), body.as_bytes(), 3);
+    let request = at("spawn.request.epic-1.-.PO-demo").unwrap();
+    assert_eq!((request.sender.from, request.id), (id("PO-demo"), id("~")));
+    let RequestBody::Malformed { kind, error } = request.body else { panic!("accepted") };
+    assert_eq!(kind, MalformedKind::Spawn);
+    assert!(error.contains("epic-1"), "{error}");
+    assert!(at("spawn.request.epic-1.-.nobody").is_err());
+    assert!(matches!(at("report.GO").unwrap().body, RequestBody::Malformed { .. }));
+}

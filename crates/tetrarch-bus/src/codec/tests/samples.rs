@@ -1,0 +1,410 @@
+//! Values with every field set, and with none that may be absent.
+
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use tetrarch_core::agent::{Agent, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work};
+use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose};
+use tetrarch_core::brief::{
+    Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
+    Runner, RunnerKind, Tools, Usage, Verdict, Worktree,
+};
+use tetrarch_core::budget::{Account, Limits, Spend};
+use tetrarch_core::goal::{Goal, GoalResult, GoalState, GoalStatus};
+use tetrarch_core::ledger::{Decision, Record};
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::mail::{Mail, MailBody};
+use tetrarch_core::plan::{
+    Blocker, Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, Plan,
+    PlanEvent, PlanReason, PlanSource, Review,
+};
+use tetrarch_core::role::Role;
+use tetrarch_core::run::{Run, RunState, RunStatus};
+use tetrarch_core::time::{BusTime, Millis};
+
+pub(super) const U: &str = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
+pub(super) const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/// Text as whatever it names; `~` stands for a ULID.
+pub(super) fn id<T>(text: &str) -> T
+where
+    T: FromStr,
+    T::Err: Debug,
+{
+    text.replace('~', U).parse().unwrap()
+}
+
+pub(super) fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn labels() -> Vec<(String, String)> {
+    vec![("gpu".to_owned(), "yes".to_owned()), ("zone".to_owned(), "a".to_owned())]
+}
+
+pub(super) fn limits() -> Limits {
+    Limits { tokens: Some(u64::MAX), cost_micro: Some(1_234_567), turns: Some(0) }
+}
+
+pub(super) fn placement() -> PlacementWish {
+    PlacementWish { host: Some(id("h1")), labels: labels() }
+}
+
+fn artifact() -> Artifact {
+    Artifact {
+        name: "a b.txt".to_owned(),
+        sha256: "0f".repeat(32),
+        size: 12,
+        media_type: "text/plain".to_owned(),
+    }
+}
+
+pub(super) fn usage() -> Usage {
+    Usage { tokens_in: 1, tokens_out: 2, cost_micro: 3, turns: 4 }
+}
+
+pub(super) fn verdict() -> Verdict {
+    let finding = Finding {
+        place: "src".to_owned(),
+        what: "naïve \"quote\"\n".to_owned(),
+        severity: "high".to_owned(),
+    };
+    Verdict { judgement: Judgement::NeedsChanges, findings: vec![finding] }
+}
+
+pub(super) fn result() -> RunResult {
+    RunResult {
+        outcome: Outcome::BudgetExceeded,
+        deliverable: "{\"a\": [1, 2]}".to_owned(),
+        partial: "half".to_owned(),
+        artifacts: vec![artifact()],
+        usage: usage(),
+        evidence: Evidence {
+            files: words("f g"),
+            commands: words("c"),
+            tests: words("t"),
+            commits: words("1"),
+        },
+        crystallization: "so far".to_owned(),
+        verdict: Some(verdict()),
+        error: "used up".to_owned(),
+    }
+}
+
+fn brief() -> Brief {
+    Brief {
+        goal: "reach it".to_owned(),
+        key_facts: words("one two"),
+        expected_output: ExpectedOutput::Schema("{\"type\":\"object\"}".to_owned()),
+        success_criteria: words("works"),
+        definition_of_done: "all of it".to_owned(),
+        tools: words("read write").into_iter().collect(),
+        workspace: "/w".to_owned(),
+        scope_paths: words("src"),
+        budget: limits(),
+        wall: Some(Millis(90_000)),
+        turn_timeout: Some(Millis(1)),
+        runner: Runner {
+            profile: id("default"),
+            kind: RunnerKind::Echo,
+            argv: words("a b"),
+            env: labels(),
+            pass_env: words("HOME"),
+            model: "m".to_owned(),
+            prompt: "p".to_owned(),
+        },
+        worktree: Worktree::Isolated,
+        inputs: vec![NodeInput {
+            node: id("S1.2.3"),
+            name: "n".to_owned(),
+            deliverable: "d".to_owned(),
+            artifacts: vec![artifact()],
+        }],
+    }
+}
+
+pub(super) fn run(full: bool) -> Run {
+    let brief = if full {
+        brief()
+    } else {
+        Brief {
+            expected_output: ExpectedOutput::Text,
+            tools: Tools::default(),
+            budget: Limits::default(),
+            wall: None,
+            turn_timeout: None,
+            worktree: Worktree::None,
+            inputs: Vec::new(),
+            ..brief()
+        }
+    };
+    Run {
+        id: id("run_~"),
+        agent: id("W:~"),
+        session: id("~"),
+        epoch: 3,
+        epic: id("goal_~"),
+        node: id("T1.2"),
+        assignment: id("asg_~"),
+        brief,
+        continues: full.then(|| id("run_~")),
+        placement: full.then(|| Placement { host: id("h1"), host_epoch: 7 }),
+        created: BusTime(1),
+    }
+}
+
+fn agent(full: bool) -> Agent {
+    Agent {
+        id: id("S:api:~"),
+        session: full.then(|| id("~")),
+        epoch: u64::MAX,
+        liveness: Liveness::Stale,
+        reason: "r".to_owned(),
+        since: BusTime(5),
+        parent: full.then(|| id("PO-demo")),
+        depth: 2,
+        max_depth: 3,
+        local_max_depth: 3,
+        requested_by: id("human:ada"),
+        project: full.then(|| id("demo")),
+        hosting: if full { Hosting::Hosted } else { Hosting::Owner },
+        placement: full.then(|| Placement { host: id("h1"), host_epoch: 7 }),
+        label: "l".to_owned(),
+        slots: if full { vec![Slot { child: id("W:~"), grant: limits() }] } else { Vec::new() },
+        account: if full {
+            let spend = Spend { tokens: 1, cost_micro: 2, turns: 3 };
+            Account { limit: limits(), reserved: spend, spent: spend }
+        } else {
+            Account::default()
+        },
+        deadline: full.then_some(BusTime(9)),
+        tools: if full { Tools::every() } else { Tools::default() },
+        circuit_open: full,
+        work: full.then(|| Work {
+            epic: id("goal_~"),
+            node: id("P1"),
+            assignment: id("asg_~"),
+            run: id("run_~"),
+        }),
+        created: BusTime(0),
+    }
+}
+
+pub(super) fn profile() -> Profile {
+    Profile {
+        name: id("default"),
+        kind: RunnerKind::Process,
+        argv: words("sh -c"),
+        env: labels(),
+        pass_env: words("PATH"),
+        model: "m".to_owned(),
+        prompt: "p".to_owned(),
+        tools: words("t").into_iter().collect(),
+        budget: limits(),
+        wall: Some(Millis(500)),
+        workspace: "/w".to_owned(),
+    }
+}
+
+fn node(full: bool) -> Node {
+    Node {
+        id: id("S1.2.3"),
+        name: "n".to_owned(),
+        objective: "o".to_owned(),
+        acceptance: words("a"),
+        definition_of_done: "d".to_owned(),
+        depends_on: if full { vec![id("P1"), id("T1.1")] } else { Vec::new() },
+        role: Role::Reviewer,
+        domain: full.then(|| id("api")),
+        profile: full.then(|| id("default")),
+        tools: words("t").into_iter().collect(),
+        key_facts: words("k"),
+        output_schema: full.then(|| "{}".to_owned()),
+        scope_paths: words("s"),
+        budget: if full { limits() } else { Limits::default() },
+        wall: full.then_some(Millis(1)),
+        max_attempts: 2,
+        review: full.then(|| Review { domain: id("api"), profile: Some(id("strict")) }),
+        placement: if full { placement() } else { PlacementWish::default() },
+    }
+}
+
+fn node_state(full: bool) -> NodeState {
+    NodeState {
+        id: id("S1.2.3"),
+        status: NodeStatus::InProgress,
+        assignee: full.then(|| id("W:~")),
+        assignment: full.then(|| id("asg_~")),
+        purpose: if full { Purpose::Review } else { Purpose::Execute },
+        attempts: 1,
+        findings: words("f"),
+        blocker: full.then(|| blocker()),
+        result: full.then(|| NodeResult {
+            run: id("run_~"),
+            deliverable: "d".to_owned(),
+            artifacts: vec![artifact()],
+            evidence: result().evidence,
+            crystallization: "c".to_owned(),
+        }),
+        since: BusTime(3),
+    }
+}
+
+pub(super) fn blocker() -> Blocker {
+    Blocker { kind: "k".to_owned(), detail: "d".to_owned(), needs: "n".to_owned() }
+}
+
+fn goal_result() -> GoalResult {
+    GoalResult { summary: "s".to_owned(), deliverable: "d".to_owned(), artifacts: vec![artifact()] }
+}
+
+pub(super) fn plan_event(full: bool) -> PlanEvent {
+    let view = NodeView {
+        id: id("T1.2"),
+        title: "t".to_owned(),
+        status: NodeStatus::Blocked,
+        assignee: full.then(|| id("W:~")),
+        purpose: Purpose::Execute,
+        attempts: 1,
+        findings: words("f"),
+    };
+    let change = NodeChange {
+        node: id("T1.2"),
+        from: full.then_some(NodeStatus::Queued),
+        to: NodeStatus::InProgress,
+        why: "w".to_owned(),
+    };
+    PlanEvent {
+        epic: id("goal_~"),
+        plan: id("plan_~"),
+        project: id("demo"),
+        version: 4,
+        source: PlanSource::Human,
+        reason: PlanReason::GuardViolation,
+        changes: vec![change],
+        nodes: vec![view],
+        definitions: vec![node(full)],
+        title: if full { "t".to_owned() } else { String::new() },
+        output: full.then(|| id("T1.2")),
+        goal: GoalStatus::Active,
+        percent: 100,
+        result: full.then(goal_result),
+        trace: full.then(|| TRACE.to_owned()),
+        at: BusTime(u64::MAX),
+    }
+}
+
+/// Mail around a body.
+pub(super) fn mail(full: bool, body: MailBody) -> Mail {
+    Mail {
+        to: id("HO@h1"),
+        epic: full.then(|| id("goal_~")),
+        correlation: full.then(|| id("~")),
+        cause: if full { "request 7".to_owned() } else { String::new() },
+        ack_required: full,
+        trace: full.then(|| TRACE.to_owned()),
+        body,
+    }
+}
+
+/// Every kind of record.
+pub(super) fn records(full: bool) -> Vec<Record> {
+    let host = Host {
+        name: id("h1"),
+        instance: "i".to_owned(),
+        labels: if full { labels() } else { Vec::new() },
+        capacity: 16,
+        address: "here".to_owned(),
+        joined: BusTime(1),
+    };
+    let project = Project {
+        name: id("demo"),
+        mode: Mode::Tight,
+        created_by: id("human:ada"),
+        created: BusTime(1),
+        retired: full,
+    };
+    let status = RunStatus {
+        id: id("run_~"),
+        agent: id("W:~"),
+        state: RunState::AwaitingInput,
+        cancel_kept: full,
+        since: BusTime(1),
+        usage: if full { usage() } else { Usage::default() },
+        result: full.then(result),
+    };
+    let decision = Decision {
+        request: id("~"),
+        digest: "d".to_owned(),
+        sender: id("human:ada"),
+        answer: full.then(|| Box::new(mail(true, MailBody::Info { text: "\u{1f600}".to_owned() }))),
+        at: BusTime(1),
+    };
+    let mut records = vec![
+        Record::Agent(Box::new(agent(full))),
+        Record::Host(host),
+        Record::Project(project),
+        Record::Profile(id("demo"), Box::new(profile())),
+        Record::Run(Box::new(run(full))),
+        Record::RunStatus(Box::new(status)),
+        Record::Node(id("goal_~"), Box::new(node(full))),
+        Record::NodeState(id("goal_~"), Box::new(node_state(full))),
+        Record::Decision(Box::new(decision)),
+    ];
+    records.extend(epic_records(full));
+    records
+}
+
+fn epic_records(full: bool) -> [Record; 4] {
+    let goal = Goal {
+        id: id("goal_~"),
+        project: id("demo"),
+        title: "t".to_owned(),
+        problem_statement: "p".to_owned(),
+        success_criteria: words("s"),
+        non_goals: words("n"),
+        constraints: words("c"),
+        tags: words("x y"),
+        owner: id("IO@ada"),
+        created: BusTime(1),
+    };
+    let state = GoalState {
+        id: id("goal_~"),
+        status: GoalStatus::Paused,
+        percent: 50,
+        result: full.then(goal_result),
+        since: BusTime(1),
+    };
+    let plan = Plan {
+        epic: id("goal_~"),
+        id: id("plan_~"),
+        project: id("demo"),
+        version: 1,
+        source: PlanSource::Overseer,
+        reason: PlanReason::InitialCreate,
+        output: full.then(|| id("P1")),
+        trace: full.then(|| TRACE.to_owned()),
+        created: BusTime(1),
+        updated: BusTime(2),
+    };
+    let assignment = Assignment {
+        id: id("asg_~"),
+        epic: id("goal_~"),
+        node: id("T1.2"),
+        purpose: Purpose::Review,
+        agent: id("R:api:~"),
+        run: id("run_~"),
+        status: AssignmentStatus::Stalled,
+        reason: "r".to_owned(),
+        attempt: 2,
+        follows: full.then(|| id("asg_~")),
+        created: BusTime(1),
+        updated: BusTime(2),
+    };
+    [
+        Record::Goal(Box::new(goal)),
+        Record::GoalState(Box::new(state)),
+        Record::Plan(Box::new(plan)),
+        Record::Assignment(Box::new(assignment)),
+    ]
+}
