@@ -65,6 +65,13 @@ pub struct HostView {
     pub load: u32,
 }
 
+impl HostView {
+    /// Whether it takes one more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.load < self.capacity
+    }
+}
+
 /// One sub-agent that is wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wish {
@@ -205,7 +212,9 @@ fn admit_one(
         limited(DenialReason::BudgetExceeded, error.free, error.requested, detail)
     })?;
     let deadline = check_wall(parent, wish.wall, now)?;
-    let host = place(hosts, &wish.placement)?;
+    let host = freest(hosts, &wish.placement).ok_or_else(|| {
+        denial(DenialReason::NoHostAvailable, "no active host with room satisfies the placement")
+    })?;
     host.load += 1;
     parent.account.reserve(budget);
     if wish.role.takes_slot() {
@@ -301,20 +310,14 @@ fn check_wall(
 }
 
 /// The host that satisfies the wish with most free capacity, ties by name (spec 03, Placement).
-fn place<'h>(hosts: &'h mut [HostView], wish: &PlacementWish) -> Result<&'h mut HostView, Denial> {
-    hosts
-        .iter_mut()
-        .filter(|host| satisfies(host, wish) && host.load < host.capacity)
-        .max_by(|a, b| {
-            let free = |host: &HostView| host.capacity - host.load;
-            free(a).cmp(&free(b)).then_with(|| b.placement.host.cmp(&a.placement.host))
-        })
-        .ok_or_else(|| {
-            denial(
-                DenialReason::NoHostAvailable,
-                "no active host with room satisfies the placement",
-            )
-        })
+pub(crate) fn freest<'h>(
+    hosts: &'h mut [HostView],
+    wish: &PlacementWish,
+) -> Option<&'h mut HostView> {
+    hosts.iter_mut().filter(|host| satisfies(host, wish) && host.has_room()).max_by(|a, b| {
+        let free = |host: &HostView| host.capacity - host.load;
+        free(a).cmp(&free(b)).then_with(|| b.placement.host.cmp(&a.placement.host))
+    })
 }
 
 fn satisfies(host: &HostView, wish: &PlacementWish) -> bool {

@@ -181,6 +181,17 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The higher of each: counters only grow, however late a report of them comes.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            tokens_in: self.tokens_in.max(other.tokens_in),
+            tokens_out: self.tokens_out.max(other.tokens_out),
+            cost_micro: self.cost_micro.max(other.cost_micro),
+            turns: self.turns.max(other.turns),
+        }
+    }
+
     /// What a budget counts of it.
     #[must_use]
     pub fn spend(self) -> Spend {

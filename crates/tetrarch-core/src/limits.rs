@@ -26,6 +26,9 @@ pub const REQUEST_BYTES_MAX: usize = COMMIT_BYTES_MAX;
 pub const PLAN_EVENT_BYTES_MAX: usize = COMMIT_BYTES_MAX;
 /// Largest entry of a run's journal, in bytes.
 pub const JOURNAL_ENTRY_BYTES_MAX: usize = 512 * 1024;
+/// Agents that one decision gives a next session: their briefs have to fit into one commit. The
+/// rest is offline until the next tick.
+pub const RECOVERED_MAX: usize = 16;
 /// Decisions remembered by request id (spec 03).
 pub const DECISIONS_MAX: usize = 1_000_000;
 /// How long a decision is remembered (spec 03).

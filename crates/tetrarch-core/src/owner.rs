@@ -1,12 +1,15 @@
 //! The owner's machine: what becomes of every request, report and start (spec 02, One ledger,
 //! one owner). It decides on the records and says what to write; committing, sending and the
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
-//! operations in `operations`, reports in `reports`, sessions in `sessions`, plans in `plans`.
+//! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
+//! `recovery`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
 mod group;
+mod hosts;
 mod operations;
 mod plans;
+mod recovery;
 mod reports;
 mod sessions;
 mod spawn;
@@ -140,7 +143,16 @@ fn tick(records: &Records, now: BusTime) -> Step {
     for id in records.decided_before(horizon).take(DECISIONS_DROPPED_MAX) {
         draft.forget(RecordKey::Decision(*id));
     }
+    if recovery::is_due(records, &draft) {
+        recovery::recover_offline(&mut draft);
+    }
     draft.finish()
+}
+
+/// Whether a tick would recover somebody now, so that the shell need not wait for the next one.
+#[must_use]
+pub fn is_due(records: &Records) -> bool {
+    recovery::is_due(records, &Draft::new(records, BusTime::default(), go()))
 }
 
 fn decide_request(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
@@ -233,6 +245,10 @@ fn current<'d>(draft: &'d Draft<'_>, sender: &Sender) -> Result<&'d Agent, Refus
     let agent = draft.agent(id).ok_or_else(|| {
         Refusal::new(ErrorCode::NotFound, format!("no agent {id} was ever admitted"))
     })?;
+    if agent.session.is_none() {
+        let detail = format!("{id} has not registered yet");
+        return Err(Refusal::new(ErrorCode::Superseded, detail));
+    }
     let session_fits = sender.session.is_none_or(|session| agent.session == Some(session));
     if agent.epoch != sender.epoch || !session_fits {
         let detail = format!("epoch {} of {id} is not current, {} is", sender.epoch, agent.epoch);
@@ -243,8 +259,9 @@ fn current<'d>(draft: &'d Draft<'_>, sender: &Sender) -> Result<&'d Agent, Refus
         return Err(Refusal::new(ErrorCode::Superseded, detail));
     }
     if let Some(via) = &sender.via {
+        let own = *id == AgentId::Ho(via.clone());
         let placed = agent.placement.as_ref().map(|placement| &placement.host);
-        if placed != Some(via) {
+        if !own && placed != Some(via) {
             let detail = format!("{id} is not placed on {via}");
             return Err(Refusal::new(ErrorCode::Unauthorized, detail));
         }

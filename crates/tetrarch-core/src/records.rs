@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::agent::{Agent, Host, Profile, Project};
+use crate::agent::{Agent, Host, Hosting, Placement, Profile, Project};
 use crate::assignment::Assignment;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
@@ -54,8 +54,11 @@ pub struct Records {
 /// What can be derived from the records but is asked too often to search for.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Indexes {
-    placed: BTreeMap<HostName, BTreeSet<AgentId>>,
+    /// By host and that host's epoch; no set is empty, so that equal records are equal however
+    /// they came about.
+    placed: BTreeMap<(HostName, u64), BTreeSet<AgentId>>,
     children: BTreeMap<AgentId, BTreeSet<AgentId>>,
+    offline: BTreeSet<AgentId>,
     decided: BTreeSet<(BusTime, RequestId)>,
 }
 
@@ -98,6 +101,7 @@ impl Records {
                 self.assignments.insert(assignment.id, *assignment);
             }
             Record::Decision(decision) => {
+                self.remove(&RecordKey::Decision(decision.request));
                 self.indexes.decided.insert((decision.at, decision.request));
                 self.decisions.insert(decision.request, *decision);
             }
@@ -143,8 +147,8 @@ impl Records {
     fn put_agent(&mut self, agent: Agent) {
         self.unindex(&agent.id);
         if agent.liveness != Liveness::Terminated {
-            if let Some(placement) = &agent.placement {
-                let placed = self.indexes.placed.entry(placement.host.clone()).or_default();
+            if let Some(Placement { host, host_epoch }) = &agent.placement {
+                let placed = self.indexes.placed.entry((host.clone(), *host_epoch)).or_default();
                 placed.insert(agent.id.clone());
             }
             if let Some(parent) = &agent.parent {
@@ -152,27 +156,39 @@ impl Records {
                 children.insert(agent.id.clone());
             }
         }
+        if agent.liveness == Liveness::Offline && agent.hosting == Hosting::Hosted {
+            self.indexes.offline.insert(agent.id.clone());
+        }
         self.agents.insert(agent.id.clone(), agent);
     }
 
     fn unindex(&mut self, id: &AgentId) {
         let Some(before) = self.agents.get(id) else { return };
-        if let Some(placement) = &before.placement
-            && let Some(placed) = self.indexes.placed.get_mut(&placement.host)
-        {
-            placed.remove(id);
+        self.indexes.offline.remove(id);
+        if let Some(Placement { host, host_epoch }) = &before.placement {
+            take(&mut self.indexes.placed, &(host.clone(), *host_epoch), id);
         }
-        if let Some(parent) = &before.parent
-            && let Some(children) = self.indexes.children.get_mut(parent)
-        {
-            children.remove(id);
+        if let Some(parent) = &before.parent {
+            take(&mut self.indexes.children, parent, id);
         }
     }
 
-    /// Agents that are placed on a host and not terminated, host orchestrators themselves
-    /// included.
+    /// Agents that are placed on a host, in whichever of its lives, and not terminated.
     pub fn placed_on(&self, host: &HostName) -> impl Iterator<Item = &AgentId> {
-        self.indexes.placed.get(host).into_iter().flatten()
+        let lives = (host.clone(), 0)..=(host.clone(), u64::MAX);
+        self.indexes.placed.range(lives).flat_map(|(_, agents)| agents)
+    }
+
+    /// How many agents one life of a host has that are not terminated.
+    #[must_use]
+    pub fn placed_at(&self, placement: &Placement) -> usize {
+        let life = (placement.host.clone(), placement.host_epoch);
+        self.indexes.placed.get(&life).map_or(0, BTreeSet::len)
+    }
+
+    /// Hosted agents that wait for a host that can take them.
+    pub fn offline(&self) -> impl Iterator<Item = &AgentId> {
+        self.indexes.offline.iter()
     }
 
     /// Children that are not terminated.
@@ -183,5 +199,15 @@ impl Records {
     /// Decisions made before a time, oldest first.
     pub fn decided_before(&self, time: BusTime) -> impl Iterator<Item = &RequestId> {
         self.indexes.decided.iter().take_while(move |(at, _)| *at < time).map(|(_, id)| id)
+    }
+}
+
+/// Takes an agent out of an index and leaves no empty set behind.
+fn take<K: Ord>(index: &mut BTreeMap<K, BTreeSet<AgentId>>, key: &K, id: &AgentId) {
+    if let Some(set) = index.get_mut(key) {
+        set.remove(id);
+        if set.is_empty() {
+            index.remove(key);
+        }
     }
 }

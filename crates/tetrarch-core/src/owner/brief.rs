@@ -188,5 +188,9 @@ fn fit(text: &str, room: &mut usize) -> String {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}\n[the first {end} of {} bytes; the rest stands with the node]", &text[..end], text.len())
+    format!(
+        "{}\n[the first {end} of {} bytes; the rest stands with the node]",
+        &text[..end],
+        text.len()
+    )
 }

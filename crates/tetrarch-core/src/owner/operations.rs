@@ -1,7 +1,8 @@
 //! Operations: hosts join, projects and profiles are made, external agents register, goals are
 //! given (spec 02, Operations; spec 03, Identity). Every one is answered by mail.
 
-use crate::agent::{Agent, DEFAULT_PROFILE, Host, Hosting, Profile, Project};
+use crate::admission::freest;
+use crate::agent::{Agent, DEFAULT_PROFILE, Host, Hosting, Placement, Profile, Project};
 use crate::brief::{RunnerKind, Tools};
 use crate::budget::{Account, Limits};
 use crate::error::{ErrorCode, Refusal};
@@ -16,7 +17,8 @@ use crate::request::{HostJoin, Op, ProjectCreate, Request};
 use crate::role::Role;
 use crate::step::Draft;
 
-use super::{Policy, plans, sessions, spawn};
+use super::hosts::host_views;
+use super::{Policy, plans, recovery, sessions};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -202,7 +204,7 @@ fn join_host(
     draft.put(Record::Agent(Box::new(agent)));
     sessions::move_session(draft, id, Liveness::Active, "holds its host's lease");
     put_host(draft, host, join);
-    sessions::recover_stranded(draft, "host_restart");
+    recovery::recover_host(draft, host, "host_restart");
     Ok(id.clone())
 }
 
@@ -220,19 +222,9 @@ fn put_host(draft: &mut Draft<'_>, host: &HostName, join: &HostJoin) {
 }
 
 /// The host that a built-in actor is placed on.
-fn place(draft: &Draft<'_>, wish: &PlacementWish) -> Result<crate::agent::Placement, Refusal> {
-    let hosts = spawn::host_views(draft);
-    let fits = hosts.iter().filter(|view| {
-        let named = wish.host.as_ref().is_none_or(|name| *name == view.placement.host);
-        named
-            && wish.labels.iter().all(|label| view.labels.contains(label))
-            && view.load < view.capacity
-    });
-    let chosen = fits.max_by(|a, b| {
-        let free = |view: &crate::admission::HostView| view.capacity - view.load;
-        free(a).cmp(&free(b)).then_with(|| b.placement.host.cmp(&a.placement.host))
-    });
-    chosen.map(|view| view.placement.clone()).ok_or_else(|| {
+fn place(draft: &Draft<'_>, wish: &PlacementWish) -> Result<Placement, Refusal> {
+    let mut hosts = host_views(draft);
+    freest(&mut hosts, wish).map(|view| view.placement.clone()).ok_or_else(|| {
         let detail = "no_host_available: no active host with room; start one with `tetrarch host`";
         Refusal::new(ErrorCode::Unavailable, detail)
     })
@@ -352,6 +344,9 @@ fn register(draft: &mut Draft<'_>, request: &Request) -> Result<AgentId, Refusal
         let detail = format!("{id} is no external agent; add it with `tetrarch agent add`");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
+    if let Some(project) = &agent.project {
+        known_project(draft, project)?;
+    }
     if agent.session.is_some() {
         sessions::move_session(draft, id, Liveness::Terminated, "replaced by its next session");
     }

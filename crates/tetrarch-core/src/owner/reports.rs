@@ -2,7 +2,8 @@
 //! (spec 02, 06). A report that comes twice finds the state it made and changes nothing, so
 //! reports need no decision records.
 
-use crate::brief::{Outcome, RunResult};
+use crate::agent::Hosting;
+use crate::brief::{Outcome, RunResult, Usage};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, RunId};
 use crate::ledger::{EventKind, Record};
@@ -13,7 +14,7 @@ use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{plans, sessions};
+use super::{plans, recovery, sessions};
 
 /// Decides on a report.
 pub(super) fn report(draft: &mut Draft<'_>, request: &Request, report: &Report) {
@@ -66,14 +67,7 @@ fn apply(draft: &mut Draft<'_>, id: &AgentId, report: &Report) -> Result<(), Ref
             crashed(draft, id, cause);
             Ok(())
         }
-        Report::Run { run, event, reason, usage } => {
-            own_run(draft, id, *run)?;
-            if let Some(mut status) = draft.run_status(*run).cloned() {
-                status.usage = *usage;
-                draft.put(Record::RunStatus(Box::new(status)));
-            }
-            sessions::move_run(draft, *run, *event, reason).map(drop)
-        }
+        Report::Run { run, event, reason, usage } => moved(draft, id, *run, *event, reason, *usage),
         Report::Result { run: Some(run), result, .. } => ended(draft, id, *run, result),
         Report::Result { run: None, epic: Some(epic), result } => {
             plans::book_goal_result(draft, *epic, id, result)
@@ -98,6 +92,45 @@ fn apply(draft: &mut Draft<'_>, id: &AgentId, report: &Report) -> Result<(), Ref
     }
 }
 
+/// A run moved, but did not end: that is what a result is for.
+fn moved(
+    draft: &mut Draft<'_>,
+    id: &AgentId,
+    run: RunId,
+    event: RunEvent,
+    reason: &str,
+    usage: Usage,
+) -> Result<(), Refusal> {
+    own_run(draft, id, run)?;
+    match event {
+        RunEvent::InputNeeded
+        | RunEvent::InputReceived
+        | RunEvent::ExternalBlocked
+        | RunEvent::Unblocked
+        | RunEvent::UserPaused
+        | RunEvent::Resumed
+        | RunEvent::CompactionStarted
+        | RunEvent::CompactionEnded
+        | RunEvent::CancelRequested => {}
+        RunEvent::SlotGranted
+        | RunEvent::SpawnSucceeded
+        | RunEvent::SpawnFailed
+        | RunEvent::DrainedDone
+        | RunEvent::DrainedFailed
+        | RunEvent::Completed
+        | RunEvent::Failed
+        | RunEvent::HeartbeatLost => {
+            let detail = format!("{event} is not reported as a move; report `ready` or `result`");
+            return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+        }
+    }
+    if let Some(mut status) = draft.run_status(run).cloned() {
+        status.usage = status.usage.max(usage);
+        draft.put(Record::RunStatus(Box::new(status)));
+    }
+    sessions::move_run(draft, run, event, reason).map(drop)
+}
+
 fn own_run(draft: &Draft<'_>, id: &AgentId, run: RunId) -> Result<(), Refusal> {
     let own = draft.agent(id).and_then(|agent| agent.work.as_ref()).map(|work| work.run);
     if own == Some(run) {
@@ -117,28 +150,23 @@ fn ended(
     let Some(run) = draft.run(run).cloned() else {
         return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
     };
-    // A result before the first heartbeat: the program was faster than its report of being up.
-    sessions::first_heartbeat(draft, id);
-    let state = draft.run_status(run.id).map(|status| status.state);
     let succeeded = result.outcome == Outcome::Success;
-    let event = match (state, succeeded) {
-        (Some(RunState::Cancelling), true) => RunEvent::DrainedDone,
-        (Some(RunState::Cancelling), false) => RunEvent::DrainedFailed,
-        (_, true) => RunEvent::Completed,
-        (_, false) => RunEvent::Failed,
-    };
-    leave_waiting(draft, run.id)?;
-    sessions::move_run(draft, run.id, event, result.outcome.as_str())?;
+    let before = draft.run_status(run.id).map(|status| status.state);
+    if before == Some(RunState::Spawning) && !succeeded {
+        sessions::move_run(draft, run.id, RunEvent::SpawnFailed, &result.error)?;
+    } else {
+        end_run(draft, id, run.id, result, succeeded)?;
+    }
     if let Some(mut status) = draft.run_status(run.id).cloned() {
-        status.usage = result.usage;
+        status.usage = status.usage.max(result.usage);
         status.result = Some(result.clone());
+        sessions::charge(draft, id, status.usage);
         draft.put(Record::RunStatus(Box::new(status)));
     }
-    if let Some(mut agent) = draft.agent(id).cloned() {
-        agent.account.spent = agent.account.spent.plus(result.usage.spend());
-        draft.put(Record::Agent(Box::new(agent)));
-    }
-    plans::end_attempt(draft, &run, result);
+    // Whatever a stopped program says of itself, trying again would undo the stop.
+    let stopped = before == Some(RunState::Cancelling) && !succeeded;
+    let outcome = if stopped { Outcome::Cancelled } else { result.outcome };
+    plans::end_attempt(draft, &run, &RunResult { outcome, ..result.clone() });
     if let Some(parent) = draft.agent(id).and_then(|agent| agent.parent.clone()) {
         let ready = ResultReady {
             agent: id.clone(),
@@ -156,6 +184,30 @@ fn ended(
     sessions::terminate(draft, id, &format!("its run ended: {}", result.outcome));
     plans::settle(draft, run.epic);
     Ok(())
+}
+
+/// Ends a run whose program came up.
+fn end_run(
+    draft: &mut Draft<'_>,
+    id: &AgentId,
+    run: RunId,
+    result: &RunResult,
+    succeeded: bool,
+) -> Result<(), Refusal> {
+    if succeeded {
+        // The program was faster than the report of being up.
+        sessions::first_heartbeat(draft, id);
+    }
+    leave_waiting(draft, run)?;
+    let cancelling =
+        draft.run_status(run).is_some_and(|status| status.state == RunState::Cancelling);
+    let event = match (cancelling, succeeded) {
+        (true, true) => RunEvent::DrainedDone,
+        (true, false) => RunEvent::DrainedFailed,
+        (false, true) => RunEvent::Completed,
+        (false, false) => RunEvent::Failed,
+    };
+    sessions::move_run(draft, run, event, result.outcome.as_str()).map(drop)
 }
 
 /// A run that ends while it waits has stopped waiting first: the table has no other way.
@@ -181,39 +233,38 @@ fn leave_waiting(draft: &mut Draft<'_>, run: RunId) -> Result<(), Refusal> {
 
 /// A process that is gone on purpose. A host orchestrator's end strands its agents.
 fn gone(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
-    if Role::of(id) == Role::Host {
+    if let AgentId::Ho(host) = id {
         draft.event(EventKind::HostLeft, "04 Hosts", cause.to_owned()).agent = Some(id.clone());
         sessions::move_session(draft, id, Liveness::Terminated, cause);
-        sessions::recover_stranded(draft, cause);
+        recovery::recover_host(draft, host, cause);
         return;
     }
     sessions::cancel(draft, id, cause);
 }
 
-/// A process that died without a result: the attempt failed. A built-in orchestrator goes on
-/// in its next session.
+/// A process that died without a result: the attempt failed, unless a stop had been asked for.
+/// A built-in orchestrator goes on in its next session; an external one has to register again.
 fn crashed(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
-    let Some(agent) = draft.agent(id).cloned() else { return };
-    if let (Some(session), Some(parent)) = (agent.session, agent.parent.clone()) {
-        let body = MailBody::AgentLost {
-            agent: id.clone(),
-            session,
-            crashed: true,
-            cause: cause.to_owned(),
-        };
-        draft.mail(Principal::Agent(parent), agent.work.as_ref().map(|work| work.epic), body);
-    }
-    let Some(work) = &agent.work else {
-        if let Some(placement) = sessions::placement_for(draft, &agent) {
-            sessions::replace(draft, id, placement, cause);
-        }
+    if Role::of(id) == Role::Host {
+        gone(draft, id, cause);
         return;
-    };
-    let _lost = sessions::move_run(draft, work.run, RunEvent::HeartbeatLost, cause);
-    if let Some(run) = draft.run(work.run).cloned() {
-        plans::end_attempt(draft, &run, &RunResult::ended(Outcome::Failure, cause));
-        sessions::terminate(draft, id, &format!("crashed: {cause}"));
-        plans::settle(draft, run.epic);
+    }
+    let Some(agent) = draft.agent(id).cloned() else { return };
+    if let Some(work) = &agent.work {
+        recovery::tell_parent(draft, id, true, cause);
+        let stopping =
+            draft.run_status(work.run).is_some_and(|status| status.state == RunState::Cancelling);
+        let outcome = if stopping { Outcome::Cancelled } else { Outcome::Failure };
+        recovery::give_up(draft, id, outcome, &format!("crashed: {cause}"));
+        return;
+    }
+    match agent.hosting {
+        Hosting::Hosted => {
+            recovery::tell_parent(draft, id, true, cause);
+            recovery::recover_one(draft, id, cause);
+        }
+        Hosting::External => recovery::strand(draft, id, cause),
+        Hosting::Owner => {}
     }
 }
 

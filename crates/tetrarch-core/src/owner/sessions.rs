@@ -1,12 +1,13 @@
-//! Sessions of agents: their first heartbeat, their end with everything that hangs on it, and
-//! the next session of the same name (spec 03, 04).
+//! Sessions of agents: their first heartbeat, their launch, and their end with everything that
+//! hangs on it (spec 03, 04). The next session of the same name is `recovery`'s.
 
-use crate::agent::{Agent, Hosting, Placement};
+use crate::agent::{Agent, Hosting};
 use crate::assignment::AssignmentStatus;
+use crate::brief::Usage;
 use crate::budget::Spend;
 use crate::error::{ErrorCode, Refusal};
 use crate::goal::GoalStatus;
-use crate::id::{AgentId, EpicId, Principal, RunId, SessionId};
+use crate::id::{AgentId, EpicId, Principal, RunId};
 use crate::ledger::{EventKind, Record, Seal};
 use crate::liveness::Liveness;
 use crate::mail::{Duty, Launch, MailBody, SessionOrder};
@@ -73,6 +74,24 @@ pub(super) fn move_run(
     Ok(to)
 }
 
+/// Ends a run whose session is over without a result; what it is known to have used is charged.
+/// One that has ended before stays as it ended.
+pub(super) fn lose_run(draft: &mut Draft<'_>, id: &AgentId, run: RunId, why: &str) {
+    if move_run(draft, run, RunEvent::HeartbeatLost, why).is_err() {
+        return;
+    }
+    if let Some(usage) = draft.run_status(run).map(|status| status.usage) {
+        charge(draft, id, usage);
+    }
+}
+
+/// Books what a run used.
+pub(super) fn charge(draft: &mut Draft<'_>, id: &AgentId, usage: Usage) {
+    let Some(mut agent) = draft.agent(id).cloned() else { return };
+    agent.account.spent = agent.account.spent.plus(usage.spend());
+    draft.put(Record::Agent(Box::new(agent)));
+}
+
 /// Gives a run its first state: queued, and granted its slot at once, since the governor has
 /// just given it one.
 pub(super) fn put_run(draft: &mut Draft<'_>, run: Run) {
@@ -83,7 +102,7 @@ pub(super) fn put_run(draft: &mut Draft<'_>, run: Run) {
         state: RunState::Queued,
         cancel_kept: false,
         since: draft.now,
-        usage: crate::brief::Usage::default(),
+        usage: Usage::default(),
         result: None,
     })));
     draft.put(Record::Run(Box::new(run)));
@@ -185,7 +204,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
         let unfinished =
             draft.run_status(work.run).is_some_and(|status| !status.state.is_terminal());
         if unfinished {
-            let _kept = move_run(draft, work.run, RunEvent::HeartbeatLost, why);
+            lose_run(draft, id, work.run, why);
             if let Some(run) = draft.run(work.run).cloned() {
                 plans::abandon(draft, &run, why);
             }
@@ -214,93 +233,4 @@ fn kill(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
         }
         (Hosting::Hosted, None) | (Hosting::Owner, _) => {}
     }
-}
-
-/// The next session of the same name, on a host that is up: same parent, slot, inbox, cursor,
-/// assignment and grant, a new run that goes on from the old one (spec 04, Crash recovery).
-/// The old process must be known to be gone.
-pub(super) fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str) {
-    let Some(mut agent) = draft.agent(id).cloned() else { return };
-    let seed = draft.seed(why);
-    let old = agent.session;
-    move_session(draft, id, Liveness::Terminated, "replaced");
-    agent.epoch += 1;
-    let index = usize::try_from(agent.epoch).unwrap_or(usize::MAX);
-    agent.session = Some(SessionId::derive(draft.now, &seed, &format!("session {id}"), index));
-    agent.liveness = Liveness::Register;
-    why.clone_into(&mut agent.reason);
-    agent.since = draft.now;
-    agent.placement = Some(placement.clone());
-    let ends = agent.work.as_ref().map(|work| work.run);
-    if let (Some(work), Some(session)) = (agent.work.as_mut(), agent.session)
-        && let Some(before) = draft.run(work.run).cloned()
-    {
-        let _lost = move_run(draft, work.run, RunEvent::HeartbeatLost, why);
-        let run = Run {
-            id: RunId::derive(draft.now, &seed, &format!("run {id}"), index),
-            session,
-            epoch: agent.epoch,
-            continues: Some(before.id),
-            placement: Some(placement),
-            created: draft.now,
-            ..before
-        };
-        work.run = run.id;
-        if let Some(mut assignment) = draft.assignment(work.assignment).cloned() {
-            assignment.run = run.id;
-            assignment.updated = draft.now;
-            draft.put(Record::Assignment(Box::new(assignment)));
-        }
-        put_run(draft, run);
-    }
-    let reason = format!("session {} -> epoch {}: {why}", display(old), agent.epoch);
-    draft.put(Record::Agent(Box::new(agent)));
-    draft.event(EventKind::AgentReplaced, "04 Crash recovery", reason).agent = Some(id.clone());
-    launch(draft, id, ends);
-}
-
-fn display(session: Option<SessionId>) -> String {
-    session.map_or_else(|| "none".to_owned(), |session| session.to_string())
-}
-
-/// Where an agent can be placed now: its former host first, else the freest.
-pub(super) fn placement_for(draft: &Draft<'_>, agent: &Agent) -> Option<Placement> {
-    let hosts = super::spawn::host_views(draft);
-    let former = agent.placement.as_ref().map(|placement| &placement.host);
-    let fits = |view: &&crate::admission::HostView| view.load < view.capacity;
-    let same = hosts.iter().filter(fits).find(|view| Some(&view.placement.host) == former);
-    let freest = hosts.iter().filter(fits).max_by(|a, b| {
-        let free = |view: &crate::admission::HostView| view.capacity - view.load;
-        free(a).cmp(&free(b)).then_with(|| b.placement.host.cmp(&a.placement.host))
-    });
-    same.or(freest).map(|view| view.placement.clone())
-}
-
-/// Replaces every agent whose host's life is over, where a host is up that can take it;
-/// the others are offline until one is (spec 04, Crash recovery).
-pub(super) fn recover_stranded(draft: &mut Draft<'_>, why: &str) {
-    let stranded: Vec<AgentId> = draft
-        .base()
-        .agents
-        .values()
-        .filter(|agent| agent.hosting == Hosting::Hosted && Role::of(&agent.id) != Role::Host)
-        .filter(|agent| agent.liveness != Liveness::Terminated)
-        .filter(|agent| !on_live_host(draft, agent))
-        .map(|agent| agent.id.clone())
-        .collect();
-    for id in stranded {
-        let Some(agent) = draft.agent(&id).cloned() else { continue };
-        if let Some(placement) = placement_for(draft, &agent) {
-            replace(draft, &id, placement, why);
-        } else {
-            move_session(draft, &id, Liveness::Stale, why);
-            move_session(draft, &id, Liveness::Offline, why);
-        }
-    }
-}
-
-fn on_live_host(draft: &Draft<'_>, agent: &Agent) -> bool {
-    let Some(placement) = &agent.placement else { return false };
-    let host = draft.agent(&AgentId::Ho(placement.host.clone()));
-    host.is_some_and(|host| host.liveness == Liveness::Active && host.epoch == placement.host_epoch)
 }

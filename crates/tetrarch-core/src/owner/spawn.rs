@@ -1,25 +1,25 @@
 //! Spawn requests: from the request to everything that an admission creates, in one step
 //! (spec 03, Spawn protocol). Which children may be had is `admission`'s decision.
 
-use crate::admission::{self, Admission, Grant, HostView, ParentView, Standing, Wish};
-use crate::agent::{Agent, DEFAULT_PROFILE, Hosting, Placement, Profile, Slot, Work};
-use crate::assignment::{Assignment, AssignmentStatus, Purpose};
-use crate::budget::Account;
+mod create;
+mod target;
+
+use create::create;
+use target::{Planned, Target};
+
+use crate::admission::{self, Admission, ParentView, Standing, Wish};
+use crate::agent::Agent;
 use crate::error::{DenialReason, ErrorCode, Refusal};
-use crate::id::{
-    AgentId, AssignmentId, EpicId, NodeId, Principal, ProfileName, RunId, SessionId, derive_ulid,
-};
-use crate::ledger::{EventKind, Record};
-use crate::limits::{SPAWN_REASON_BYTES_MAX, SUBAGENTS_PER_REQUEST_MAX, TASKS_MAX};
+use crate::id::{AgentId, Principal};
+use crate::ledger::EventKind;
+use crate::limits::{SPAWN_REASON_BYTES_MAX, SUBAGENTS_PER_REQUEST_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{Denied, MailBody, SpawnAnswer, Spawned};
-use crate::plan::{Node, NodeStatus, PlanReason, graph};
-use crate::request::{Request, SpawnRequest, SubagentWish, TaskWish};
+use crate::request::{Request, SpawnRequest};
 use crate::role::Role;
-use crate::run::Run;
 use crate::step::Draft;
 
-use super::{Policy, brief, plans, sessions};
+use super::{Policy, brief, hosts, plans};
 
 const SUGGESTION: &str =
     "complete the task yourself, or send `plan.review_needed` for a plan revision";
@@ -59,7 +59,7 @@ pub(super) fn spawn(
     let view = parent_view(draft, policy, &parent);
     let standing = standing_of(draft, request, &parent);
     let wishes: Vec<Wish> = targets.iter().map(Target::wish).collect();
-    let hosts = host_views(draft);
+    let hosts = hosts::host_views(draft);
     let Admission { granted, denied: refused } =
         admission::admit(Some(&view), standing, &hosts, &wishes, draft.now);
     for mut refusal in refused {
@@ -183,345 +183,6 @@ fn parent_view(draft: &Draft<'_>, policy: &Policy, parent: &Agent) -> ParentView
         tools: parent.tools.clone(),
         circuit_open,
     }
-}
-
-/// Hosts that take agents now.
-pub(super) fn host_views(draft: &Draft<'_>) -> Vec<HostView> {
-    let hosts = draft.base().hosts.values();
-    hosts
-        .filter_map(|host| {
-            let ho = draft.agent(&AgentId::Ho(host.name.clone()))?;
-            if ho.liveness != Liveness::Active {
-                return None;
-            }
-            let placed = draft.base().placed_on(&host.name).count();
-            Some(HostView {
-                placement: Placement { host: host.name.clone(), host_epoch: ho.epoch },
-                labels: host.labels.clone(),
-                capacity: host.capacity,
-                load: u32::try_from(placed).unwrap_or(u32::MAX),
-            })
-        })
-        .collect()
-}
-
-struct Target<'a> {
-    index: usize,
-    wish: &'a SubagentWish,
-    node: Node,
-    profile: Profile,
-}
-
-impl Target<'_> {
-    fn wish(&self) -> Wish {
-        let wall = self.wish.wall.or(self.node.wall);
-        Wish {
-            role: self.wish.role,
-            taken: false,
-            local_max_depth: self.wish.local_max_depth,
-            budget: brief::budget(self.wish, Some(&self.node), &self.profile),
-            wall,
-            tools: brief::tools(self.wish, Some(&self.node), &self.profile),
-            placement: if self.wish.placement == crate::plan::PlacementWish::default() {
-                self.node.placement.clone()
-            } else {
-                self.wish.placement.clone()
-            },
-        }
-    }
-}
-
-/// The nodes that the wishes of one request stand for.
-struct Planned {
-    taken: Vec<NodeId>,
-    next: Option<NodeId>,
-    room: usize,
-}
-
-impl Planned {
-    fn new(draft: &Draft<'_>, epic: EpicId) -> Self {
-        let nodes = draft.nodes(epic);
-        let last = nodes.keys().map(|id| id.phase_number()).max();
-        let Some(phase) = last else { return Self { taken: Vec::new(), next: None, room: 0 } };
-        let tasks: Vec<NodeId> =
-            nodes.keys().copied().filter(|id| id.parent() == Some(NodeId::phase(phase))).collect();
-        let unsettled = tasks.iter().filter(|id| {
-            draft.node_state(epic, **id).is_none_or(|state| !state.status.is_settled())
-        });
-        let highest = tasks.iter().map(|id| id.ordinal()).max().unwrap_or(0);
-        Self {
-            taken: Vec::new(),
-            room: TASKS_MAX.saturating_sub(unsettled.count()),
-            next: highest.checked_add(1).map(|task| NodeId::task(phase, task)),
-        }
-    }
-
-    fn target(
-        &mut self,
-        draft: &Draft<'_>,
-        wanted: &SpawnRequest,
-        wish: &SubagentWish,
-        parent: &Agent,
-    ) -> Result<(Node, Profile), Refused> {
-        let known = match wanted.node {
-            Some(id) => Some(self.existing(draft, wanted.epic, id, wish.role)?),
-            None => None,
-        };
-        let profile = profile(draft, wish, known.as_ref(), parent)?;
-        let node = match known {
-            Some(node) => node,
-            None => self.fresh(wish, &profile)?,
-        };
-        Ok((node, profile))
-    }
-
-    fn existing(
-        &mut self,
-        draft: &Draft<'_>,
-        epic: EpicId,
-        id: NodeId,
-        role: Role,
-    ) -> Result<Node, Refused> {
-        let no = |detail: String| (DenialReason::NodeNotAssignable, detail);
-        let node = draft.node(epic, id).ok_or_else(|| no(format!("{epic} has no node {id}")))?;
-        if !graph::is_leaf(&draft.nodes(epic), id) {
-            return Err(no(format!("{id} is no leaf; its subtasks are assigned")));
-        }
-        let state =
-            draft.node_state(epic, id).ok_or_else(|| no(format!("{id} has no state yet")))?;
-        if state.assignment.is_some() || self.taken.contains(&id) {
-            return Err(no(format!("{id} has an open assignment")));
-        }
-        let ready = match state.purpose {
-            Purpose::Execute => state.status == NodeStatus::Queued,
-            Purpose::Review => state.status == NodeStatus::InProgress && role == Role::Reviewer,
-        };
-        if !ready {
-            return Err(no(format!("{id} is {}, not ready for a {role}", state.status)));
-        }
-        self.taken.push(id);
-        Ok(node.clone())
-    }
-
-    fn fresh(&mut self, wish: &SubagentWish, profile: &Profile) -> Result<Node, Refused> {
-        let (true, Some(id)) = (self.room > 0, self.next) else {
-            let detail = format!("the last phase has {TASKS_MAX} unsettled tasks");
-            return Err((DenialReason::NodeNotAssignable, detail));
-        };
-        self.room -= 1;
-        self.next = id.ordinal().checked_add(1).map(|task| NodeId::task(id.phase_number(), task));
-        Ok(node_of(id, wish, profile))
-    }
-}
-
-/// The task that a wish without a node adds to the plan.
-fn node_of(id: NodeId, wish: &SubagentWish, profile: &Profile) -> Node {
-    let (objective, acceptance) = match &wish.task {
-        TaskWish::Task(task) => (task.clone(), Vec::new()),
-        TaskWish::Brief(brief) => (brief.goal.clone(), brief.success_criteria.clone()),
-    };
-    let title = objective.lines().next().unwrap_or_default();
-    Node {
-        id,
-        name: title.chars().take(TITLE_CHARS).collect(),
-        acceptance,
-        objective,
-        definition_of_done: String::new(),
-        depends_on: Vec::new(),
-        role: wish.role,
-        domain: wish.domain.clone(),
-        profile: Some(profile.name.clone()),
-        tools: wish.tools.clone().unwrap_or_default(),
-        key_facts: Vec::new(),
-        output_schema: None,
-        scope_paths: Vec::new(),
-        budget: wish.budget,
-        wall: wish.wall,
-        max_attempts: 1,
-        review: None,
-        placement: wish.placement.clone(),
-    }
-}
-
-/// Characters of a task's text that become its node's title.
-const TITLE_CHARS: usize = 80;
-
-/// The profile that executes a wish: its own, the node's, else the project's default.
-fn profile(
-    draft: &Draft<'_>,
-    wish: &SubagentWish,
-    node: Option<&Node>,
-    parent: &Agent,
-) -> Result<Profile, Refused> {
-    let named = wish.profile.clone().or_else(|| node.and_then(|node| node.profile.clone()));
-    let name = match named {
-        Some(name) => name,
-        None => ProfileName::new(DEFAULT_PROFILE)
-            .map_err(|error| (DenialReason::InvalidRequest, error.to_string()))?,
-    };
-    let project = parent.project.clone();
-    let found = project.and_then(|project| draft.base().profiles.get(&(project, name.clone())));
-    found.cloned().ok_or_else(|| {
-        let detail = format!(
-            "runner: the project has no profile {name:?}; add it with `tetrarch profile apply`",
-            name = name.as_str()
-        );
-        (DenialReason::InvalidRequest, detail)
-    })
-}
-
-/// Writes everything that one admitted child is.
-fn create(
-    draft: &mut Draft<'_>,
-    wanted: &SpawnRequest,
-    parent: &AgentId,
-    target: &Target<'_>,
-    grant: &Grant,
-) -> Spawned {
-    let (now, index) = (draft.now, target.index);
-    let seed = draft.seed("spawn");
-    let (epic, node) = (wanted.epic, &target.node);
-    let ulid = derive_ulid(now, &seed, "agent", index);
-    let domain = target.wish.domain.clone().or_else(|| node.domain.clone());
-    let id = match (target.wish.role, domain) {
-        (Role::Specialist, Some(domain)) => AgentId::Specialist(domain, ulid),
-        (Role::Reviewer, Some(domain)) => AgentId::Reviewer(domain, ulid),
-        (_, _) => AgentId::Worker(ulid),
-    };
-    let work = Work {
-        epic,
-        node: node.id,
-        assignment: AssignmentId::derive(now, &seed, "assignment", index),
-        run: RunId::derive(now, &seed, "run", index),
-    };
-    let session = SessionId::derive(now, &seed, "session", index);
-    if draft.node(epic, node.id).is_none() {
-        add_node(draft, epic, node);
-    }
-    let project = hold_slot(draft, parent, &id, grant);
-    let requested_by = wanted.requested_by.clone().unwrap_or_else(|| draft.actor.clone());
-    draft.put(Record::Agent(Box::new(Agent {
-        id: id.clone(),
-        session: Some(session),
-        epoch: 1,
-        liveness: Liveness::Register,
-        reason: "admitted".to_owned(),
-        since: now,
-        parent: Some(parent.clone()),
-        depth: grant.depth,
-        max_depth: grant.max_depth,
-        local_max_depth: grant.local_max_depth,
-        requested_by,
-        project,
-        hosting: Hosting::Hosted,
-        placement: Some(grant.placement.clone()),
-        label: target.wish.suggested_actor_id.clone(),
-        slots: Vec::new(),
-        account: Account::of(grant.budget),
-        deadline: grant.deadline,
-        tools: brief::tools(target.wish, Some(node), &target.profile),
-        circuit_open: false,
-        work: Some(work.clone()),
-        created: now,
-    })));
-    let event = draft.event(
-        EventKind::AgentAdmitted,
-        "03 Spawn protocol",
-        format!(
-            "for {parent} at depth {} on {}: {}",
-            grant.depth, grant.placement.host, wanted.reason
-        ),
-    );
-    event.agent = Some(id.clone());
-    event.epic = Some(epic);
-    event.node = Some(node.id);
-    event.run = Some(work.run);
-    assign(draft, &id, session, &work, target, grant);
-    sessions::launch(draft, &id, None);
-    Spawned {
-        agent: id,
-        session,
-        epoch: 1,
-        depth: grant.depth,
-        node: node.id,
-        host: grant.placement.host.clone(),
-    }
-}
-
-fn add_node(draft: &mut Draft<'_>, epic: EpicId, node: &Node) {
-    draft.put(Record::Node(epic, Box::new(node.clone())));
-    plans::put_leaf(draft, epic, node.id);
-    let event = draft.event(EventKind::NodeAdded, "03 Spawn protocol", node.name.clone());
-    event.epic = Some(epic);
-    event.node = Some(node.id);
-    draft.touch(epic, PlanReason::Spawn).defined.push(node.id);
-    plans::move_node(draft, epic, node.id, NodeStatus::Queued, "added for a child", |_| {});
-}
-
-/// Takes one of the parent's slots; gives the project.
-fn hold_slot(
-    draft: &mut Draft<'_>,
-    parent: &AgentId,
-    child: &AgentId,
-    grant: &Grant,
-) -> Option<crate::id::ProjectName> {
-    let mut parent = draft.agent(parent)?.clone();
-    parent.slots.push(Slot { child: child.clone(), grant: grant.budget });
-    parent.account.reserve(grant.budget);
-    let project = parent.project.clone();
-    draft.put(Record::Agent(Box::new(parent)));
-    project
-}
-
-/// Binds the node to the child and gives it its run.
-fn assign(
-    draft: &mut Draft<'_>,
-    id: &AgentId,
-    session: SessionId,
-    work: &Work,
-    target: &Target<'_>,
-    grant: &Grant,
-) {
-    let state = draft.node_state(work.epic, work.node);
-    let purpose = state.map_or(Purpose::Execute, |state| state.purpose);
-    let attempt = state.map_or(0, |state| state.attempts) + u32::from(purpose == Purpose::Execute);
-    let brief = brief::expand(draft, target.wish, work.epic, &target.node, &target.profile, grant);
-    draft.put(Record::Assignment(Box::new(Assignment {
-        id: work.assignment,
-        epic: work.epic,
-        node: work.node,
-        purpose,
-        agent: id.clone(),
-        run: work.run,
-        status: AssignmentStatus::Dispatched,
-        reason: "launch ordered".to_owned(),
-        attempt,
-        follows: None,
-        created: draft.now,
-        updated: draft.now,
-    })));
-    sessions::put_run(
-        draft,
-        Run {
-            id: work.run,
-            agent: id.clone(),
-            session,
-            epoch: 1,
-            epic: work.epic,
-            node: work.node,
-            assignment: work.assignment,
-            brief,
-            continues: None,
-            placement: Some(grant.placement.clone()),
-            created: draft.now,
-        },
-    );
-    let why = format!("assigned to {id}");
-    plans::move_node(draft, work.epic, work.node, NodeStatus::InProgress, &why, |state| {
-        state.assignment = Some(work.assignment);
-        state.assignee = Some(id.clone());
-        state.attempts = attempt;
-    });
 }
 
 /// The sender's claims about itself that the record contradicts.

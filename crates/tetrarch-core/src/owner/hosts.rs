@@ -1,0 +1,55 @@
+//! Which hosts take agents now, and where one is placed (spec 03, Placement; spec 04, Crash
+//! recovery). It counts and chooses; it writes nothing.
+
+use crate::admission::{HostView, freest};
+use crate::agent::{Agent, Placement};
+use crate::id::AgentId;
+use crate::liveness::Liveness;
+use crate::plan::PlacementWish;
+use crate::step::Draft;
+
+/// Hosts whose orchestrator is up, each with the agents that its present life has.
+pub(super) fn host_views(draft: &Draft<'_>) -> Vec<HostView> {
+    let views = draft.hosts().into_values().filter_map(|host| {
+        let ho = draft.agent(&AgentId::Ho(host.name.clone()))?;
+        if ho.liveness != Liveness::Active {
+            return None;
+        }
+        let placement = Placement { host: host.name.clone(), host_epoch: ho.epoch };
+        let load = u32::try_from(draft.placed_at(&placement)).unwrap_or(u32::MAX);
+        Some(HostView { labels: host.labels.clone(), capacity: host.capacity, load, placement })
+    });
+    views.collect()
+}
+
+/// Where an agent goes on: its former host first, else the freest that its node may run on.
+/// Takes the place, and gives back the one that it has.
+pub(super) fn place_again(
+    draft: &Draft<'_>,
+    hosts: &mut [HostView],
+    agent: &Agent,
+) -> Option<Placement> {
+    for view in hosts.iter_mut().filter(|view| Some(&view.placement) == agent.placement.as_ref()) {
+        view.load = view.load.saturating_sub(1);
+    }
+    let former = agent.placement.as_ref().map(|placement| &placement.host);
+    let same =
+        hosts.iter().position(|view| view.has_room() && Some(&view.placement.host) == former);
+    let work = agent.work.as_ref();
+    let node = work.and_then(|work| draft.node(work.epic, work.node));
+    let wish = node.map_or_else(PlacementWish::default, |node| node.placement.clone());
+    let view = match same {
+        Some(at) => hosts.get_mut(at),
+        None => freest(hosts, &wish),
+    }?;
+    view.load += 1;
+    Some(view.placement.clone())
+}
+
+/// Whether an agent's process may be running: the life of the host it was placed under is not
+/// over.
+pub(super) fn on_live_host(draft: &Draft<'_>, agent: &Agent) -> bool {
+    let Some(placement) = &agent.placement else { return false };
+    let host = draft.agent(&AgentId::Ho(placement.host.clone()));
+    host.is_some_and(|host| host.liveness == Liveness::Active && host.epoch == placement.host_epoch)
+}

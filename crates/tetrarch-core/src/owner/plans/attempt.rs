@@ -1,0 +1,161 @@
+//! What an ended run means for its node: done, under review, tried again or blocked (spec 05;
+//! spec 06, A reviewer).
+
+use crate::assignment::{AssignmentStatus, Purpose};
+use crate::brief::{Evidence, Judgement, Outcome, RunResult, Verdict};
+use crate::ledger::EventKind;
+use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeResult, NodeStatus};
+use crate::run::Run;
+use crate::step::Draft;
+
+use super::{move_assignment, move_node};
+
+/// The blocker of a node whose run was stopped.
+const STOPPED: &str = "stopped";
+const MORE_ATTEMPTS: &str = "another way to do it, or more attempts";
+
+/// What an ended run means for its node: done, under review, tried again or blocked.
+pub(in crate::owner) fn end_attempt(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
+    let Some(assignment) = draft.assignment(run.assignment).cloned() else { return };
+    let purpose = assignment.purpose;
+    let succeeded = result.outcome == Outcome::Success;
+    let status = if succeeded { AssignmentStatus::Done } else { AssignmentStatus::Cancelled };
+    move_assignment(draft, assignment, status, result.outcome.as_str());
+    if result.outcome == Outcome::Cancelled {
+        // Trying again what somebody has just stopped would undo the stop.
+        let needs = "somebody who puts it back in the queue";
+        block(draft, run, STOPPED, &result.error, needs);
+        return;
+    }
+    match purpose {
+        Purpose::Execute if succeeded => accept_work(draft, run, result),
+        Purpose::Execute => {
+            let finding = if result.error.is_empty() { "it failed" } else { &result.error };
+            fail_attempt(draft, run, "the attempt failed", vec![finding.to_owned()]);
+        }
+        Purpose::Review => judge(draft, run, result),
+    }
+}
+
+/// Finished work: done at once, or kept for a reviewer.
+fn accept_work(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
+    let reviewed = draft.node(run.epic, run.node).is_some_and(|node| node.review.is_some());
+    let kept = NodeResult {
+        run: run.id,
+        deliverable: result.deliverable.clone(),
+        artifacts: result.artifacts.clone(),
+        evidence: result.evidence.clone(),
+        crystallization: crystallize(result),
+    };
+    // A verdict that is a plan node of its own: its findings fail the review itself.
+    if let Some(verdict) = &result.verdict
+        && verdict.judgement != Judgement::Pass
+    {
+        note_verdict(draft, run, verdict);
+        fail_attempt(draft, run, "the verdict is not pass", findings(verdict));
+        return;
+    }
+    if reviewed {
+        move_node(draft, run.epic, run.node, NodeStatus::InProgress, "waits for review", |state| {
+            state.purpose = Purpose::Review;
+            state.assignment = None;
+            state.assignee = None;
+            state.result = Some(kept);
+        });
+        return;
+    }
+    move_node(draft, run.epic, run.node, NodeStatus::Done, "its run succeeded", |state| {
+        state.assignment = None;
+        state.result = Some(kept);
+        state.findings = Vec::new();
+    });
+}
+
+/// Something to show is required for `done`: what the program summarised, else its outcome.
+fn crystallize(result: &RunResult) -> String {
+    if !result.crystallization.is_empty() || result.evidence != Evidence::default() {
+        return result.crystallization.clone();
+    }
+    format!("ended {} with a deliverable of {} bytes", result.outcome, result.deliverable.len())
+}
+
+fn note_verdict(draft: &mut Draft<'_>, run: &Run, verdict: &Verdict) {
+    let words = findings(verdict).join("; ");
+    let reason = format!("{}: {words}", verdict.judgement.as_str());
+    let event = draft.event(EventKind::Verdict, "06 A reviewer", reason);
+    event.agent = Some(run.agent.clone());
+    event.run = Some(run.id);
+    event.epic = Some(run.epic);
+    event.node = Some(run.node);
+}
+
+fn findings(verdict: &Verdict) -> Vec<String> {
+    verdict
+        .findings
+        .iter()
+        .map(|finding| format!("{}: {} ({})", finding.place, finding.what, finding.severity))
+        .collect()
+}
+
+/// A reviewer's result: the verdict settles the node.
+fn judge(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
+    let Some(verdict) = &result.verdict else {
+        // A review that came to nothing is made again; the work stays under review.
+        let exhausted = draft
+            .node(run.epic, run.node)
+            .zip(draft.node_state(run.epic, run.node))
+            .is_some_and(|(node, state)| state.attempts >= node.max_attempts);
+        if exhausted {
+            let detail = format!("the reviewer gave no verdict: {}", result.error);
+            block(draft, run, ATTEMPTS_EXHAUSTED, &detail, MORE_ATTEMPTS);
+        } else {
+            move_node(draft, run.epic, run.node, NodeStatus::InProgress, "no verdict", |state| {
+                state.attempts += 1;
+                state.assignment = None;
+                state.assignee = None;
+            });
+        }
+        return;
+    };
+    note_verdict(draft, run, verdict);
+    if verdict.judgement == Judgement::Pass {
+        move_node(draft, run.epic, run.node, NodeStatus::Done, "the verdict is pass", |state| {
+            state.assignment = None;
+            state.assignee = None;
+            state.findings = Vec::new();
+        });
+    } else {
+        fail_attempt(draft, run, "the verdict is not pass", findings(verdict));
+    }
+}
+
+/// A failed attempt: queued again with what was found, or blocked when attempts are used up.
+fn fail_attempt(draft: &mut Draft<'_>, run: &Run, why: &str, found: Vec<String>) {
+    let Some(state) = draft.node_state(run.epic, run.node) else { return };
+    let attempts = state.attempts;
+    let limit = draft.node(run.epic, run.node).map_or(0, |node| node.max_attempts);
+    if attempts >= limit {
+        let detail = format!("{attempts} of {limit} attempts: {why}: {}", found.join("; "));
+        block(draft, run, ATTEMPTS_EXHAUSTED, &detail, MORE_ATTEMPTS);
+        return;
+    }
+    move_node(draft, run.epic, run.node, NodeStatus::Queued, why, |state| {
+        state.assignment = None;
+        state.assignee = None;
+        state.purpose = Purpose::Execute;
+        state.result = None;
+        state.findings = found;
+    });
+}
+
+fn block(draft: &mut Draft<'_>, run: &Run, kind: &str, detail: &str, needs: &str) {
+    move_node(draft, run.epic, run.node, NodeStatus::Blocked, kind, |state| {
+        state.assignment = None;
+        state.assignee = None;
+        state.blocker = Some(Blocker {
+            kind: kind.to_owned(),
+            detail: detail.to_owned(),
+            needs: needs.to_owned(),
+        });
+    });
+}

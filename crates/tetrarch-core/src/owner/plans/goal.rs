@@ -1,0 +1,136 @@
+//! Goals: made with their plans, and closed with what their orchestrator put together (spec 05).
+
+use crate::brief::RunResult;
+use crate::error::{ErrorCode, Refusal};
+use crate::goal::{Goal, GoalResult, GoalState, GoalStatus};
+use crate::id::{AgentId, EpicId, PlanId, Principal, ProjectName};
+use crate::ledger::{EventKind, Record};
+use crate::liveness::Liveness;
+use crate::mail::MailBody;
+use crate::plan::schema::PlanFile;
+use crate::plan::{Plan, PlanReason, PlanSource, graph};
+use crate::step::Draft;
+
+use super::{put_leaf, settle};
+
+/// Creates a goal with its plan, version 1, and hands it to the project's orchestrator.
+///
+/// # Errors
+/// The project is unknown, retired or somebody else's.
+pub(in crate::owner) fn create_goal(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    project: &ProjectName,
+    owner: &Principal,
+    plan: &PlanFile,
+) -> Result<(), Refusal> {
+    let po = AgentId::Po(project.clone());
+    let known = draft.base().projects.get(project).filter(|project| !project.retired);
+    if known.is_none() || draft.agent(&po).is_none() {
+        let detail = format!("no project {project}; create it with op `project.create`");
+        return Err(Refusal::new(ErrorCode::NotFound, detail));
+    }
+    if owner.agent().is_some_and(|agent| *agent != po && *agent != AgentId::Go) {
+        let detail = format!("{owner} may not give goals to {project}");
+        return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+    }
+    put_goal(draft, epic, project, owner, plan);
+    for profile in &plan.profiles {
+        draft.put(Record::Profile(project.clone(), Box::new(profile.clone())));
+    }
+    for node in &plan.nodes {
+        draft.put(Record::Node(epic, Box::new(node.clone())));
+    }
+    for id in graph::leaves(&draft.nodes(epic)) {
+        put_leaf(draft, epic, id);
+    }
+    draft.touch(epic, PlanReason::InitialCreate);
+    settle(draft, epic);
+    let alive = draft.agent(&po).is_some_and(|po| po.liveness != Liveness::Terminated);
+    if alive {
+        draft.mail(Principal::Agent(po), Some(epic), MailBody::TakeOn { epic });
+    }
+    Ok(())
+}
+
+fn put_goal(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    project: &ProjectName,
+    owner: &Principal,
+    plan: &PlanFile,
+) {
+    let now = draft.now;
+    draft
+        .event(EventKind::GoalCreated, "05 Records", format!("{:?} for {project}", plan.title))
+        .epic = Some(epic);
+    draft.put(Record::Goal(Box::new(Goal {
+        id: epic,
+        project: project.clone(),
+        title: plan.title.clone(),
+        problem_statement: plan.problem_statement.clone(),
+        success_criteria: plan.success_criteria.clone(),
+        non_goals: plan.non_goals.clone(),
+        constraints: plan.constraints.clone(),
+        tags: plan.tags.clone(),
+        owner: owner.clone(),
+        created: now,
+    })));
+    draft.put(Record::GoalState(Box::new(GoalState {
+        id: epic,
+        status: GoalStatus::Active,
+        percent: 0,
+        result: None,
+        since: now,
+    })));
+    let seed = draft.seed("goal");
+    draft.put(Record::Plan(Box::new(Plan {
+        epic,
+        id: PlanId::derive(now, &seed, "plan", 0),
+        project: project.clone(),
+        version: 0,
+        source: PlanSource::Overseer,
+        reason: PlanReason::InitialCreate,
+        output: plan.output,
+        trace: draft.trace.clone(),
+        created: now,
+        updated: now,
+    })));
+}
+
+/// Books what a project's orchestrator put together for an epic.
+///
+/// # Errors
+/// The epic is unknown, of another project or not reached.
+pub(in crate::owner) fn book_goal_result(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    sender: &AgentId,
+    result: &RunResult,
+) -> Result<(), Refusal> {
+    let goal = draft.base().goals.get(&epic);
+    let own = goal.is_some_and(|goal| *sender == AgentId::Po(goal.project.clone()));
+    let (true, Some(mut state)) = (own, draft.goal_state(epic).cloned()) else {
+        let detail = format!("{epic} is no epic of {sender}");
+        return Err(Refusal::new(ErrorCode::NotFound, detail));
+    };
+    if state.status != GoalStatus::Completed {
+        let detail = format!("{epic} is {}, only a completed goal has a result", state.status);
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
+    let booked = GoalResult {
+        summary: result.crystallization.clone(),
+        deliverable: result.deliverable.clone(),
+        artifacts: result.artifacts.clone(),
+    };
+    if state.result.as_ref() == Some(&booked) {
+        return Ok(());
+    }
+    state.result = Some(booked);
+    draft.put(Record::GoalState(Box::new(state)));
+    draft
+        .event(EventKind::GoalStatus, "06 Result", "its orchestrator put the result together")
+        .epic = Some(epic);
+    draft.touch(epic, PlanReason::TaskCompletion);
+    Ok(())
+}

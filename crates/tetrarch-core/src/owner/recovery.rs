@@ -1,0 +1,145 @@
+//! What becomes of agents whose process is lost (spec 04, Crash recovery): the next session of
+//! the same name where a host can take it, waiting where none can, an end where a stop was
+//! already asked for.
+
+use crate::admission::HostView;
+use crate::agent::Placement;
+use crate::brief::{Outcome, RunResult};
+use crate::id::{AgentId, HostName, Principal, RunId, SessionId};
+use crate::ledger::{EventKind, Record};
+use crate::limits::RECOVERED_MAX;
+use crate::liveness::Liveness;
+use crate::mail::MailBody;
+use crate::records::Records;
+use crate::run::{Run, RunState};
+use crate::step::Draft;
+
+use super::hosts::{host_views, on_live_host, place_again};
+use super::{plans, sessions};
+
+/// Recovers what a host's earlier life left behind, and whoever else waits for a host.
+pub(super) fn recover_host(draft: &mut Draft<'_>, host: &HostName, why: &str) {
+    let records = draft.base();
+    let left = records.placed_on(host).filter(|id| {
+        draft
+            .agent(id)
+            .is_some_and(|agent| agent.liveness != Liveness::Offline && !on_live_host(draft, agent))
+    });
+    let lost: Vec<AgentId> = left.chain(records.offline()).cloned().collect();
+    recover(draft, lost, why);
+}
+
+/// Recovers whoever waits for a host.
+pub(super) fn recover_offline(draft: &mut Draft<'_>) {
+    let lost: Vec<AgentId> = draft.base().offline().take(RECOVERED_MAX).cloned().collect();
+    if !lost.is_empty() {
+        recover(draft, lost, "a host can take it");
+    }
+}
+
+/// Whether somebody waits for a host and one has room.
+pub(super) fn is_due(records: &Records, draft: &Draft<'_>) -> bool {
+    records.offline().next().is_some() && host_views(draft).iter().any(HostView::has_room)
+}
+
+fn recover(draft: &mut Draft<'_>, lost: Vec<AgentId>, why: &str) {
+    let mut hosts = host_views(draft);
+    let mut recovered = 0;
+    for id in lost {
+        let Some(agent) = draft.agent(&id).cloned() else { continue };
+        let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
+        if run.is_some_and(|status| status.state == RunState::Cancelling) {
+            give_up(draft, &id, Outcome::Cancelled, why);
+            continue;
+        }
+        let room = recovered < RECOVERED_MAX;
+        match room.then(|| place_again(draft, &mut hosts, &agent)).flatten() {
+            Some(placement) => {
+                recovered += 1;
+                replace(draft, &id, placement, why);
+            }
+            None => strand(draft, &id, why),
+        }
+    }
+}
+
+/// Recovers one agent whose process is known to be gone.
+pub(super) fn recover_one(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    recover(draft, vec![id.clone()], why);
+}
+
+/// Leaves a session offline; its parent is told.
+pub(super) fn strand(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    sessions::move_session(draft, id, Liveness::Stale, why);
+    if !sessions::move_session(draft, id, Liveness::Offline, why) {
+        return;
+    }
+    tell_parent(draft, id, false, why);
+}
+
+/// Tells an agent's parent that its session is lost.
+pub(super) fn tell_parent(draft: &mut Draft<'_>, id: &AgentId, crashed: bool, cause: &str) {
+    let Some(agent) = draft.agent(id).cloned() else { return };
+    let (Some(session), Some(parent)) = (agent.session, agent.parent) else { return };
+    let cause = cause.to_owned();
+    let body = MailBody::AgentLost { agent: id.clone(), session, crashed, cause };
+    draft.mail(Principal::Agent(parent), agent.work.map(|work| work.epic), body);
+}
+
+/// Ends an agent that will give no result any more: its attempt ends so, and its session.
+pub(super) fn give_up(draft: &mut Draft<'_>, id: &AgentId, outcome: Outcome, cause: &str) {
+    let work = draft.agent(id).and_then(|agent| agent.work.clone());
+    let Some(work) = work else { return };
+    sessions::lose_run(draft, id, work.run, cause);
+    if let Some(run) = draft.run(work.run).cloned() {
+        plans::end_attempt(draft, &run, &RunResult::ended(outcome, cause));
+    }
+    sessions::terminate(draft, id, cause);
+    plans::settle(draft, work.epic);
+}
+
+/// The next session of the same name, on a host that is up: same parent, slot, inbox, cursor,
+/// assignment and grant, a new run that goes on from the old one. The old process must be known
+/// to be gone.
+fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str) {
+    sessions::move_session(draft, id, Liveness::Terminated, "replaced");
+    if let Some(work) = draft.agent(id).and_then(|agent| agent.work.clone()) {
+        sessions::lose_run(draft, id, work.run, why);
+    }
+    let Some(mut agent) = draft.agent(id).cloned() else { return };
+    let seed = draft.seed(why);
+    let old = agent.session;
+    agent.epoch += 1;
+    let index = usize::try_from(agent.epoch).unwrap_or(usize::MAX);
+    agent.session = Some(SessionId::derive(draft.now, &seed, &format!("session {id}"), index));
+    agent.liveness = Liveness::Register;
+    why.clone_into(&mut agent.reason);
+    agent.since = draft.now;
+    agent.placement = Some(placement.clone());
+    let ends = agent.work.as_ref().map(|work| work.run);
+    if let (Some(work), Some(session)) = (agent.work.as_mut(), agent.session)
+        && let Some(before) = draft.run(work.run).cloned()
+    {
+        let run = Run {
+            id: RunId::derive(draft.now, &seed, &format!("run {id}"), index),
+            session,
+            epoch: agent.epoch,
+            continues: Some(before.id),
+            placement: Some(placement),
+            created: draft.now,
+            ..before
+        };
+        work.run = run.id;
+        if let Some(mut assignment) = draft.assignment(work.assignment).cloned() {
+            assignment.run = run.id;
+            assignment.updated = draft.now;
+            draft.put(Record::Assignment(Box::new(assignment)));
+        }
+        sessions::put_run(draft, run);
+    }
+    let old = old.map_or_else(|| "none".to_owned(), |session| session.to_string());
+    let reason = format!("session {old} -> epoch {}: {why}", agent.epoch);
+    draft.put(Record::Agent(Box::new(agent)));
+    draft.event(EventKind::AgentReplaced, "04 Crash recovery", reason).agent = Some(id.clone());
+    sessions::launch(draft, id, ends);
+}

@@ -1,0 +1,173 @@
+//! Everything that one admitted child is: its record, its slot, its node, assignment and run,
+//! and the order to launch it (spec 03, Spawn protocol). All of it in the decision's own step.
+
+use crate::admission::Grant;
+use crate::agent::{Agent, Hosting, Slot, Work};
+use crate::assignment::{Assignment, AssignmentStatus, Purpose};
+use crate::budget::Account;
+use crate::id::{AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, derive_ulid};
+use crate::ledger::{EventKind, Record};
+use crate::liveness::Liveness;
+use crate::mail::Spawned;
+use crate::plan::{Node, NodeStatus, PlanReason};
+use crate::request::SpawnRequest;
+use crate::role::Role;
+use crate::run::Run;
+use crate::step::Draft;
+
+use super::target::Target;
+use crate::owner::{brief, plans, sessions};
+
+/// Writes everything that one admitted child is.
+pub(super) fn create(
+    draft: &mut Draft<'_>,
+    wanted: &SpawnRequest,
+    parent: &AgentId,
+    target: &Target<'_>,
+    grant: &Grant,
+) -> Spawned {
+    let (now, index) = (draft.now, target.index);
+    let seed = draft.seed("spawn");
+    let (epic, node) = (wanted.epic, &target.node);
+    let ulid = derive_ulid(now, &seed, "agent", index);
+    let domain = target.wish.domain.clone().or_else(|| node.domain.clone());
+    let id = match (target.wish.role, domain) {
+        (Role::Specialist, Some(domain)) => AgentId::Specialist(domain, ulid),
+        (Role::Reviewer, Some(domain)) => AgentId::Reviewer(domain, ulid),
+        (_, _) => AgentId::Worker(ulid),
+    };
+    let work = Work {
+        epic,
+        node: node.id,
+        assignment: AssignmentId::derive(now, &seed, "assignment", index),
+        run: RunId::derive(now, &seed, "run", index),
+    };
+    let session = SessionId::derive(now, &seed, "session", index);
+    if draft.node(epic, node.id).is_none() {
+        add_node(draft, epic, node);
+    }
+    let project = hold_slot(draft, parent, &id, grant);
+    let requested_by = wanted.requested_by.clone().unwrap_or_else(|| draft.actor.clone());
+    draft.put(Record::Agent(Box::new(Agent {
+        id: id.clone(),
+        session: Some(session),
+        epoch: 1,
+        liveness: Liveness::Register,
+        reason: "admitted".to_owned(),
+        since: now,
+        parent: Some(parent.clone()),
+        depth: grant.depth,
+        max_depth: grant.max_depth,
+        local_max_depth: grant.local_max_depth,
+        requested_by,
+        project,
+        hosting: Hosting::Hosted,
+        placement: Some(grant.placement.clone()),
+        label: target.wish.suggested_actor_id.clone(),
+        slots: Vec::new(),
+        account: Account::of(grant.budget),
+        deadline: grant.deadline,
+        tools: brief::tools(target.wish, Some(node), &target.profile),
+        circuit_open: false,
+        work: Some(work.clone()),
+        created: now,
+    })));
+    let event = draft.event(
+        EventKind::AgentAdmitted,
+        "03 Spawn protocol",
+        format!(
+            "for {parent} at depth {} on {}: {}",
+            grant.depth, grant.placement.host, wanted.reason
+        ),
+    );
+    event.agent = Some(id.clone());
+    event.epic = Some(epic);
+    event.node = Some(node.id);
+    event.run = Some(work.run);
+    assign(draft, &id, session, &work, target, grant);
+    sessions::launch(draft, &id, None);
+    Spawned {
+        agent: id,
+        session,
+        epoch: 1,
+        depth: grant.depth,
+        node: node.id,
+        host: grant.placement.host.clone(),
+    }
+}
+
+fn add_node(draft: &mut Draft<'_>, epic: EpicId, node: &Node) {
+    draft.put(Record::Node(epic, Box::new(node.clone())));
+    plans::put_leaf(draft, epic, node.id);
+    let event = draft.event(EventKind::NodeAdded, "03 Spawn protocol", node.name.clone());
+    event.epic = Some(epic);
+    event.node = Some(node.id);
+    draft.touch(epic, PlanReason::Spawn).defined.push(node.id);
+    plans::move_node(draft, epic, node.id, NodeStatus::Queued, "added for a child", |_| {});
+}
+
+/// Takes one of the parent's slots; gives the project.
+fn hold_slot(
+    draft: &mut Draft<'_>,
+    parent: &AgentId,
+    child: &AgentId,
+    grant: &Grant,
+) -> Option<ProjectName> {
+    let mut parent = draft.agent(parent)?.clone();
+    parent.slots.push(Slot { child: child.clone(), grant: grant.budget });
+    parent.account.reserve(grant.budget);
+    let project = parent.project.clone();
+    draft.put(Record::Agent(Box::new(parent)));
+    project
+}
+
+/// Binds the node to the child and gives it its run.
+fn assign(
+    draft: &mut Draft<'_>,
+    id: &AgentId,
+    session: SessionId,
+    work: &Work,
+    target: &Target<'_>,
+    grant: &Grant,
+) {
+    let state = draft.node_state(work.epic, work.node);
+    let purpose = state.map_or(Purpose::Execute, |state| state.purpose);
+    let attempt = state.map_or(0, |state| state.attempts) + u32::from(purpose == Purpose::Execute);
+    let brief = brief::expand(draft, target.wish, work.epic, &target.node, &target.profile, grant);
+    draft.put(Record::Assignment(Box::new(Assignment {
+        id: work.assignment,
+        epic: work.epic,
+        node: work.node,
+        purpose,
+        agent: id.clone(),
+        run: work.run,
+        status: AssignmentStatus::Dispatched,
+        reason: "launch ordered".to_owned(),
+        attempt,
+        follows: None,
+        created: draft.now,
+        updated: draft.now,
+    })));
+    sessions::put_run(
+        draft,
+        Run {
+            id: work.run,
+            agent: id.clone(),
+            session,
+            epoch: 1,
+            epic: work.epic,
+            node: work.node,
+            assignment: work.assignment,
+            brief,
+            continues: None,
+            placement: Some(grant.placement.clone()),
+            created: draft.now,
+        },
+    );
+    let why = format!("assigned to {id}");
+    plans::move_node(draft, work.epic, work.node, NodeStatus::InProgress, &why, |state| {
+        state.assignment = Some(work.assignment);
+        state.assignee = Some(id.clone());
+        state.attempts = attempt;
+    });
+}

@@ -1,0 +1,183 @@
+//! What each wish of a spawn request stands for: the node it is for, known or new, and the
+//! profile that executes it (spec 03, Spawn protocol).
+
+use crate::admission::Wish;
+use crate::agent::{Agent, DEFAULT_PROFILE, Profile};
+use crate::assignment::Purpose;
+use crate::error::DenialReason;
+use crate::id::{EpicId, NodeId, ProfileName};
+use crate::limits::TASKS_MAX;
+use crate::plan::{Node, NodeStatus, PlacementWish, graph};
+use crate::request::{SpawnRequest, SubagentWish, TaskWish};
+use crate::role::Role;
+use crate::step::Draft;
+
+use super::Refused;
+use crate::owner::brief;
+
+/// A wish with what it stands for.
+pub(super) struct Target<'a> {
+    pub(super) index: usize,
+    pub(super) wish: &'a SubagentWish,
+    pub(super) node: Node,
+    pub(super) profile: Profile,
+}
+
+impl Target<'_> {
+    /// What admission decides on.
+    pub(super) fn wish(&self) -> Wish {
+        let wall = self.wish.wall.or(self.node.wall);
+        Wish {
+            role: self.wish.role,
+            taken: false,
+            local_max_depth: self.wish.local_max_depth,
+            budget: brief::budget(self.wish, Some(&self.node), &self.profile),
+            wall,
+            tools: brief::tools(self.wish, Some(&self.node), &self.profile),
+            placement: if self.wish.placement == PlacementWish::default() {
+                self.node.placement.clone()
+            } else {
+                self.wish.placement.clone()
+            },
+        }
+    }
+}
+
+/// The nodes that the wishes of one request stand for.
+pub(super) struct Planned {
+    taken: Vec<NodeId>,
+    next: Option<NodeId>,
+    room: usize,
+}
+
+impl Planned {
+    pub(super) fn new(draft: &Draft<'_>, epic: EpicId) -> Self {
+        let nodes = draft.nodes(epic);
+        let last = nodes.keys().map(|id| id.phase_number()).max();
+        let Some(phase) = last else { return Self { taken: Vec::new(), next: None, room: 0 } };
+        let tasks: Vec<NodeId> =
+            nodes.keys().copied().filter(|id| id.parent() == Some(NodeId::phase(phase))).collect();
+        let unsettled = tasks.iter().filter(|id| {
+            draft.node_state(epic, **id).is_none_or(|state| !state.status.is_settled())
+        });
+        let highest = tasks.iter().map(|id| id.ordinal()).max().unwrap_or(0);
+        Self {
+            taken: Vec::new(),
+            room: TASKS_MAX.saturating_sub(unsettled.count()),
+            next: highest.checked_add(1).map(|task| NodeId::task(phase, task)),
+        }
+    }
+
+    pub(super) fn target(
+        &mut self,
+        draft: &Draft<'_>,
+        wanted: &SpawnRequest,
+        wish: &SubagentWish,
+        parent: &Agent,
+    ) -> Result<(Node, Profile), Refused> {
+        let known = match wanted.node {
+            Some(id) => Some(self.existing(draft, wanted.epic, id, wish.role)?),
+            None => None,
+        };
+        let profile = profile(draft, wish, known.as_ref(), parent)?;
+        let node = match known {
+            Some(node) => node,
+            None => self.fresh(wish, &profile)?,
+        };
+        Ok((node, profile))
+    }
+
+    fn existing(
+        &mut self,
+        draft: &Draft<'_>,
+        epic: EpicId,
+        id: NodeId,
+        role: Role,
+    ) -> Result<Node, Refused> {
+        let no = |detail: String| (DenialReason::NodeNotAssignable, detail);
+        let node = draft.node(epic, id).ok_or_else(|| no(format!("{epic} has no node {id}")))?;
+        if !graph::is_leaf(&draft.nodes(epic), id) {
+            return Err(no(format!("{id} is no leaf; its subtasks are assigned")));
+        }
+        let state =
+            draft.node_state(epic, id).ok_or_else(|| no(format!("{id} has no state yet")))?;
+        if state.assignment.is_some() || self.taken.contains(&id) {
+            return Err(no(format!("{id} has an open assignment")));
+        }
+        let ready = match state.purpose {
+            Purpose::Execute => state.status == NodeStatus::Queued,
+            Purpose::Review => state.status == NodeStatus::InProgress && role == Role::Reviewer,
+        };
+        if !ready {
+            return Err(no(format!("{id} is {}, not ready for a {role}", state.status)));
+        }
+        self.taken.push(id);
+        Ok(node.clone())
+    }
+
+    fn fresh(&mut self, wish: &SubagentWish, profile: &Profile) -> Result<Node, Refused> {
+        let (true, Some(id)) = (self.room > 0, self.next) else {
+            let detail = format!("the last phase has {TASKS_MAX} unsettled tasks");
+            return Err((DenialReason::NodeNotAssignable, detail));
+        };
+        self.room -= 1;
+        self.next = id.ordinal().checked_add(1).map(|task| NodeId::task(id.phase_number(), task));
+        Ok(node_of(id, wish, profile))
+    }
+}
+
+/// The task that a wish without a node adds to the plan.
+fn node_of(id: NodeId, wish: &SubagentWish, profile: &Profile) -> Node {
+    let (objective, acceptance) = match &wish.task {
+        TaskWish::Task(task) => (task.clone(), Vec::new()),
+        TaskWish::Brief(brief) => (brief.goal.clone(), brief.success_criteria.clone()),
+    };
+    let title = objective.lines().next().unwrap_or_default();
+    Node {
+        id,
+        name: title.chars().take(TITLE_CHARS).collect(),
+        acceptance,
+        objective,
+        definition_of_done: String::new(),
+        depends_on: Vec::new(),
+        role: wish.role,
+        domain: wish.domain.clone(),
+        profile: Some(profile.name.clone()),
+        tools: wish.tools.clone().unwrap_or_default(),
+        key_facts: Vec::new(),
+        output_schema: None,
+        scope_paths: Vec::new(),
+        budget: wish.budget,
+        wall: wish.wall,
+        max_attempts: 1,
+        review: None,
+        placement: wish.placement.clone(),
+    }
+}
+
+/// Characters of a task's text that become its node's title.
+const TITLE_CHARS: usize = 80;
+
+/// The profile that executes a wish: its own, the node's, else the project's default.
+fn profile(
+    draft: &Draft<'_>,
+    wish: &SubagentWish,
+    node: Option<&Node>,
+    parent: &Agent,
+) -> Result<Profile, Refused> {
+    let named = wish.profile.clone().or_else(|| node.and_then(|node| node.profile.clone()));
+    let name = match named {
+        Some(name) => name,
+        None => ProfileName::new(DEFAULT_PROFILE)
+            .map_err(|error| (DenialReason::InvalidRequest, error.to_string()))?,
+    };
+    let project = parent.project.clone();
+    let found = project.and_then(|project| draft.base().profiles.get(&(project, name.clone())));
+    found.cloned().ok_or_else(|| {
+        let detail = format!(
+            "runner: the project has no profile {name:?}; add it with `tetrarch profile apply`",
+            name = name.as_str()
+        );
+        (DenialReason::InvalidRequest, detail)
+    })
+}
