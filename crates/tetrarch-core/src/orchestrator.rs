@@ -3,25 +3,30 @@
 //! putting the result together. It sees its epics through plan events, decides nothing about
 //! records (the owner does), and can be started again at any moment.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod epic;
+mod staffing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 
 use crate::assignment::Purpose;
 use crate::brief::{Artifact, Outcome, RunResult};
-use crate::budget::Limits;
 use crate::error::DenialReason;
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId, Principal, RequestId, SessionId};
-use crate::limits::{CHILDREN_MAX, DELIVERABLE_BYTES_MAX};
+use crate::limits::CHILDREN_MAX;
 use crate::mail::{Denied, Mail, MailBody, ResultReady, SpawnAnswer, SponsorRequest};
-use crate::plan::{Blocker, Node, NodeStatus, NodeView, PlacementWish, PlanEvent};
-use crate::request::{Op, Report, SpawnRequest, SubagentWish, TaskWish};
+use crate::plan::{Node, NodeStatus, PlanEvent};
+use crate::request::{Op, Report, SpawnRequest};
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
 
-/// First wait after a refusal that time may cure; doubled with each further one.
-const RETRY_FIRST: Millis = Millis(250);
-/// Longest wait after a refusal that time may cure.
-const RETRY_MAX: Millis = Millis::from_secs(30);
+use epic::Epic;
+use staffing::{Cure, blocker, cure, due, request};
+
+/// How long a refusal for want of a slot is believed: a project's mode may change meanwhile.
+const LIMIT_BELIEVED: Millis = Millis::from_secs(30);
 
 /// What a project orchestrator learns.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,28 +99,24 @@ pub struct Orchestrator {
     id: AgentId,
     session: SessionId,
     epics: BTreeMap<EpicId, Epic>,
+    /// Requests without an answer.
     pending: BTreeMap<RequestId, (EpicId, NodeId)>,
-    children: BTreeSet<AgentId>,
-    full: bool,
+    /// Children that were admitted and have not ended, with what they work on.
+    children: BTreeMap<AgentId, (EpicId, NodeId)>,
+    /// Requests made for specialists.
+    sponsored: BTreeMap<RequestId, AgentId>,
+    limit: Option<Limit>,
     asked: usize,
 }
 
-#[derive(Debug, Clone, Default)]
-struct Epic {
-    plan: Option<PlanEvent>,
-    nodes: BTreeMap<NodeId, Node>,
-    results: BTreeMap<NodeId, Collected>,
-    waits: BTreeMap<NodeId, Wait>,
-    collect_at: Option<BusTime>,
-    collects: u32,
-    reported: bool,
-}
-
-/// A node whose request was refused for a reason that time may cure.
+/// What a refusal for want of a slot told.
 #[derive(Debug, Clone, Copy)]
-struct Wait {
-    until: Option<BusTime>,
-    times: u32,
+struct Limit {
+    /// Slots there are.
+    cap: usize,
+    /// Slots held by children of an earlier session, which this one does not know.
+    unknown: usize,
+    until: BusTime,
 }
 
 impl Orchestrator {
@@ -127,8 +128,9 @@ impl Orchestrator {
             session,
             epics: BTreeMap::new(),
             pending: BTreeMap::new(),
-            children: BTreeSet::new(),
-            full: false,
+            children: BTreeMap::new(),
+            sponsored: BTreeMap::new(),
+            limit: None,
             asked: 0,
         }
     }
@@ -136,94 +138,75 @@ impl Orchestrator {
     /// When something is due without any input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<BusTime> {
-        let waits =
-            self.epics.values().flat_map(|epic| epic.waits.values().filter_map(|wait| wait.until));
-        let collects = self.epics.values().filter_map(|epic| epic.collect_at);
-        waits.chain(collects).min()
+        let epics = self.epics.values().filter_map(Epic::next_deadline);
+        epics.chain(self.limit.map(|limit| limit.until)).min()
     }
 
     /// Learns something and says what to do about it.
     pub fn step(&mut self, now: BusTime, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         match input {
-            Input::TakeOn(epic) => {
-                if let std::collections::btree_map::Entry::Vacant(vacant) = self.epics.entry(epic) {
-                    vacant.insert(Epic::default());
-                    effects.push(Effect::Watch(epic));
-                }
-            }
+            Input::TakeOn(epic) => self.take_on(epic, &mut effects),
             Input::Plan(event) => self.learn_plan(*event, &mut effects),
             Input::Mail { from, mail } => self.read_mail(now, &from, *mail, &mut effects),
             Input::Collected { epic, nodes, results } => {
-                self.learn_collected(now, epic, nodes, results);
+                if let Some(epic) = self.epics.get_mut(&epic) {
+                    epic.learn(now, nodes, results);
+                }
             }
             Input::Tick => {}
         }
-        self.recollect(now, &mut effects);
+        self.limit = self.limit.filter(|limit| limit.until > now);
+        for (id, epic) in &mut self.epics {
+            epic.wake(now);
+            if epic.must_collect(now) {
+                effects.push(Effect::Collect(*id));
+            }
+        }
         self.staff(now, &mut effects);
         self.aggregate(&mut effects);
         effects
     }
 
+    fn take_on(&mut self, epic: EpicId, effects: &mut Vec<Effect>) {
+        if let std::collections::btree_map::Entry::Vacant(vacant) = self.epics.entry(epic) {
+            vacant.insert(Epic::default());
+            effects.push(Effect::Watch(epic));
+        }
+    }
+
     fn learn_plan(&mut self, mut event: PlanEvent, effects: &mut Vec<Effect>) {
-        let Some(epic) = self.epics.get_mut(&event.epic) else { return };
+        let id = event.epic;
+        let Some(epic) = self.epics.get_mut(&id) else { return };
         if epic.plan.as_ref().is_some_and(|known| known.version >= event.version) {
             return;
         }
         for node in std::mem::take(&mut event.definitions) {
             epic.nodes.insert(node.id, node);
         }
-        // Definitions of versions that were published before this session began.
-        let unknown = event.nodes.iter().any(|view| !epic.nodes.contains_key(&view.id));
-        if unknown && epic.collect_at.is_none() {
-            effects.push(Effect::Collect(event.epic));
-        }
         epic.plan = Some(event);
-    }
-
-    fn learn_collected(
-        &mut self,
-        now: BusTime,
-        id: EpicId,
-        nodes: Vec<Node>,
-        results: Vec<(NodeId, Collected)>,
-    ) {
-        let Some(epic) = self.epics.get_mut(&id) else { return };
-        for node in nodes {
-            epic.nodes.entry(node.id).or_insert(node);
-        }
-        for (node, result) in results {
-            epic.results.entry(node).or_insert(result);
-        }
-        // STATE is written after mail and plan events: what is missing is read again.
-        epic.collect_at = if epic.lacks_anything() {
-            epic.collects += 1;
-            Some(now + backoff(epic.collects))
-        } else {
-            None
-        };
-    }
-
-    fn recollect(&mut self, now: BusTime, effects: &mut Vec<Effect>) {
-        for (id, epic) in &mut self.epics {
-            if epic.collect_at.is_some_and(|at| at <= now) {
-                epic.collect_at = None;
-                effects.push(Effect::Collect(*id));
-            }
+        for (specialist, request, trace) in std::mem::take(&mut epic.held) {
+            self.sponsor(specialist, id, request, trace, effects);
         }
     }
 
     fn read_mail(&mut self, now: BusTime, from: &Principal, mail: Mail, effects: &mut Vec<Effect>) {
         match mail.body {
-            MailBody::TakeOn { epic } => effects.extend(self.step(now, Input::TakeOn(epic))),
+            MailBody::TakeOn { epic } => self.take_on(epic, effects),
             MailBody::SpawnAnswer(answer) => self.read_answer(now, answer, mail.trace, effects),
             MailBody::Sponsor(request) => {
-                self.sponsor(from, mail.epic, request, mail.trace, effects)
+                if let Some(specialist) = from.agent().cloned() {
+                    let epic = mail.epic.unwrap_or(request.wanted.epic);
+                    self.sponsor(specialist, epic, request, mail.trace, effects);
+                }
             }
             MailBody::ResultReady(ready) => self.read_result(mail.epic, *ready),
             MailBody::AgentCompleted { agent, .. } => {
-                self.children.remove(&agent);
-                self.full = false;
+                if self.children.remove(&agent).is_none()
+                    && let Some(limit) = &mut self.limit
+                {
+                    limit.unknown = limit.unknown.saturating_sub(1);
+                }
             }
             MailBody::SponsorAnswer(_)
             | MailBody::Launch(_)
@@ -242,10 +225,12 @@ impl Orchestrator {
         }
     }
 
+    /// Keeps a result. Whose it is, the worker's or its reviewer's, is told by the definition;
+    /// while that is unknown, STATE is read instead.
     fn read_result(&mut self, epic: Option<EpicId>, ready: ResultReady) {
         let Some(epic) = epic.and_then(|epic| self.epics.get_mut(&epic)) else { return };
-        let judged = Role::of(&ready.agent) == Role::Reviewer
-            && epic.nodes.get(&ready.node).is_some_and(|node| node.role != Role::Reviewer);
+        let Some(node) = epic.nodes.get(&ready.node) else { return };
+        let judged = Role::of(&ready.agent) == Role::Reviewer && node.role != Role::Reviewer;
         if judged || ready.result.outcome != Outcome::Success {
             return;
         }
@@ -263,50 +248,82 @@ impl Orchestrator {
         trace: Option<String>,
         effects: &mut Vec<Effect>,
     ) {
-        let own = answer.parent.as_ref().is_none_or(|parent| *parent == self.id);
-        if !own {
-            if let Some(specialist) = answer.parent.clone() {
-                effects.push(self.relay(specialist, trace, answer));
-            }
+        let sponsored = self.sponsored.remove(&answer.request);
+        let other = answer.parent.clone().filter(|parent| *parent != self.id);
+        if let Some(specialist) = other.or(sponsored) {
+            effects.push(self.relay(specialist, trace, answer));
             return;
         }
-        let pending = self.pending.remove(&answer.request);
-        self.children.extend(answer.spawned.into_iter().map(|spawned| spawned.agent));
-        let (Some((id, node)), Some(denied)) = (pending, answer.denied.first()) else { return };
-        match cure(denied.reason) {
-            Cure::Slot => self.full = true,
-            Cure::Plan => {}
-            Cure::Time => {
-                if let Some(epic) = self.epics.get_mut(&id) {
-                    let times = epic.waits.get(&node).map_or(1, |wait| wait.times + 1);
-                    let until = Some(now + backoff(times));
-                    epic.waits.insert(node, Wait { until, times });
-                }
-            }
-            Cure::None => {
-                let op = Op::WorkBlock { epic: id, node, blocker: blocker(denied) };
-                let request = self.next_id(now, "block");
-                effects.push(Effect::Op { id: request, op: Box::new(op) });
-            }
+        // An answer that comes again must not bring back a child that has ended since.
+        let Some((id, node)) = self.pending.remove(&answer.request) else { return };
+        for spawned in &answer.spawned {
+            self.children.insert(spawned.agent.clone(), (id, node));
         }
+        let Some(denied) = answer.denied.first() else {
+            if let Some(epic) = self.epics.get_mut(&id) {
+                epic.waits.remove(&node);
+            }
+            return;
+        };
+        self.read_denial(now, id, node, denied, effects);
+    }
+
+    fn read_denial(
+        &mut self,
+        now: BusTime,
+        id: EpicId,
+        node: NodeId,
+        denied: &Denied,
+        effects: &mut Vec<Effect>,
+    ) {
+        let block = match cure(denied.reason) {
+            Cure::Slot => {
+                let count = |n: Option<u64>| usize::try_from(n.unwrap_or(0)).unwrap_or(usize::MAX);
+                let unknown = count(denied.current).saturating_sub(self.children.len());
+                let until = now + LIMIT_BELIEVED;
+                self.limit = Some(Limit { cap: count(denied.limit), unknown, until });
+                return;
+            }
+            Cure::Plan | Cure::Time => false,
+            Cure::Return => !self.anybody_works(),
+            Cure::None => true,
+        };
+        if let Some(epic) = self.epics.get_mut(&id) {
+            // Also for what is blocked now: the plan that shows it is on its way.
+            epic.wait(now, node);
+        }
+        if block {
+            let op = Op::WorkBlock { epic: id, node, blocker: blocker(denied) };
+            let request = self.next_id(now, "block");
+            effects.push(Effect::Op { id: request, op: Box::new(op) });
+        }
+    }
+
+    /// Whether an agent of any epic is at work that will give back what it was granted.
+    fn anybody_works(&self) -> bool {
+        let mut plans = self.epics.values().filter_map(|epic| epic.plan.as_ref());
+        let at_work = |plan: &PlanEvent| {
+            plan.nodes
+                .iter()
+                .any(|view| view.status == NodeStatus::InProgress && view.assignee.is_some())
+        };
+        !self.children.is_empty() || plans.any(at_work)
     }
 
     /// A specialist asks for agents of its own: agreed while it works on an open epic.
     fn sponsor(
         &mut self,
-        from: &Principal,
-        epic: Option<EpicId>,
+        specialist: AgentId,
+        id: EpicId,
         request: SponsorRequest,
         trace: Option<String>,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(specialist) = from.agent().cloned() else { return };
-        let id = epic.unwrap_or(request.wanted.epic);
-        let works = self.epics.get(&id).and_then(|epic| epic.plan.as_ref()).is_some_and(|plan| {
-            plan.goal == GoalStatus::Active
-                && plan.nodes.iter().any(|node| node.assignee.as_ref() == Some(&specialist))
-        });
-        if !works {
+        if let Some(epic) = self.epics.get_mut(&id).filter(|epic| epic.plan.is_none()) {
+            epic.held.push((specialist, request, trace));
+            return;
+        }
+        if !self.works(&specialist, id) {
             let answer = SpawnAnswer {
                 epic: Some(id),
                 request: request.request,
@@ -321,6 +338,7 @@ impl Orchestrator {
             effects.push(self.relay(specialist, trace, answer));
             return;
         }
+        self.sponsored.insert(request.request, specialist.clone());
         let forwarded = SpawnRequest {
             epic: id,
             parent: Some(specialist.clone()),
@@ -333,6 +351,14 @@ impl Orchestrator {
         };
         let request = request.request;
         effects.push(Effect::Request { id: request, request: Box::new(forwarded), trace });
+    }
+
+    /// Whether an agent works on an active epic, as the plan or the governor's answer says.
+    fn works(&self, agent: &AgentId, id: EpicId) -> bool {
+        let Some(epic) = self.epics.get(&id).filter(|epic| epic.is_active()) else { return false };
+        let mut views = epic.plan.iter().flat_map(|plan| &plan.nodes);
+        let admitted = self.children.get(agent).is_some_and(|(epic, _)| *epic == id);
+        admitted || views.any(|view| view.assignee.as_ref() == Some(agent))
     }
 
     fn relay(&self, to: AgentId, trace: Option<String>, answer: SpawnAnswer) -> Effect {
@@ -350,31 +376,20 @@ impl Orchestrator {
     /// Asks for agents for as many ready nodes as there are free slots, reviews first: they
     /// are what others wait for.
     fn staff(&mut self, now: BusTime, effects: &mut Vec<Effect>) {
-        if self.full {
+        let free = self.free_slots();
+        if free == 0 {
             return;
         }
-        let free = CHILDREN_MAX.saturating_sub(self.children.len() + self.pending.len());
         let mut wanted = Vec::new();
-        for (id, epic) in &mut self.epics {
-            for wait in epic.waits.values_mut() {
-                wait.until = wait.until.filter(|until| *until > now);
-            }
-            let Some(plan) = epic.plan.as_ref().filter(|plan| plan.goal == GoalStatus::Active)
-            else {
-                continue;
-            };
+        for (id, epic) in &self.epics {
+            let Some(plan) = epic.plan.as_ref().filter(|_| epic.is_active()) else { continue };
             for view in &plan.nodes {
-                let waits = epic.waits.get(&view.id).is_some_and(|wait| wait.until.is_some());
-                let asked = self.pending.values().any(|pending| *pending == (*id, view.id));
-                if let (Some(node), false, false) = (epic.nodes.get(&view.id), waits, asked)
+                let busy = epic.waits(view.id) || self.is_staffed(*id, view.id);
+                if let (Some(node), false) = (epic.nodes.get(&view.id), busy)
                     && let Some(purpose) = due(view, node)
                 {
-                    wanted.push((
-                        purpose == Purpose::Execute,
-                        *id,
-                        request(*id, node, purpose),
-                        plan.trace.clone(),
-                    ));
+                    let request = request(*id, node, purpose);
+                    wanted.push((purpose == Purpose::Execute, *id, request, plan.trace.clone()));
                 }
             }
         }
@@ -388,22 +403,28 @@ impl Orchestrator {
         }
     }
 
+    fn free_slots(&self) -> usize {
+        let (cap, unknown) = self
+            .limit
+            .map_or((CHILDREN_MAX, 0), |limit| (limit.cap.min(CHILDREN_MAX), limit.unknown));
+        cap.saturating_sub(self.children.len() + self.pending.len() + unknown)
+    }
+
+    /// Whether an agent for a node was asked for or admitted; the plan tells it later.
+    fn is_staffed(&self, epic: EpicId, node: NodeId) -> bool {
+        self.pending.values().chain(self.children.values()).any(|known| *known == (epic, node))
+    }
+
     /// Puts the result of a reached goal together, once everything it needs is there.
     fn aggregate(&mut self, effects: &mut Vec<Effect>) {
         for (id, epic) in &mut self.epics {
             let Some(plan) = epic.plan.as_ref() else { continue };
-            if epic.reported || plan.goal != GoalStatus::Completed || plan.result.is_some() {
+            let reached = plan.goal == GoalStatus::Completed && plan.result.is_none();
+            if epic.reported || !reached || epic.lacks_anything() {
                 continue;
             }
-            if epic.lacks_anything() {
-                if epic.collect_at.is_none() && epic.collects == 0 {
-                    epic.collects = 1;
-                    effects.push(Effect::Collect(*id));
-                }
-                continue;
-            }
-            epic.reported = true;
             let result = epic.put_together(plan);
+            epic.reported = true;
             effects.push(Effect::Report(Box::new(Report::Result {
                 run: None,
                 epic: Some(*id),
@@ -416,143 +437,4 @@ impl Orchestrator {
         self.asked += 1;
         RequestId::derive(now, &self.session.to_string(), label, self.asked)
     }
-}
-
-impl Epic {
-    /// Whether a definition, or a result of a reached goal, has not been seen yet.
-    fn lacks_anything(&self) -> bool {
-        let Some(plan) = &self.plan else { return false };
-        let definitions = plan.nodes.iter().any(|view| !self.nodes.contains_key(&view.id));
-        let results = plan.goal == GoalStatus::Completed
-            && self.wanted_results(plan).any(|node| !self.results.contains_key(&node));
-        definitions || results
-    }
-
-    /// The nodes whose results the whole is made of: the output node, else every done leaf.
-    fn wanted_results<'a>(&'a self, plan: &'a PlanEvent) -> impl Iterator<Item = NodeId> + 'a {
-        let leaf = |id: NodeId| !plan.nodes.iter().any(|view| view.id.parent() == Some(id));
-        let done =
-            plan.nodes.iter().filter(move |view| view.status == NodeStatus::Done && leaf(view.id));
-        done.map(|view| view.id).filter(|id| plan.output.is_none_or(|output| output == *id))
-    }
-
-    fn put_together(&self, plan: &PlanEvent) -> RunResult {
-        let parts: Vec<(NodeId, &Collected)> =
-            self.wanted_results(plan).filter_map(|id| Some((id, self.results.get(&id)?))).collect();
-        let whole = match (plan.output, parts.first()) {
-            (Some(_), Some((_, output))) => output.deliverable.clone(),
-            (_, _) => {
-                let sections = parts.iter().map(|(id, part)| {
-                    let name = self.nodes.get(id).map_or("", |node| node.name.as_str());
-                    format!("## {id} {name}\n\n{}\n", part.deliverable)
-                });
-                sections.collect::<Vec<_>>().join("\n")
-            }
-        };
-        let fits = whole.len() <= DELIVERABLE_BYTES_MAX;
-        let listed = || {
-            let ids: Vec<String> = parts.iter().map(|(id, _)| id.to_string()).collect();
-            format!("too large to repeat; the results stand with {}", ids.join(", "))
-        };
-        let mut result = RunResult::ended(Outcome::Success, "");
-        result.crystallization = format!("{} results, plan version {}", parts.len(), plan.version);
-        result.artifacts = parts.iter().flat_map(|(_, part)| part.artifacts.clone()).collect();
-        result.deliverable = if fits { whole } else { listed() };
-        result
-    }
-}
-
-/// What a node needs an agent for now.
-fn due(view: &NodeView, node: &Node) -> Option<Purpose> {
-    if view.assignee.is_some() {
-        return None;
-    }
-    match (view.status, view.purpose) {
-        (NodeStatus::Queued, Purpose::Execute) => Some(Purpose::Execute),
-        (NodeStatus::InProgress, Purpose::Review) if node.review.is_some() => Some(Purpose::Review),
-        (_, _) => None,
-    }
-}
-
-fn request(epic: EpicId, node: &Node, purpose: Purpose) -> SpawnRequest {
-    let text = if node.objective.is_empty() { &node.name } else { &node.objective };
-    let review = node.review.as_ref().filter(|_| purpose == Purpose::Review);
-    let (role, domain, profile, task) = match review {
-        Some(review) => (
-            Role::Reviewer,
-            Some(review.domain.clone()),
-            review.profile.clone(),
-            format!("Review {}: judge its result against its criteria. {text}", node.id),
-        ),
-        None => (node.role, node.domain.clone(), None, text.clone()),
-    };
-    SpawnRequest {
-        epic,
-        node: Some(node.id),
-        parent: None,
-        requested_by: None,
-        reason: format!("{} is ready", node.id),
-        caller_depth: None,
-        caller_max_depth: None,
-        caller_local_max_depth: None,
-        subagents: vec![SubagentWish {
-            role,
-            domain,
-            task: TaskWish::Task(task),
-            suggested_actor_id: node.name.clone(),
-            local_max_depth: None,
-            budget: Limits::default(),
-            wall: None,
-            tools: None,
-            profile,
-            placement: PlacementWish::default(),
-        }],
-        ack_required: true,
-    }
-}
-
-/// What may cure a refusal.
-enum Cure {
-    /// A child that ends.
-    Slot,
-    /// The plan as it really is, which is on its way.
-    Plan,
-    /// Time.
-    Time,
-    /// Nothing this orchestrator can do.
-    None,
-}
-
-fn cure(reason: DenialReason) -> Cure {
-    match reason {
-        DenialReason::ChildrenLimitExceeded => Cure::Slot,
-        DenialReason::NodeNotAssignable | DenialReason::UnknownEpic | DenialReason::Conflict => {
-            Cure::Plan
-        }
-        DenialReason::NoHostAvailable
-        | DenialReason::ParentNotActive
-        | DenialReason::CircuitOpen
-        | DenialReason::DuplicateIdentity => Cure::Time,
-        DenialReason::SpawnDepthExceeded
-        | DenialReason::DepthLimitExceeded
-        | DenialReason::RoleNotAllowed
-        | DenialReason::BudgetExceeded
-        | DenialReason::ToolNotAllowed
-        | DenialReason::UnknownParent
-        | DenialReason::Unauthorized
-        | DenialReason::InvalidRequest => Cure::None,
-    }
-}
-
-fn blocker(denied: &Denied) -> Blocker {
-    Blocker {
-        kind: denied.reason.as_str().to_owned(),
-        detail: denied.detail.clone(),
-        needs: "a change of the plan, its profiles or its budget".to_owned(),
-    }
-}
-
-fn backoff(times: u32) -> Millis {
-    let factor = 1u64.checked_shl(times.saturating_sub(1)).unwrap_or(u64::MAX);
-    Millis(RETRY_FIRST.0.saturating_mul(factor).min(RETRY_MAX.0))
 }

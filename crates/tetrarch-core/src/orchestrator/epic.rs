@@ -1,0 +1,182 @@
+//! What a project orchestrator knows of one epic, and what it makes of the results (spec 05,
+//! spec 06). Every part can be learnt again from the plan events and STATE.
+
+use std::collections::BTreeMap;
+
+use super::Collected;
+use crate::brief::{Outcome, RunResult};
+use crate::goal::GoalStatus;
+use crate::id::{AgentId, NodeId};
+use crate::limits::DELIVERABLE_BYTES_MAX;
+use crate::mail::SponsorRequest;
+use crate::plan::{Node, NodeStatus, PlanEvent};
+use crate::time::{BusTime, Millis};
+
+/// First wait after a refusal that time may cure; doubled with each further one.
+const RETRY_FIRST: Millis = Millis(250);
+/// Longest wait after a refusal that time may cure.
+const RETRY_MAX: Millis = Millis::from_secs(30);
+
+/// One epic.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Epic {
+    /// Its plan as the last event told it.
+    pub(super) plan: Option<PlanEvent>,
+    /// Definitions seen so far.
+    pub(super) nodes: BTreeMap<NodeId, Node>,
+    /// Results seen so far.
+    pub(super) results: BTreeMap<NodeId, Collected>,
+    /// Nodes whose request was refused for a reason that time may cure.
+    pub(super) waits: BTreeMap<NodeId, Wait>,
+    /// Specialists' requests that came before the plan was known.
+    pub(super) held: Vec<(AgentId, SponsorRequest, Option<String>)>,
+    /// Reading of STATE.
+    pub(super) collect: Collect,
+    /// Its result has been reported.
+    pub(super) reported: bool,
+}
+
+/// A node's wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    /// Until then; none when it is over.
+    until: Option<BusTime>,
+    times: u32,
+}
+
+/// Where the reading of an epic's definitions and results stands.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Collect {
+    /// Nothing is missing, as far as it is known.
+    #[default]
+    Idle,
+    /// It was asked for.
+    Asked {
+        /// How often in a row.
+        times: u32,
+    },
+    /// STATE lacked something: it is written after mail and plan events, so it is read again.
+    Again {
+        /// When.
+        at: BusTime,
+        /// How often it was asked for in a row.
+        times: u32,
+    },
+}
+
+impl Epic {
+    /// Makes a node wait, longer each time.
+    pub(super) fn wait(&mut self, now: BusTime, node: NodeId) {
+        let times = self.waits.get(&node).map_or(1, |wait| wait.times + 1);
+        self.waits.insert(node, Wait { until: Some(now + backoff(times)), times });
+    }
+
+    /// Ends the waits that are over.
+    pub(super) fn wake(&mut self, now: BusTime) {
+        for wait in self.waits.values_mut() {
+            wait.until = wait.until.filter(|until| *until > now);
+        }
+    }
+
+    /// Whether a node waits.
+    pub(super) fn waits(&self, node: NodeId) -> bool {
+        self.waits.get(&node).is_some_and(|wait| wait.until.is_some())
+    }
+
+    /// When something is due without any input.
+    pub(super) fn next_deadline(&self) -> Option<BusTime> {
+        let again = match self.collect {
+            Collect::Again { at, .. } => Some(at),
+            Collect::Idle | Collect::Asked { .. } => None,
+        };
+        self.waits.values().filter_map(|wait| wait.until).chain(again).min()
+    }
+
+    /// Whether STATE is to be read now.
+    pub(super) fn must_collect(&mut self, now: BusTime) -> bool {
+        let times = match self.collect {
+            Collect::Idle if self.lacks_anything() => 0,
+            Collect::Again { at, times } if at <= now => times,
+            Collect::Idle | Collect::Asked { .. } | Collect::Again { .. } => return false,
+        };
+        self.collect = Collect::Asked { times: times + 1 };
+        true
+    }
+
+    /// Takes what STATE has.
+    pub(super) fn learn(
+        &mut self,
+        now: BusTime,
+        nodes: Vec<Node>,
+        results: Vec<(NodeId, Collected)>,
+    ) {
+        for node in nodes {
+            self.nodes.entry(node.id).or_insert(node);
+        }
+        for (node, result) in results {
+            self.results.entry(node).or_insert(result);
+        }
+        let times = match self.collect {
+            Collect::Asked { times } | Collect::Again { times, .. } => times,
+            Collect::Idle => 1,
+        };
+        self.collect = if self.lacks_anything() {
+            Collect::Again { at: now + backoff(times), times }
+        } else {
+            Collect::Idle
+        };
+    }
+
+    /// Whether the goal is worked on.
+    pub(super) fn is_active(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.goal == GoalStatus::Active)
+    }
+
+    /// Whether a definition, or a result of a reached goal, has not been seen yet.
+    pub(super) fn lacks_anything(&self) -> bool {
+        let Some(plan) = &self.plan else { return false };
+        let definitions = plan.nodes.iter().any(|view| !self.nodes.contains_key(&view.id));
+        let results = plan.goal == GoalStatus::Completed
+            && self.wanted_results(plan).any(|node| !self.results.contains_key(&node));
+        definitions || results
+    }
+
+    /// The nodes whose results the whole is made of: the output node, else every done leaf.
+    fn wanted_results<'a>(&'a self, plan: &'a PlanEvent) -> impl Iterator<Item = NodeId> + 'a {
+        let leaf = |id: NodeId| !plan.nodes.iter().any(|view| view.id.parent() == Some(id));
+        let done =
+            plan.nodes.iter().filter(move |view| view.status == NodeStatus::Done && leaf(view.id));
+        done.map(|view| view.id).filter(|id| plan.output.is_none_or(|output| output == *id))
+    }
+
+    /// The result of a reached goal.
+    pub(super) fn put_together(&self, plan: &PlanEvent) -> RunResult {
+        let parts: Vec<(NodeId, &Collected)> =
+            self.wanted_results(plan).filter_map(|id| Some((id, self.results.get(&id)?))).collect();
+        let whole = match (plan.output, parts.first()) {
+            (Some(_), Some((_, output))) => output.deliverable.clone(),
+            (_, _) => {
+                let sections = parts.iter().map(|(id, part)| {
+                    let name = self.nodes.get(id).map_or("", |node| node.name.as_str());
+                    format!("## {id} {name}\n\n{}\n", part.deliverable)
+                });
+                sections.collect::<Vec<_>>().join("\n")
+            }
+        };
+        let fits = whole.len() <= DELIVERABLE_BYTES_MAX;
+        let listed = || {
+            let ids: Vec<String> = parts.iter().map(|(id, _)| id.to_string()).collect();
+            format!("too large to repeat; the results stand with {}", ids.join(", "))
+        };
+        let mut result = RunResult::ended(Outcome::Success, "");
+        result.crystallization = format!("{} results, plan version {}", parts.len(), plan.version);
+        result.artifacts = parts.iter().flat_map(|(_, part)| part.artifacts.clone()).collect();
+        result.deliverable = if fits { whole } else { listed() };
+        result
+    }
+}
+
+fn backoff(times: u32) -> Millis {
+    let factor = 1u64.checked_shl(times.saturating_sub(1)).unwrap_or(u64::MAX);
+    Millis(RETRY_FIRST.0.saturating_mul(factor).min(RETRY_MAX.0))
+}
