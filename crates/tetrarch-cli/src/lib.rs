@@ -5,8 +5,10 @@ mod args;
 mod command;
 mod config;
 mod context;
+mod document;
 mod exit;
 mod output;
+mod process;
 mod telemetry;
 pub mod vectors;
 

@@ -13,7 +13,7 @@ mod interaction;
 mod project;
 mod pump;
 mod session;
-mod trace;
+pub mod trace;
 mod tree;
 
 pub use error::EngineError;

@@ -7,7 +7,7 @@ use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 /// Makes a span a child of the trace that a message carries.
-pub(crate) fn follow(span: &Span, traceparent: Option<&str>) {
+pub fn follow(span: &Span, traceparent: Option<&str>) {
     if let Some(parent) = traceparent.and_then(parse) {
         let context = opentelemetry::Context::new().with_remote_span_context(parent);
         // An error means that nobody exports spans: there is nothing to follow then.
@@ -16,7 +16,7 @@ pub(crate) fn follow(span: &Span, traceparent: Option<&str>) {
 }
 
 /// The `traceparent` for what a span causes: its own when it is exported, else what came in.
-pub(crate) fn onward(span: &Span, incoming: Option<&str>) -> Option<String> {
+pub fn onward(span: &Span, incoming: Option<&str>) -> Option<String> {
     let context = span.context();
     let own = context.span().span_context().clone();
     if own.is_valid() {

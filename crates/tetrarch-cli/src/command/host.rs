@@ -1,0 +1,108 @@
+//! `tetrarch host`: the orchestrator of this host. Here engine and runner are joined: each
+//! speaks core's vocabulary, and neither knows the other.
+
+use std::path::PathBuf;
+
+use tetrarch_bus::creds::Party;
+use tetrarch_core::id::HostName;
+use tetrarch_core::limits::CAPACITY_PER_CORE;
+use tetrarch_engine::{HostConfig, serve_host};
+use tetrarch_runner::RunnerConfig;
+use tokio::sync::{mpsc, watch};
+
+use crate::context::{Context, new_ulid};
+use crate::exit::{CliError, Code};
+use crate::process::{Instance, address, announce, stop_signal};
+
+/// Orders and observations between a host and its runner that wait.
+const CHANNEL: usize = 256;
+
+/// Runs the orchestrator of this host.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tetrarch host\n  tetrarch host --name build-2 --label zone=b --capacity 16")]
+pub(crate) struct HostArgs {
+    /// The host's name; the machine's own unless said.
+    #[arg(long)]
+    name: Option<String>,
+    /// A label for placement; may be given several times.
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<String>,
+    /// Agents it takes; 4 for each core unless said.
+    #[arg(long)]
+    capacity: Option<u32>,
+    /// Stop when standard input ends.
+    #[arg(long, hide = true)]
+    with_parent: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The host's.
+pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliError> {
+    let section = &context.config.host;
+    let name = host_name(args.name.as_ref().or(section.name.as_ref()))?;
+    let mut labels = section.labels.clone();
+    for label in &args.labels {
+        let (key, value) = label.split_once('=').ok_or_else(|| {
+            CliError::new(Code::Usage, format!("label {label:?} is not <key>=<value>"))
+        })?;
+        labels.push((key.to_owned(), value.to_owned()));
+    }
+    let instance = instance(context, &name)?;
+    let bus = context.connect(&Party::Host(name.clone()), &format!("HO@{name}")).await?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let default = CAPACITY_PER_CORE.saturating_mul(u32::try_from(cores).unwrap_or(u32::MAX));
+    let config = HostConfig {
+        instance: instance.id.clone(),
+        life: new_ulid(),
+        labels,
+        capacity: args.capacity.or(section.capacity).unwrap_or(default),
+        address: address(),
+        window: context.config.liveness.window,
+        name: name.clone(),
+    };
+    let stop = stop_signal(args.with_parent)?;
+    let (tell, ready) = watch::channel(false);
+    announce(ready);
+    let (orders, ordered) = mpsc::channel(CHANNEL);
+    let (tell_observed, observed) = mpsc::channel(CHANNEL);
+    let runner = tokio::spawn(tetrarch_runner::serve(runner_config(context, &name), ordered, tell_observed));
+    let outcome = serve_host(bus, config, orders, observed, stop, tell).await;
+    // Every sender of orders is gone now: the runner ends what still runs, then itself.
+    if let Err(error) = runner.await {
+        tracing::error!(%error, "the runner died");
+    }
+    Ok(outcome?)
+}
+
+fn host_name(given: Option<&String>) -> Result<HostName, CliError> {
+    let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = match given {
+        Some(name) => HostName::new(name),
+        None => HostName::from_machine(&machine()),
+    };
+    name.map_err(|error| {
+        CliError::new(Code::Usage, error.to_string()).hint("name the host with --name")
+    })
+}
+
+fn instance(context: &Context, name: &HostName) -> Result<Instance, CliError> {
+    let data_dir = &context.config.bus.data_dir;
+    Instance::kept(data_dir, &format!("host-{name}"))?.ok_or_else(|| {
+        let dir = data_dir.display();
+        CliError::new(Code::Conflict, format!("HO@{name} is held by another process that uses {dir}"))
+            .hint("give this one another --name, or stop the other")
+    })
+}
+
+fn runner_config(context: &Context, name: &HostName) -> RunnerConfig {
+    let default = || context.config.bus.data_dir.join("work").join(name.as_str());
+    let workspace_dir: PathBuf = context.config.host.workspace_dir.clone().unwrap_or_else(default);
+    RunnerConfig {
+        workspace_dir,
+        output_limit: context.config.runs.output_limit,
+        cgroup_parent: None,
+        isolation_required: context.config.host.isolation_required,
+    }
+}

@@ -1,0 +1,141 @@
+//! `tetrarch run <plan>`: brings a fleet up if none is there, gives the plan to it, follows it
+//! and exits by its outcome.
+
+mod fleet;
+mod follow;
+mod prepare;
+mod summary;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use tetrarch_bus::codec;
+use tetrarch_bus::subject::OpName;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_core::brief::Tools;
+use tetrarch_core::budget::Limits;
+use tetrarch_core::id::{EpicId, ProjectName};
+use tetrarch_core::plan::PlacementWish;
+use tetrarch_core::plan::schema::PlanFile;
+use tetrarch_core::request::{Op, ProjectCreate};
+
+use crate::context::{Context, Desk, new_id};
+use crate::exit::{CliError, Code};
+use follow::{Ending, Follower};
+use prepare::Prepared;
+
+/// The project of a plan that names none.
+const PROJECT: &str = "main";
+
+/// Executes a plan and follows it to its end.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do.")]
+pub(crate) struct RunArgs {
+    /// The plan: YAML, TOML or JSON.
+    plan: PathBuf,
+    /// The project that works on it; the plan's own, or `main`, unless said.
+    #[arg(long)]
+    project: Option<String>,
+    /// Keep waiting when nothing can go on by itself.
+    #[arg(long)]
+    wait: bool,
+    /// Print the result only.
+    #[arg(long, short)]
+    quiet: bool,
+    /// What the plan's programs get as TETRARCH_ARGS.
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The plan is wrong, the fleet cannot be brought up, the goal is not reached.
+pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
+    let prepared = prepare::prepare(&args.plan, &args.arguments)?;
+    let project = project_name(&args, &prepared.plan)?;
+    let mut fleet = fleet::ensure(context).await?;
+    let outcome = execute(&fleet.desk, &args, &prepared, &project).await;
+    fleet.stop().await?;
+    outcome
+}
+
+fn project_name(args: &RunArgs, plan: &PlanFile) -> Result<ProjectName, CliError> {
+    match (&args.project, &plan.project) {
+        (Some(name), _) => ProjectName::new(name),
+        (None, Some(name)) => Ok(name.clone()),
+        (None, None) => ProjectName::new(PROJECT),
+    }
+    .map_err(|error| CliError::new(Code::Usage, error.to_string()))
+}
+
+async fn execute(
+    desk: &Desk,
+    args: &RunArgs,
+    prepared: &Prepared,
+    project: &ProjectName,
+) -> Result<(), CliError> {
+    let started = Instant::now();
+    let from = desk.bus.stream_last_seq(LEDGER).await?;
+    let span = tracing::info_span!("invoke_workflow", otel.name = "invoke_workflow plan");
+    let trace = tetrarch_engine::trace::onward(&span, None);
+    create_project(desk, &prepared.plan, project).await?;
+    let epic = give_goal(desk, prepared, project, trace).await?;
+    let mut follower = Follower::new(args.quiet, started);
+    let ending = follower.follow(&desk.bus, epic, args.wait).await?;
+    drop(span);
+    let report = follower.result();
+    summary::print(desk, epic, from, started.elapsed(), report, args.quiet).await?;
+    match ending {
+        Ending::Completed => Ok(()),
+        Ending::Cancelled => Err(CliError::new(Code::Failed, "the goal was cancelled")),
+        Ending::Stuck(list) => Err(CliError::new(
+            Code::Failed,
+            format!("nothing is ready or running, and this is unsettled:\n{}", list.join("\n")),
+        )
+        .hint(format!("see `tetrarch plan show {epic}`, or run with --wait"))),
+        Ending::Interrupted => Err(CliError::new(Code::Interrupted, "interrupted")
+            .hint(format!("a fleet that stays up goes on; see `tetrarch plan show {epic}`"))),
+    }
+}
+
+/// The project with the tools its plan names; one that exists already is used as it is.
+async fn create_project(
+    desk: &Desk,
+    plan: &PlanFile,
+    project: &ProjectName,
+) -> Result<(), CliError> {
+    let of_profiles = plan.profiles.iter().flat_map(|profile| profile.tools.names());
+    let of_nodes = plan.nodes.iter().flat_map(|node| node.tools.names());
+    let tools: Tools = of_profiles.chain(of_nodes).collect();
+    let create = Op::ProjectCreate(ProjectCreate {
+        project: project.clone(),
+        mode: plan.mode.unwrap_or_default(),
+        external: false,
+        tools,
+        budget: Limits::default(),
+        local_max_depth: None,
+        placement: PlacementWish::default(),
+    });
+    match desk.operate(&create).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.code == Code::Conflict => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+async fn give_goal(
+    desk: &Desk,
+    prepared: &Prepared,
+    project: &ProjectName,
+    trace: Option<String>,
+) -> Result<EpicId, CliError> {
+    let id = new_id();
+    let payload = codec::encode_goal_create(id, project, &prepared.document)
+        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let op: OpName = "goal.create"
+        .parse()
+        .map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
+    let reply = desk.ask(op, id, payload, trace).await?;
+    reply.epic.ok_or_else(|| CliError::new(Code::Failed, "the owner's answer names no goal"))
+}

@@ -1,0 +1,91 @@
+//! The fleet a plan is given to: the one that is up, else one that is brought up for it and
+//! stopped after it.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tetrarch_bus::lease::{LeaseKey, Lease};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::context::{Context, Desk};
+use crate::exit::{CliError, Code};
+use crate::process::READY;
+
+/// How long bringing a fleet up may take; the first time the bus's binary is fetched.
+const UP_WITHIN: Duration = Duration::from_secs(180);
+
+/// A fleet, and whether it is ours to stop.
+pub(super) struct Fleet {
+    /// The connection to it.
+    pub(super) desk: Desk,
+    own: Option<Child>,
+}
+
+/// The fleet that is up here, else a new one.
+///
+/// # Errors
+/// None is up and none can be brought up.
+pub(super) async fn ensure(context: &Context) -> Result<Fleet, CliError> {
+    if let Ok(desk) = context.desk().await {
+        let owned = Lease::look(&desk.bus, &LeaseKey::Go).await?;
+        if owned.is_some_and(|seen| seen.holder.is_some()) {
+            return Ok(Fleet { desk, own: None });
+        }
+    }
+    if context.config.bus.url.is_some() {
+        let desk = context.desk().await?;
+        return Ok(Fleet { desk, own: None });
+    }
+    let child = bring_up(context).await?;
+    let desk = context.desk().await?;
+    Ok(Fleet { desk, own: Some(child) })
+}
+
+async fn bring_up(context: &Context) -> Result<Child, CliError> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("up").arg("--with-parent").arg("--data-dir").arg(&context.config.bus.data_dir);
+    if let Some(config) = &context.global.config {
+        command.arg("--config").arg(config);
+    }
+    command.arg("--log").arg(context.global.log.as_deref().unwrap_or("warn"));
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn()?;
+    let out = child.stdout.take();
+    let ready = async {
+        let mut lines = BufReader::new(out?).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if line.starts_with(READY) {
+                return Some(());
+            }
+        }
+        None
+    };
+    match tokio::time::timeout(UP_WITHIN, ready).await {
+        Ok(Some(())) => Ok(child),
+        Ok(None) => {
+            let status = child.wait().await?;
+            let what = format!("the fleet did not come up: {status}; its own words are above");
+            Err(CliError::new(Code::Failed, what).hint("`tetrarch doctor` says what is missing"))
+        }
+        Err(_) => {
+            child.kill().await?;
+            let what = format!("the fleet was not up within {} s", UP_WITHIN.as_secs());
+            Err(CliError::new(Code::Failed, what))
+        }
+    }
+}
+
+impl Fleet {
+    /// Stops the fleet if it was brought up here.
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub(super) async fn stop(&mut self) -> Result<(), CliError> {
+        let Some(mut child) = self.own.take() else { return Ok(()) };
+        // `up` stops when its standard input ends.
+        drop(child.stdin.take());
+        child.wait().await?;
+        Ok(())
+    }
+}

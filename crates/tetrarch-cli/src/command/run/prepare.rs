@@ -1,0 +1,69 @@
+//! Reading a plan file for execution: its document with what only this machine knows filled in,
+//! and everything that is wrong with it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tetrarch_core::plan::schema::{self, PlanFile};
+
+use crate::document::read_document;
+use crate::exit::{CliError, Code};
+
+/// What stands for the plan file's directory in its profiles.
+const PLAN_DIR: &str = "{plan_dir}";
+
+/// A plan that can be given to a fleet.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// Its document as it is sent.
+    pub(super) document: Value,
+    /// What it says.
+    pub(super) plan: PlanFile,
+}
+
+/// Reads a plan file, fills its profiles in and checks it. `arguments` are for its programs.
+///
+/// # Errors
+/// It cannot be read, or everything that is wrong with it, with its place.
+pub(super) fn prepare(path: &Path, arguments: &[String]) -> Result<Prepared, CliError> {
+    let mut document = read_document(path)?;
+    let plan_dir = directory(path)?;
+    fill(&mut document, &plan_dir, arguments)?;
+    let plan = schema::parse(&document).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
+        let what = format!("{} is no valid plan:\n{}", path.display(), lines.join("\n"));
+        CliError::new(Code::Usage, what).hint("`tetrarch schema` prints the shape of plan files")
+    })?;
+    Ok(Prepared { document, plan })
+}
+
+fn directory(path: &Path) -> Result<PathBuf, CliError> {
+    let whole = std::fs::canonicalize(path)
+        .map_err(|error| CliError::new(Code::Usage, format!("{}: {error}", path.display())))?;
+    Ok(whole.parent().map_or_else(PathBuf::new, Path::to_path_buf))
+}
+
+/// Gives every profile the directory of the plan, the directory the command was started in and
+/// the arguments after `--`.
+fn fill(document: &mut Value, plan_dir: &Path, arguments: &[String]) -> Result<(), CliError> {
+    let here = std::env::current_dir()?;
+    let Some(profiles) = document.get_mut("profiles").and_then(Value::as_object_mut) else {
+        return Ok(());
+    };
+    for profile in profiles.values_mut().filter_map(Value::as_object_mut) {
+        if let Some(argv) = profile.get_mut("argv").and_then(Value::as_array_mut) {
+            for argument in argv {
+                if let Some(text) = argument.as_str() {
+                    *argument = text.replace(PLAN_DIR, &plan_dir.to_string_lossy()).into();
+                }
+            }
+        }
+        let env = profile.entry("env").or_insert_with(|| json!({}));
+        if let Some(env) = env.as_object_mut() {
+            env.insert("TETRARCH_PLAN_DIR".to_owned(), json!(plan_dir.to_string_lossy()));
+            env.insert("TETRARCH_CWD".to_owned(), json!(here.to_string_lossy()));
+            env.insert("TETRARCH_ARGS".to_owned(), json!(json!(arguments).to_string()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! What a person sees at the end of a run: the result, the agents, the plan's versions and the
+//! figures, all read from the ledger.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::Duration;
+
+use tetrarch_bus::artifact::Artifacts;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::read_ledger;
+use tetrarch_core::agent::Agent;
+use tetrarch_core::goal::GoalResult;
+use tetrarch_core::id::{AgentId, EpicId, RunId};
+use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::role::Role;
+use tetrarch_core::run::RunStatus;
+
+use crate::context::Desk;
+use crate::exit::CliError;
+
+/// The figures of one run.
+#[derive(Debug, Default)]
+struct Figures {
+    commits: usize,
+    versions: BTreeMap<u32, String>,
+    agents: BTreeMap<AgentId, Agent>,
+    runs: BTreeMap<RunId, RunStatus>,
+    slots_most: usize,
+    denied: usize,
+}
+
+/// Prints the result to standard output and the rest to standard error.
+///
+/// # Errors
+/// The ledger or an artifact cannot be read.
+pub(super) async fn print(
+    desk: &Desk,
+    epic: EpicId,
+    from: u64,
+    took: Duration,
+    result: Option<&GoalResult>,
+    quiet: bool,
+) -> Result<(), CliError> {
+    let through = desk.bus.stream_last_seq(LEDGER).await?;
+    let mut figures = Figures::default();
+    for item in read_ledger(&desk.bus, from + 1, through, 0).await {
+        if let Ok(entry) = item.entry {
+            figures.take(&entry, epic);
+        }
+    }
+    if let Some(result) = result {
+        let text = whole_text(desk, result).await;
+        let mut out = std::io::stdout().lock();
+        // A closed pipe has read what it wanted.
+        let _unread = writeln!(out, "{text}").and_then(|()| out.flush());
+    }
+    if !quiet {
+        let text = figures.text(took, result);
+        let mut out = std::io::stderr().lock();
+        let _unread = out.write_all(text.as_bytes());
+    }
+    Ok(())
+}
+
+/// The deliverable; the text artifact when that holds the whole of it.
+async fn whole_text(desk: &Desk, result: &GoalResult) -> String {
+    let text = result.artifacts.iter().find(|artifact| artifact.name == "deliverable");
+    let Some(artifact) = text else { return result.deliverable.clone() };
+    let bytes = Artifacts::new(&desk.bus).get_bytes(&artifact.sha256).await;
+    bytes
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .unwrap_or_else(|| result.deliverable.clone())
+}
+
+impl Figures {
+    fn take(&mut self, entry: &Entry, epic: EpicId) {
+        self.commits += 1;
+        for event in entry.plans.iter().filter(|event| event.epic == epic) {
+            self.versions.insert(event.version, event.reason.as_str().to_owned());
+        }
+        for event in &entry.events {
+            let denied = event.kind == tetrarch_core::ledger::EventKind::SpawnDenied;
+            self.denied += usize::from(denied && event.epic == Some(epic));
+        }
+        for record in &entry.records {
+            if let Record::Agent(agent) = record {
+                self.slots_most = self.slots_most.max(agent.slots.len());
+                self.agents.insert(agent.id.clone(), (**agent).clone());
+            } else if let Record::RunStatus(status) = record {
+                self.runs.insert(status.id, (**status).clone());
+            }
+        }
+    }
+
+    fn text(&self, took: Duration, result: Option<&GoalResult>) -> String {
+        let mut text = String::from("\nAgents\n");
+        self.branch(&mut text, None, 0);
+        let reasons = self.versions.values().fold(BTreeMap::new(), |mut counts, reason| {
+            *counts.entry(reason.as_str()).or_insert(0usize) += 1;
+            counts
+        });
+        let reasons: Vec<String> =
+            reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        let last = self.versions.keys().next_back().copied().unwrap_or(0);
+        let whole = self.versions.len() == last as usize;
+        let gaps = if whole { "no gap" } else { "WITH GAPS" };
+        // Writing to a String cannot fail.
+        let _infallible = writeln!(text, "\nPlan     versions 1 to {last}, {gaps} ({})", reasons.join(", "));
+        for artifact in result.map(|result| result.artifacts.as_slice()).unwrap_or_default() {
+            let _infallible = writeln!(
+                text,
+                "Artifact {} ({} bytes): tetrarch artifact get {}",
+                artifact.name, artifact.size, artifact.sha256
+            );
+        }
+        let workers = self.agents.keys().filter(|id| Role::of(id).takes_slot()).count();
+        let _infallible = writeln!(
+            text,
+            "Figures  {workers} agents below the orchestrators, at most {} at a time below one \
+             parent, {} spawns denied, {} commits, {:.1} s",
+            self.slots_most,
+            self.denied,
+            self.commits,
+            took.as_secs_f32()
+        );
+        text
+    }
+
+    /// The agents below one, indented; their parents above GO's children included.
+    fn branch(&self, text: &mut String, parent: Option<&AgentId>, depth: usize) {
+        let below = self.agents.values().filter(|agent| match parent {
+            Some(parent) => agent.parent.as_ref() == Some(parent),
+            None => {
+                let known = |id: &AgentId| self.agents.contains_key(id);
+                agent.parent.as_ref().is_none_or(|id| !known(id))
+            }
+        });
+        let mut below: Vec<&Agent> = below.collect();
+        below.sort_by_key(|agent| (agent.work.as_ref().map(|work| work.node), agent.created));
+        for agent in below {
+            let work = agent.work.as_ref().map_or_else(String::new, |work| {
+                let run = self.runs.get(&work.run);
+                let state = run.map_or("", |run| run.state.as_str());
+                format!("  {} {state}  {}", work.node, agent.label)
+            });
+            let _infallible = writeln!(text, "{}{}{work}", "  ".repeat(depth + 1), agent.id);
+            self.branch(text, Some(&agent.id), depth + 1);
+        }
+    }
+}

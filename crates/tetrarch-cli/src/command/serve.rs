@@ -1,0 +1,50 @@
+//! `tetrarch serve --global`: the owner of the ledger, or a standby for it.
+
+use tetrarch_bus::creds::Party;
+use tetrarch_core::owner::Policy;
+use tetrarch_engine::{GlobalConfig, serve_global};
+use tokio::sync::watch;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::process::{Instance, address, announce, stop_signal};
+
+/// Runs the owner of the ledger.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tetrarch serve --global\n  tetrarch serve --global --url nats://bus.example:4222 --credentials control.creds")]
+pub(crate) struct ServeArgs {
+    /// Be the owner (GO with governor and plan execution), or stand by for it.
+    #[arg(long)]
+    global: bool,
+    /// Stop when standard input ends.
+    #[arg(long, hide = true)]
+    with_parent: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The owner's.
+pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliError> {
+    if !args.global {
+        return Err(CliError::new(Code::Usage, "there is nothing to serve without --global")
+            .hint("tetrarch serve --global"));
+    }
+    let bus = context.connect(&Party::Control, "owner").await?;
+    let kept = Instance::kept(&context.config.bus.data_dir, "global")?;
+    let instance = kept.unwrap_or_else(Instance::fresh);
+    let config = GlobalConfig {
+        instance: instance.id.clone(),
+        address: address(),
+        ttl_secs: context.config.retention.go_ttl_secs,
+        replicas: context.config.bus.replicas,
+        policy: Policy {
+            max_depth: context.config.limits.max_depth,
+            max_children: context.config.limits.max_children,
+        },
+    };
+    let stop = stop_signal(args.with_parent)?;
+    let (tell, ready) = watch::channel(false);
+    announce(ready);
+    Ok(serve_global(bus, config, stop, tell).await?)
+}

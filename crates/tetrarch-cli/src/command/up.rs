@@ -1,0 +1,256 @@
+//! `tetrarch up`: everything on this machine. Supervises three children - the bus, the owner and
+//! the host - restarts each with backoff, and stops them in the right order.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tetrarch_bus::retry::Retry;
+use tetrarch_bus::server::{DataDirLock, Durability, ManagedServer, ServerConfig};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::process::{READY, stop_signal};
+
+/// How long a child may take to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How long a child may take to stop before it is killed.
+const STOP_WITHIN: Duration = Duration::from_secs(15);
+/// First and longest wait before a child is started again.
+const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// Runs everything on this machine: bus, owner, host.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tetrarch up\n  tetrarch up --data-dir ./fleet --port 4222")]
+pub(crate) struct UpArgs {
+    /// The loopback port of the bus; any free one unless said.
+    #[arg(long)]
+    port: Option<u16>,
+    /// The host's name; the machine's own unless said.
+    #[arg(long)]
+    name: Option<String>,
+    /// Agents the host takes.
+    #[arg(long)]
+    capacity: Option<u32>,
+    /// Stop when standard input ends.
+    #[arg(long, hide = true)]
+    with_parent: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The data directory is in use, the port is taken, a child does not become ready.
+pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError> {
+    let started = std::time::Instant::now();
+    let data_dir = context.config.bus.data_dir.clone();
+    if let Some(url) = &context.config.bus.url {
+        let what = format!("a bus is configured ({url}), so there is nothing to bring up here");
+        return Err(CliError::new(Code::Usage, what)
+            .hint("run `tetrarch serve --global` and `tetrarch host` against it"));
+    }
+    let stop = stop_signal(args.with_parent)?;
+    let _lock = DataDirLock::acquire(&data_dir)?;
+    let server = ServerConfig {
+        port: args.port.unwrap_or(context.config.bus.port),
+        durability: if context.config.bus.power_durable {
+            Durability::Power
+        } else {
+            Durability::Process
+        },
+        ..ServerConfig::new(&data_dir)
+    };
+    let bus = ManagedServer::start(&server, &context.authority()?).await?;
+    let mut fleet = Fleet { context, args: &args, server, bus: Some(bus) };
+    let outcome = fleet.supervise(stop, started).await;
+    if let Some(bus) = fleet.bus.take() {
+        bus.stop().await?;
+    }
+    outcome
+}
+
+struct Fleet<'a> {
+    context: &'a Context,
+    args: &'a UpArgs,
+    server: ServerConfig,
+    bus: Option<ManagedServer>,
+}
+
+/// A child with its way of being started again.
+struct Supervised {
+    what: &'static str,
+    child: Child,
+    retry: Retry,
+}
+
+impl Fleet<'_> {
+    async fn supervise(
+        &mut self,
+        mut stop: watch::Receiver<bool>,
+        started: std::time::Instant,
+    ) -> Result<(), CliError> {
+        let mut owner = tokio::select! {
+            owner = self.start("owner") => owner?,
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+        };
+        let mut host = tokio::select! {
+            host = self.start("host") => host,
+            _ = stop.wait_for(|stop| *stop) => return end(owner).await,
+        };
+        if host.is_ok() {
+            self.say_ready(started);
+        }
+        let outcome = match &mut host {
+            Ok(host) => self.watch(&mut owner, host, &mut stop).await,
+            Err(_) => Ok(()),
+        };
+        match host {
+            Ok(host) => end(host).await?,
+            Err(error) => {
+                end(owner).await?;
+                return Err(error);
+            }
+        }
+        end(owner).await?;
+        outcome
+    }
+
+    async fn watch(
+        &mut self,
+        owner: &mut Supervised,
+        host: &mut Supervised,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<(), CliError> {
+        loop {
+            let Some(bus) = &mut self.bus else { return Ok(()) };
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                ended = bus.wait() => {
+                    let how = ended.unwrap_or_else(|error| error.to_string());
+                    tracing::error!(how, "the bus ended; starting it again");
+                    let authority = self.context.authority()?;
+                    self.bus = Some(ManagedServer::start(&self.server, &authority).await?);
+                }
+                status = owner.child.wait() => {
+                    tracing::error!(?status, "the owner ended; starting it again");
+                    self.restart(owner, stop).await?;
+                }
+                status = host.child.wait() => {
+                    tracing::error!(?status, "the host ended; starting it again");
+                    self.restart(host, stop).await?;
+                }
+            }
+        }
+    }
+
+    async fn restart(
+        &self,
+        ended: &mut Supervised,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<(), CliError> {
+        loop {
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return Ok(()),
+                _ = ended.retry.pause() => {}
+            }
+            match self.start(ended.what).await {
+                Ok(again) => {
+                    ended.child = again.child;
+                    return Ok(());
+                }
+                Err(error) => tracing::error!(what = ended.what, %error, "it did not start"),
+            }
+        }
+    }
+
+    /// Starts a child and waits until it says that it is ready.
+    async fn start(&self, what: &'static str) -> Result<Supervised, CliError> {
+        let program = std::env::current_exe()?;
+        let mut command = Command::new(program);
+        command.args(self.global_args());
+        match what {
+            "owner" => command.args(["serve", "--global", "--with-parent"]),
+            _ => command.args(["host", "--with-parent"]).args(self.host_args()),
+        };
+        // A terminal's Ctrl-C is for this process: it stops its children in order.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let out = child.stdout.take();
+        let ready = async {
+            let mut lines = BufReader::new(out?).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                if line == READY {
+                    return Some(lines);
+                }
+            }
+            None
+        };
+        match tokio::time::timeout(READY_WITHIN, ready).await {
+            Ok(Some(_)) => {
+                let retry = Retry::new(RESTART.0, RESTART.1, None);
+                Ok(Supervised { what, child, retry })
+            }
+            Ok(None) => {
+                let status = child.wait().await?;
+                Err(CliError::new(Code::Failed, format!("the {what} ended before it was ready: {status}")))
+            }
+            Err(_) => {
+                let what = format!("the {what} was not ready within {} s", READY_WITHIN.as_secs());
+                Err(CliError::new(Code::Failed, what))
+            }
+        }
+    }
+
+    fn global_args(&self) -> Vec<std::ffi::OsString> {
+        let global = &self.context.global;
+        let mut args: Vec<std::ffi::OsString> =
+            vec!["--data-dir".into(), self.context.config.bus.data_dir.clone().into()];
+        if let Some(config) = &global.config {
+            args.extend(["--config".into(), config.into()]);
+        }
+        if let Some(log) = &global.log {
+            args.extend(["--log".into(), log.into()]);
+        }
+        args
+    }
+
+    fn host_args(&self) -> Vec<String> {
+        let mut args = Vec::new();
+        if let Some(name) = &self.args.name {
+            args.extend(["--name".to_owned(), name.clone()]);
+        }
+        if let Some(capacity) = self.args.capacity {
+            args.extend(["--capacity".to_owned(), capacity.to_string()]);
+        }
+        args
+    }
+
+    #[expect(clippy::print_stdout, reason = "whoever started it waits for this line")]
+    fn say_ready(&self, started: std::time::Instant) {
+        let url = self.bus.as_ref().map_or("", ManagedServer::url);
+        let ms = started.elapsed().as_millis();
+        println!("{READY}: bus {url}, data {}, {ms} ms", self.server.data_dir.display());
+    }
+}
+
+/// Asks a child to stop and waits until it has.
+async fn end(mut supervised: Supervised) -> Result<(), CliError> {
+    if let Some(pid) = supervised.child.id().and_then(|id| i32::try_from(id).ok())
+        && let Some(pid) = rustix::process::Pid::from_raw(pid)
+    {
+        // A child that has ended already needs no signal.
+        let _ended = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    match tokio::time::timeout(STOP_WITHIN, supervised.child.wait()).await {
+        Ok(status) => {
+            status?;
+        }
+        Err(_) => {
+            tracing::error!(what = supervised.what, "it did not stop; killing it");
+            supervised.child.kill().await?;
+        }
+    }
+    Ok(())
+}

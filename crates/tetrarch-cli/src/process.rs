@@ -1,0 +1,108 @@
+//! What long-running commands share: when to stop, how to say that they are ready, and the
+//! instance id by which a lease knows its holder again.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use tokio::io::AsyncReadExt;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::context::new_ulid;
+use crate::exit::{CliError, Code};
+
+/// The line by which a child tells its supervisor that it is ready.
+pub(crate) const READY: &str = "ready";
+
+/// Turns true at SIGINT or SIGTERM; with a parent also when standard input ends, which it does
+/// when the parent dies however it dies.
+///
+/// # Errors
+/// Signals cannot be listened to.
+pub(crate) fn stop_signal(with_parent: bool) -> Result<watch::Receiver<bool>, CliError> {
+    let (tell, stop) = watch::channel(false);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = parent_gone(), if with_parent => {}
+        }
+        // Nobody left to tell means that it ends anyway.
+        let _ended = tell.send(true);
+        std::future::pending::<()>().await;
+    });
+    Ok(stop)
+}
+
+async fn parent_gone() {
+    let mut input = tokio::io::stdin();
+    let mut buffer = [0u8; 64];
+    while input.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+}
+
+/// Says on standard output that the process is ready, once it is.
+pub(crate) fn announce(mut ready: watch::Receiver<bool>) {
+    tokio::spawn(async move {
+        if ready.wait_for(|ready| *ready).await.is_ok() {
+            let mut out = std::io::stdout().lock();
+            // A supervisor that is gone does not listen.
+            let _unheard = writeln!(out, "{READY}").and_then(|()| out.flush());
+        }
+    });
+}
+
+/// An instance id that is kept in a file, and the lock on it: as long as it is held no other
+/// process has the same id.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    /// The id.
+    pub(crate) id: String,
+    _lock: Option<File>,
+}
+
+impl Instance {
+    /// The kept id; none when another process of this machine holds it.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub(crate) fn kept(data_dir: &Path, name: &str) -> Result<Option<Self>, CliError> {
+        std::fs::create_dir_all(data_dir).map_err(|error| at(data_dir, &error))?;
+        let path = data_dir.join(format!("{name}.instance"));
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|error| at(&path, &error))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(None);
+        }
+        let mut id = String::new();
+        file.read_to_string(&mut id).map_err(|error| at(&path, &error))?;
+        if id.trim().is_empty() {
+            id = new_ulid().to_string();
+            file.write_all(id.as_bytes()).map_err(|error| at(&path, &error))?;
+        }
+        Ok(Some(Self { id: id.trim().to_owned(), _lock: Some(file) }))
+    }
+
+    /// An id for this process alone.
+    pub(crate) fn fresh() -> Self {
+        Self { id: new_ulid().to_string(), _lock: None }
+    }
+}
+
+fn at(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::new(Code::Failed, format!("{}: {error}", path.display()))
+}
+
+/// Where this process can be found, for people.
+pub(crate) fn address() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{name} pid {}", std::process::id())
+}
