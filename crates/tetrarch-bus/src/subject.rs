@@ -311,23 +311,36 @@ fn parse_lease(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
     }
 }
 
-/// The sender of a request whose subject is wrong elsewhere, so that it can be told.
-#[must_use]
-pub fn sender_of_wrong_request(text: &str) -> Option<(Principal, Option<HostName>)> {
-    let tokens = Tokens::of(text, 0);
-    let from_at = match tokens.word(0) {
-        "spawn" => 4,
-        "op" => 3,
-        "report" => 1,
-        _ => return None,
-    };
-    tokens.between("", from_at + 1, from_at + 2).ok()?;
-    let from = tokens.parse(from_at, PARTY).ok()?;
-    let via = match tokens.len() - 1 {
-        last if last > from_at => Some(tokens.parse(last, HOST).ok()?),
-        _ => None,
-    };
-    Some((from, via))
+/// What can be read of a request's subject that is wrong elsewhere, so that the sender is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongRequest {
+    /// Who sent it.
+    pub from: Principal,
+    /// The host that published it.
+    pub via: Option<HostName>,
+    /// Whether it was meant to be a spawn request.
+    pub spawn: bool,
+}
+
+impl WrongRequest {
+    /// Reads the sender of a request's subject; none when even that is wrong.
+    #[must_use]
+    pub fn of(text: &str) -> Option<Self> {
+        let tokens = Tokens::of(text, 0);
+        let from_at = match tokens.word(0) {
+            "spawn" => 4,
+            "op" => 3,
+            "report" => 1,
+            _ => return None,
+        };
+        tokens.between("", from_at + 1, from_at + 2).ok()?;
+        let from = tokens.parse(from_at, PARTY).ok()?;
+        let via = match tokens.len() - 1 {
+            last if last > from_at => Some(tokens.parse(last, HOST).ok()?),
+            _ => None,
+        };
+        Some(Self { from, via, spawn: tokens.word(0) == "spawn" })
+    }
 }
 
 #[cfg(test)]

@@ -113,7 +113,6 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-#[expect(clippy::ref_option, reason = "serde calls it with a reference")]
 fn shown<T, S>(value: &Option<&T>, serializer: S) -> Result<S::Ok, S::Error>
 where
     T: std::fmt::Display,

@@ -14,7 +14,7 @@ use super::json::{self, Unknown};
 use super::{op, read, report, spawn};
 use crate::envelope;
 use crate::proto::v1 as pb;
-use crate::subject::{OpName, Subject, sender_of_wrong_request};
+use crate::subject::{OpName, Subject, WrongRequest};
 
 /// Reads a message of `REQUESTS`; `seq` is its sequence there.
 ///
@@ -73,8 +73,9 @@ pub fn decode_request_at(
         Ok(subject) => return decode_request(&subject, headers, payload, seq),
         Err(error) => error,
     };
-    let Some((from, via)) = sender_of_wrong_request(subject) else { return Err(error.into()) };
-    let spawn = subject.starts_with("spawn.");
+    let Some(WrongRequest { from, via, spawn }) = WrongRequest::of(subject) else {
+        return Err(error.into());
+    };
     let id = within("request", payload.len(), REQUEST_BYTES_MAX)
         .and_then(|()| json::parse("request", payload))
         .and_then(|value| request_id(&value));

@@ -150,8 +150,7 @@ fn a_wrong_token_is_named_with_its_position() {
 
 #[test]
 fn the_sender_of_a_wrong_request_is_still_read() {
-    let read =
-        |text: &str| sender_of_wrong_request(text).map(|(from, via)| (from.to_string(), via));
+    let read = |text: &str| WrongRequest::of(text).map(|found| (found.from.to_string(), found.via));
     let plain = |from: &str| Some((from.to_owned(), None));
     assert_eq!(read("spawn.request.epic-1.-.PO-demo"), plain("PO-demo"));
     assert_eq!(read("op.Host.join.human:ada"), plain("human:ada"));

@@ -131,10 +131,9 @@ fn decode_json(subject: &str, body: &Value) -> Request {
 
 /// What is said of a body that cannot be read.
 fn complaint(subject: &str, body: &Value) -> String {
-    match decode_json(subject, body).body {
-        RequestBody::Malformed { error, .. } => error,
-        other => panic!("{body} was accepted: {other:?}"),
-    }
+    let read = decode_json(subject, body).body;
+    let RequestBody::Malformed { error, .. } = read else { panic!("{body} was accepted") };
+    error
 }
 
 const SPAWN: &str = "spawn.request.goal_~.S1_2_3.PO-demo";
@@ -203,10 +202,9 @@ fn names_are_read_in_both_spellings_and_numbers_in_both_forms() {
 fn no_tools_and_no_word_about_tools_are_told_apart() {
     let tools = |wish: Value| {
         let body = json!({"requestId": U, "requestedSubagents": [wish]});
-        match decode_json(SPAWN, &body).body {
-            RequestBody::Spawn(request) => request.subagents[0].tools.clone(),
-            other => panic!("{other:?}"),
-        }
+        let read = decode_json(SPAWN, &body).body;
+        let RequestBody::Spawn(request) = read else { panic!("{read:?}") };
+        request.subagents[0].tools.clone()
     };
     let some: Option<Tools> = Some(["a"].into_iter().collect());
     assert_eq!(tools(json!({"role": "worker", "task": "t"})), None);

@@ -238,7 +238,7 @@ fn node_state(full: bool) -> NodeState {
         purpose: if full { Purpose::Review } else { Purpose::Execute },
         attempts: 1,
         findings: words("f"),
-        blocker: full.then(|| blocker()),
+        blocker: full.then(blocker),
         result: full.then(|| NodeResult {
             run: id("run_~"),
             deliverable: "d".to_owned(),
