@@ -2,22 +2,25 @@
 //! cursor, journal, start, pass on what the program says and what the bus says, end. The shell
 //! performs the effects in order and stops at the first that is fenced.
 
-use crate::brief::{Artifact, Outcome, RunResult};
+mod correspondence;
+mod log;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::brief::{Artifact, Outcome, RunResult, Usage};
 use crate::cursor::ClaimOutcome;
-use crate::id::{AgentId, Principal, RequestId, RunId};
+use crate::id::{Principal, RequestId, RunId};
 use crate::journal::JournalEvent;
-use crate::limits::{DELIVERABLE_BYTES_MAX, DRAIN, KILL_GRACE, SPONSOR_ANSWER_WITHIN};
-use crate::mail::{Launch, Mail, MailBody, SponsorRequest};
-use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start};
+use crate::limits::DELIVERABLE_BYTES_MAX;
+use crate::mail::{Launch, Mail};
+use crate::order::{Exit, LocalFile, Order, RunnerEvent, Start};
 use crate::request::{Report, SpawnRequest};
-use crate::role::Role;
 use crate::run::{Run, RunEvent};
 use crate::time::BusTime;
 
-/// Log text that is gathered before it is journaled, in bytes.
-const LOG_GATHERED_MAX: usize = 16 * 1024;
-/// Log text that is journaled of one run, in bytes; the rest is only streamed.
-const LOG_JOURNALED_MAX: usize = 256 * 1024;
+use log::{Log, head};
 
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +90,9 @@ pub enum Keep {
     },
 }
 
+/// The exit code of a program that could not be started, as a shell gives it.
+const NOT_STARTED: i32 = 127;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Claiming,
@@ -106,11 +112,12 @@ pub struct Hosted {
     phase: Phase,
     trace: Option<String>,
     spawns: usize,
-    sponsor_due: Option<(RequestId, BusTime)>,
+    sponsors: BTreeMap<RequestId, BusTime>,
     asking: bool,
     killed: bool,
-    log: String,
-    logged: usize,
+    stopped: Option<String>,
+    log: Log,
+    usage: Usage,
     result: Option<RunResult>,
     exit: Option<Exit>,
     storing: bool,
@@ -135,11 +142,12 @@ impl Hosted {
             phase: Phase::Claiming,
             trace,
             spawns: 0,
-            sponsor_due: None,
+            sponsors: BTreeMap::new(),
             asking: false,
             killed: false,
-            log: String::new(),
-            logged: 0,
+            stopped: None,
+            log: Log::default(),
+            usage: Usage::default(),
             result: None,
             exit: None,
             storing: false,
@@ -161,22 +169,31 @@ impl Hosted {
     /// When something is due without any input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<BusTime> {
-        self.sponsor_due.map(|(_, at)| at)
+        self.sponsors.values().min().copied()
     }
 
     /// Takes an input and says what to do.
     pub fn step(&mut self, now: BusTime, input: Input) -> Vec<Effect> {
         if self.phase == Phase::Over {
-            return Vec::new();
+            // The end itself was fenced off, with everything that came before it.
+            let fenced = matches!(input, Input::Fenced);
+            return if fenced { vec![Effect::End] } else { Vec::new() };
         }
         let mut effects = Vec::new();
         match input {
             Input::Claimed(outcome) => self.claimed(&outcome, &mut effects),
-            Input::Runner(event) => self.observe(now, event, &mut effects),
+            Input::Runner(event) => self.observe(event, &mut effects),
             Input::Mail { from, mail, json } => self.receive(&from, *mail, json, &mut effects),
             Input::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
             Input::Stored(artifacts) => self.stored(artifacts, &mut effects),
-            Input::Fenced => self.kill(&mut effects),
+            Input::Fenced => {
+                let starting = self.phase == Phase::Starting;
+                self.kill(&mut effects);
+                if starting {
+                    // The order to start may have been fenced off: nobody would tell of an exit.
+                    self.over(&mut effects);
+                }
+            }
             Input::Tick => self.tick(now, &mut effects),
         }
         effects
@@ -185,6 +202,10 @@ impl Hosted {
     fn claimed(&mut self, outcome: &ClaimOutcome, effects: &mut Vec<Effect>) {
         match outcome {
             ClaimOutcome::Claimed => {
+                if let Some(reason) = self.stopped.take() {
+                    self.never_started(reason, effects);
+                    return;
+                }
                 self.phase = Phase::Starting;
                 effects.push(Effect::Journal(JournalEvent::Starting { host: self.host.clone() }));
                 effects.push(Effect::Order(Box::new(Order::Start(Box::new(self.start())))));
@@ -197,6 +218,14 @@ impl Hosted {
             ClaimOutcome::ClaimAgain => effects.push(Effect::Claim),
             ClaimOutcome::DoNotStart => self.over(effects),
         }
+    }
+
+    /// A session that was stopped before it could start anything.
+    fn never_started(&mut self, reason: String, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
+        effects.push(self.moved(RunEvent::CancelRequested, reason.clone()));
+        let result = RunResult::ended(Outcome::Cancelled, reason);
+        self.end_with(result, "never started".to_owned(), effects);
     }
 
     fn start(&self) -> Start {
@@ -215,27 +244,31 @@ impl Hosted {
         }
     }
 
-    fn observe(&mut self, now: BusTime, event: RunnerEvent, effects: &mut Vec<Effect>) {
+    fn observe(&mut self, event: RunnerEvent, effects: &mut Vec<Effect>) {
         if !matches!(event, RunnerEvent::Log { .. }) {
             self.flush_log(effects);
         }
         match event {
             RunnerEvent::Started { pid, isolation } => {
-                self.phase = Phase::Running;
+                if self.phase == Phase::Starting {
+                    self.phase = Phase::Running;
+                }
                 effects.push(Effect::Journal(JournalEvent::Started { pid, isolation }));
                 effects.push(Effect::Report(Box::new(Report::Ready)));
             }
             RunnerEvent::SpawnFailed { error } => {
-                self.result = Some(RunResult::ended(Outcome::Failure, error));
-                self.exit = Some(Exit::Code(127));
-                self.finish(effects);
+                let result = Box::new(RunResult::ended(Outcome::Failure, error));
+                self.exited(Exit::Code(NOT_STARTED), Some(result), effects);
             }
             RunnerEvent::Log { text } => self.log_line(&text, effects),
             RunnerEvent::Progress { text, done, total } => {
                 effects.push(Effect::Stream(text.clone()));
                 effects.push(Effect::Journal(JournalEvent::Progress { text, done, total }));
             }
-            RunnerEvent::Usage(usage) => effects.push(Effect::Journal(JournalEvent::Usage(usage))),
+            RunnerEvent::Usage(usage) => {
+                self.usage = self.usage.max(usage);
+                effects.push(Effect::Journal(JournalEvent::Usage(self.usage)));
+            }
             RunnerEvent::Checkpoint { state } => {
                 effects.push(Effect::Journal(JournalEvent::Checkpoint { state }));
             }
@@ -253,12 +286,12 @@ impl Hosted {
             }
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
-            RunnerEvent::Exited { exit, result } => self.exited(now, exit, result, effects),
+            RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),
         }
     }
 
     fn moved(&self, event: RunEvent, reason: String) -> Effect {
-        let usage = self.result.as_ref().map(|result| result.usage).unwrap_or_default();
+        let usage = self.usage;
         Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
     }
 
@@ -274,41 +307,33 @@ impl Hosted {
 
     fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {
         effects.push(Effect::Stream(text.to_owned()));
-        let room = LOG_JOURNALED_MAX.saturating_sub(self.logged);
-        if room == 0 {
-            return;
-        }
-        self.logged += text.len();
-        self.log.push_str(text);
-        self.log.push('\n');
-        if self.logged >= LOG_JOURNALED_MAX {
-            self.log.push_str("[further output is streamed, not kept]\n");
-        }
-        if self.log.len() >= LOG_GATHERED_MAX {
-            self.flush_log(effects);
-        }
+        let entries = self.log.add(text).into_iter();
+        effects.extend(entries.map(|text| Effect::Journal(JournalEvent::Log { text })));
     }
 
     fn flush_log(&mut self, effects: &mut Vec<Effect>) {
-        if !self.log.is_empty() {
-            let text = std::mem::take(&mut self.log);
-            effects.push(Effect::Journal(JournalEvent::Log { text }));
-        }
+        effects.extend(self.log.take().map(|text| Effect::Journal(JournalEvent::Log { text })));
     }
 
-    /// A result is kept until every process of the run is gone: only then is its slot free.
+    /// A result is kept until every process of the run is gone: only then is its slot free. The
+    /// first one stands.
     fn take_result(
         &mut self,
         mut result: RunResult,
         files: Vec<LocalFile>,
         effects: &mut Vec<Effect>,
     ) {
+        if self.result.is_some() {
+            return;
+        }
+        self.usage = self.usage.max(result.usage);
+        result.usage = self.usage;
         let mut keep: Vec<Keep> = files.into_iter().map(Keep::File).collect();
         for (name, text) in
             [("deliverable", &mut result.deliverable), ("partial", &mut result.partial)]
         {
             if text.len() > DELIVERABLE_BYTES_MAX {
-                let whole = std::mem::replace(text, head(text));
+                let whole = std::mem::replace(text, beginning(text));
                 keep.push(Keep::Text { name: name.to_owned(), text: whole });
             }
         }
@@ -329,27 +354,18 @@ impl Hosted {
         self.finish(effects);
     }
 
-    fn exited(
-        &mut self,
-        _now: BusTime,
-        exit: Exit,
-        result: Option<Box<RunResult>>,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn exited(&mut self, exit: Exit, result: Option<Box<RunResult>>, effects: &mut Vec<Effect>) {
         self.exit = Some(exit);
         if self.killed {
             self.over(effects);
             return;
         }
-        match (&self.result, result) {
-            (None, Some(result)) => self.take_result(*result, Vec::new(), effects),
-            (None, None) => {
-                let error = "its program ended without a result";
-                self.result = Some(RunResult::ended(Outcome::Failure, error));
-                self.finish(effects);
-            }
-            (Some(_), _) => self.finish(effects),
+        if self.result.is_some() {
+            self.finish(effects);
+            return;
         }
+        let none = || RunResult::ended(Outcome::Failure, "its program ended without a result");
+        self.take_result(result.map_or_else(none, |result| *result), Vec::new(), effects);
     }
 
     /// Reports the result once its files are stored and every process is gone.
@@ -361,7 +377,11 @@ impl Hosted {
             Exit::Code(code) => format!("exit {code}"),
             Exit::Signal(signal) => format!("signal {signal}"),
         };
-        let result = result.clone();
+        self.end_with(result.clone(), cause, effects);
+    }
+
+    /// The last words of a session: its result, to the journal and to the owner.
+    fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<Effect>) {
         effects.push(Effect::Journal(JournalEvent::Result(Box::new(result.clone()))));
         effects.push(Effect::Report(Box::new(Report::Result {
             run: Some(self.run.id),
@@ -379,143 +399,19 @@ impl Hosted {
 
     /// Ends the process without a report: the session is no longer the current one.
     fn kill(&mut self, effects: &mut Vec<Effect>) {
-        if self.phase == Phase::Claiming {
+        if self.phase == Phase::Claiming || self.exit.is_some() {
             self.over(effects);
             return;
         }
-        self.killed = true;
+        if std::mem::replace(&mut self.killed, true) {
+            return;
+        }
         self.phase = Phase::Ending;
         effects.push(Effect::Order(Box::new(Order::Kill { run: self.run.id })));
     }
-
-    fn receive(&mut self, from: &Principal, mail: Mail, json: String, effects: &mut Vec<Effect>) {
-        match &mail.body {
-            MailBody::Kill(order) | MailBody::Superseded(order) => {
-                if order.session.is_none_or(|session| session == self.launch.session) {
-                    self.kill(effects);
-                }
-            }
-            MailBody::Stop(order) => {
-                if order.session.is_none_or(|session| session == self.launch.session) {
-                    self.stop(&order.reason.clone(), effects);
-                }
-            }
-            MailBody::SponsorAnswer(answer) => {
-                if self.sponsor_due.is_some_and(|(request, _)| request == answer.request) {
-                    self.sponsor_due = None;
-                }
-                self.deliver(from, &mail, json, effects);
-            }
-            MailBody::Answer { .. } => {
-                if std::mem::take(&mut self.asking) {
-                    effects.push(self.moved(RunEvent::InputReceived, "answered".to_owned()));
-                }
-                self.deliver(from, &mail, json, effects);
-            }
-            MailBody::SpawnAnswer(_)
-            | MailBody::Sponsor(_)
-            | MailBody::Launch(_)
-            | MailBody::TakeOn { .. }
-            | MailBody::ResultReady(_)
-            | MailBody::AgentCompleted { .. }
-            | MailBody::Violation { .. }
-            | MailBody::AgentLost { .. }
-            | MailBody::Question { .. }
-            | MailBody::Reply(_)
-            | MailBody::ReviewNeeded { .. }
-            | MailBody::SponsorSilent { .. }
-            | MailBody::Info { .. }
-            | MailBody::Unknown { .. } => self.deliver(from, &mail, json, effects),
-        }
-    }
-
-    fn deliver(&self, from: &Principal, mail: &Mail, json: String, effects: &mut Vec<Effect>) {
-        let (topic, from) = (mail.body.topic().to_owned(), from.to_string());
-        effects
-            .push(Effect::Journal(JournalEvent::Mail { topic: topic.clone(), from: from.clone() }));
-        let line = Inbound::Mail { topic, from, body: json };
-        effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
-    }
-
-    fn stop(&mut self, reason: &str, effects: &mut Vec<Effect>) {
-        if self.phase == Phase::Ending {
-            return;
-        }
-        if self.phase == Phase::Claiming {
-            self.result = Some(RunResult::ended(Outcome::Cancelled, reason));
-        }
-        self.phase = Phase::Ending;
-        let reason = reason.to_owned();
-        effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
-        effects.push(self.moved(RunEvent::CancelRequested, reason.clone()));
-        effects.push(Effect::Order(Box::new(Order::Stop {
-            run: self.run.id,
-            drain: DRAIN,
-            kill_grace: KILL_GRACE,
-            reason,
-        })));
-    }
-
-    /// A program asks for agents: a specialist's request goes to its PO, anybody else's to
-    /// the governor (spec 03, Specialists escalate).
-    fn spawn_read(
-        &mut self,
-        now: BusTime,
-        read: Result<Box<SpawnRequest>, String>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let wanted = match read {
-            Ok(wanted) => wanted,
-            Err(error) => {
-                let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
-                let line = Inbound::Mail {
-                    topic: "spawn.denied".to_owned(),
-                    from: AgentId::Go.to_string(),
-                    body,
-                };
-                effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
-                return;
-            }
-        };
-        self.spawns += 1;
-        let request = RequestId::derive(now, &self.run.id.to_string(), "spawn", self.spawns);
-        effects.push(Effect::Journal(JournalEvent::Spawn { request }));
-        let sponsor = self.launch.project.clone().map(AgentId::Po);
-        match (Role::of(&self.launch.agent), sponsor) {
-            (Role::Specialist, Some(po)) => {
-                self.sponsor_due = Some((request, now + SPONSOR_ANSWER_WITHIN));
-                effects.push(Effect::Mail(Box::new(Mail {
-                    to: Principal::Agent(po),
-                    epic: Some(self.run.epic),
-                    correlation: Some(request),
-                    cause: self.run.id.to_string(),
-                    ack_required: true,
-                    trace: self.trace.clone(),
-                    body: MailBody::Sponsor(SponsorRequest { request, wanted: *wanted }),
-                })));
-            }
-            (_, _) => effects.push(Effect::Request(request, wanted)),
-        }
-    }
-
-    fn tick(&mut self, now: BusTime, effects: &mut Vec<Effect>) {
-        let Some((request, at)) = self.sponsor_due else { return };
-        if at > now {
-            return;
-        }
-        self.sponsor_due = None;
-        if let Some(project) = self.launch.project.clone() {
-            let sponsor = AgentId::Po(project);
-            effects.push(Effect::Report(Box::new(Report::SponsorSilent { request, sponsor })));
-        }
-    }
 }
 
-/// The beginning of a text that is stored as an artifact, cut at a character.
-fn head(text: &str) -> String {
-    let mut end = DELIVERABLE_BYTES_MAX / 4;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}\n[the whole text is the artifact]", &text[..end])
+/// What a record keeps of a text that is stored as an artifact.
+fn beginning(text: &str) -> String {
+    format!("{}\n[the whole text is the artifact]", head(text, DELIVERABLE_BYTES_MAX / 4))
 }

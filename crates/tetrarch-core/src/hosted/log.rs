@@ -1,0 +1,87 @@
+//! Output of a program that is no event: gathered into journal entries of bounded size, and kept
+//! up to a bound per run. What is beyond it is only streamed.
+
+/// Log text of one journal entry, in bytes.
+const GATHERED_MAX: usize = 16 * 1024;
+/// Log text that is journaled of one run, in bytes.
+const JOURNALED_MAX: usize = 256 * 1024;
+/// What the journal says where it stops keeping output.
+const CUT: &str = "[further output is streamed, not kept]\n";
+
+/// The log of one run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Log {
+    gathered: String,
+    kept: usize,
+    full: bool,
+}
+
+impl Log {
+    /// Adds a line; gives the entries that are full.
+    pub(super) fn add(&mut self, line: &str) -> Vec<String> {
+        if self.full {
+            return Vec::new();
+        }
+        let text = head(line, JOURNALED_MAX - self.kept);
+        self.kept += text.len();
+        self.gathered.push_str(text);
+        self.gathered.push('\n');
+        if text.len() < line.len() || self.kept == JOURNALED_MAX {
+            self.full = true;
+            self.gathered.push_str(CUT);
+        }
+        let mut entries = Vec::new();
+        while self.gathered.len() >= GATHERED_MAX {
+            let rest = self.gathered.split_off(head(&self.gathered, GATHERED_MAX).len());
+            entries.push(std::mem::replace(&mut self.gathered, rest));
+        }
+        entries
+    }
+
+    /// What is gathered and not yet given.
+    pub(super) fn take(&mut self) -> Option<String> {
+        let text = std::mem::take(&mut self.gathered);
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// The beginning of a text, at most this many bytes, cut at a character.
+pub(super) fn head(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_gathered_into_entries_of_bounded_size() {
+        let mut log = Log::default();
+        assert!(log.add("one").is_empty() && log.add("two").is_empty());
+        assert_eq!(log.take().unwrap(), "one\ntwo\n");
+        assert_eq!(log.take(), None);
+        let line = "\u{e4}".repeat(GATHERED_MAX);
+        let entries = log.add(&line);
+        assert_eq!(entries.len(), 2);
+        assert!(entries.iter().all(|entry| entry.len() <= GATHERED_MAX));
+        assert_eq!(entries.concat() + &log.take().unwrap(), line + "\n");
+    }
+
+    #[test]
+    fn what_is_kept_of_a_run_is_bounded_and_the_cut_is_said_once() {
+        let mut log = Log::default();
+        let line = "x".repeat(1000);
+        let mut kept = String::new();
+        for _ in 0..JOURNALED_MAX / 1000 * 2 {
+            kept.push_str(&log.add(&line).concat());
+        }
+        kept.push_str(&log.take().unwrap());
+        assert_eq!(kept.matches('x').count(), JOURNALED_MAX);
+        assert_eq!(kept.matches(CUT).count(), 1);
+        assert!(log.add("more").is_empty() && log.take().is_none());
+    }
+}
