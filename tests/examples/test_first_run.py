@@ -310,10 +310,13 @@ class Conversation(unittest.TestCase):
         path = repository(self, {"a/x": "1\n"})
         failed = {"topic": "result.ready", "body": {"agent": "W:1", "result": {"outcome": "failure", "error": "e"}}}
         denied = {"topic": "spawn.sponsor.answer", "body": {"deniedAgents": [{"detail": "no"}]}}
-        for mail, brief in (([failed], {}), ([denied], {}), ([], {"wallMs": 20})):
+        unread = {"topic": "spawn.denied", "body": {"error": "field x"}}
+        cases = [([failed], {}, "ended with failure: e"), ([denied], {}, "denied: no"), ([unread], {}, "field x"),
+                 ([], {"wallMs": 20}, "in time")]
+        for mail, brief, note in cases:
             got = drive(["architect.py"], path, brief, mail)[-1]["deliverable"]
             self.assertEqual((got["churn"]["by"], got["components"][0]["changes"]), ("itself", 1))
-            self.assertTrue(got["churn"]["note"])
+            self.assertIn(note, got["churn"]["note"])
 
     def test_a_successor_keeps_the_request_and_the_commit(self):
         path = repository(self, {"a/x": "1\n"}, [{"a/y": "1\n"}])

@@ -137,7 +137,8 @@ def read_churn(body):
 def reason(body):
     """Why a request was denied, in the answer's words."""
     denied = body.get("deniedAgents") or [{}]
-    return str(denied[0].get("detail") or denied[0].get("reason") or body.get("reason") or "no reason given")
+    return str(denied[0].get("detail") or denied[0].get("reason") or body.get("reason") or body.get("error")
+               or "no reason given")
 
 
 def fold(rows, churn):
