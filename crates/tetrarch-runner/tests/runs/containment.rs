@@ -98,6 +98,8 @@ async fn what_an_earlier_life_left_is_killed_on_order() {
         .args(["-w", "sh", "-c", "echo up; sleep 1000; :"])
         .env("TETRARCH_RUN", left.run.to_string())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
         .spawn()
         .unwrap();
     let mut word = [0u8; 3];

@@ -69,6 +69,18 @@ async fn a_plain_program_that_finishes_during_the_drain_has_succeeded() {
 }
 
 #[tokio::test]
+async fn a_program_that_stays_after_its_result_is_ended() {
+    let mut stage = Stage::new();
+    let script = "say('result', outcome='success')\nwhile True: time.sleep(1000)";
+    stage.start(python(script)).await;
+    stage.until(|event| matches!(event, RunnerEvent::Result { .. })).await;
+    tokio::time::pause();
+    let seen = stage.see_the_end().await;
+    assert!(matches!(seen.exit, Exit::Signal(15 | 9)), "{:?}", seen.exit);
+    assert_eq!(seen.made, None);
+}
+
+#[tokio::test]
 async fn the_wall_clock_ends_a_run() {
     let mut stage = Stage::new();
     let mut start = shell("echo half; sleep 1000");
