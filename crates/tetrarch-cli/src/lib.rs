@@ -9,6 +9,7 @@ mod document;
 mod exit;
 mod output;
 mod process;
+mod snapshot;
 mod telemetry;
 pub mod vectors;
 

@@ -1,0 +1,213 @@
+//! Tables: aligned columns, no blanks at a line's end, colours only when asked for.
+
+use serde_json::Value;
+
+use crate::output::visible;
+
+/// What a cell's text tells at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Tone {
+    /// Nothing in particular.
+    #[default]
+    Plain,
+    /// It is well.
+    Good,
+    /// It waits or is at risk.
+    Warn,
+    /// It went wrong.
+    Bad,
+    /// It is over, or of little interest.
+    Faint,
+    /// A column's name.
+    Head,
+}
+
+impl Tone {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Good => "\x1b[32m",
+            Self::Warn => "\x1b[33m",
+            Self::Bad => "\x1b[31m",
+            Self::Faint => "\x1b[2m",
+            Self::Head => "\x1b[1m",
+        }
+    }
+}
+
+/// The tone of a state's word, whichever machine it belongs to.
+pub(crate) fn tone_of(state: &str) -> Tone {
+    match state {
+        "active" | "running" | "in_progress" | "spawning" | "dispatched" => Tone::Good,
+        "failed" | "orphaned" | "offline" | "failure" | "budget_exceeded" => Tone::Bad,
+        "stale" | "blocked" | "awaiting-input" | "paused-by-user" | "cancelling" | "paused"
+        | "stalled" => Tone::Warn,
+        "terminated" | "done" | "completed" | "cancelled" | "archived" | "success" | "retired" => {
+            Tone::Faint
+        }
+        _ => Tone::Plain,
+    }
+}
+
+/// One cell. Its text is made visible when it is printed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    /// A state's word in its tone.
+    pub(crate) fn state(word: &str) -> Self {
+        Self { text: word.to_owned(), tone: tone_of(word) }
+    }
+
+    /// A text, or nothing.
+    pub(crate) fn some<T: ToString>(value: Option<T>) -> Self {
+        Self::from(value.map(|value| value.to_string()).unwrap_or_default())
+    }
+
+    /// The same text in another tone.
+    pub(crate) fn toned(self, tone: Tone) -> Self {
+        Self { tone, ..self }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, tone: Tone::Plain }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// One column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Column {
+    name: &'static str,
+    wide: bool,
+}
+
+impl Column {
+    /// A column that is always shown.
+    pub(crate) const fn always(name: &'static str) -> Self {
+        Self { name, wide: false }
+    }
+
+    /// A column that only `-o wide` shows.
+    pub(crate) const fn wide(name: &'static str) -> Self {
+        Self { name, wide: true }
+    }
+}
+
+/// One row, and the record it shows.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Row {
+    /// One cell for each column.
+    pub(crate) cells: Vec<Cell>,
+    /// The whole record, for programs.
+    pub(crate) record: Value,
+}
+
+/// A list of records.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Listing {
+    /// What is shown of each.
+    pub(crate) columns: Vec<Column>,
+    /// The records.
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Listing {
+    /// The table, with its head; all columns when `wide`.
+    pub(crate) fn table(&self, wide: bool, coloured: bool) -> String {
+        let shown: Vec<bool> = self.columns.iter().map(|column| wide || !column.wide).collect();
+        let head = self.columns.iter().map(|column| Cell::from(column.name).toned(Tone::Head));
+        let lines: Vec<Vec<Cell>> = std::iter::once(head.collect())
+            .chain(self.rows.iter().map(|row| row.cells.clone()))
+            .map(|cells: Vec<Cell>| {
+                let kept = cells.into_iter().zip(&shown).filter(|(_, shown)| **shown);
+                kept.map(|(cell, _)| cell).collect()
+            })
+            .collect();
+        align(&lines, coloured)
+    }
+}
+
+/// Lines of cells as text, each column as wide as its widest cell. A text whose lines differ in
+/// length is fine: what is missing is empty.
+pub(crate) fn align(lines: &[Vec<Cell>], coloured: bool) -> String {
+    let shown: Vec<Vec<(String, Tone)>> = lines
+        .iter()
+        .map(|line| line.iter().map(|cell| (visible(&cell.text), cell.tone)).collect())
+        .collect();
+    let columns = shown.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|at| {
+            let cells = shown.iter().filter_map(|line| line.get(at));
+            cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    shown.iter().map(|line| aligned(line, &widths, coloured)).collect()
+}
+
+fn aligned(line: &[(String, Tone)], widths: &[usize], coloured: bool) -> String {
+    let last = line.iter().rposition(|(text, _)| !text.is_empty());
+    let cells = last.map_or(&[] as &[_], |last| line.get(..=last).unwrap_or(line));
+    let mut text = String::new();
+    for (at, ((cell, tone), width)) in cells.iter().zip(widths).enumerate() {
+        let code = if coloured && !cell.is_empty() { tone.code() } else { "" };
+        let reset = if code.is_empty() { "" } else { "\x1b[0m" };
+        text.push_str(&format!("{code}{cell}{reset}"));
+        if at + 1 < cells.len() {
+            let blanks = width.saturating_sub(cell.chars().count()) + 2;
+            text.extend(std::iter::repeat_n(' ', blanks));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing() -> Listing {
+        let row = |name: &str, state: &str, reason: &str| Row {
+            cells: vec![name.into(), Cell::state(state), reason.into()],
+            record: Value::Null,
+        };
+        Listing {
+            columns: vec![Column::always("NAME"), Column::always("STATE"), Column::wide("REASON")],
+            rows: vec![row("GO", "active", ""), row("PO-demo", "offline", "3 windows\nmissed")],
+        }
+    }
+
+    #[test]
+    fn columns_line_up_and_nothing_trails() {
+        let expected = "NAME     STATE\nGO       active\nPO-demo  offline\n";
+        assert_eq!(listing().table(false, false), expected);
+    }
+
+    #[test]
+    fn wide_shows_all_columns_on_one_line_each() {
+        let expected = "NAME     STATE    REASON\nGO       active\n\
+                        PO-demo  offline  3 windows\\nmissed\n";
+        assert_eq!(listing().table(true, false), expected);
+    }
+
+    #[test]
+    fn colours_do_not_move_columns() {
+        let plain = listing().table(true, false);
+        let mut coloured = listing().table(true, true);
+        assert!(coloured.contains("\x1b[31moffline\x1b[0m"), "{coloured}");
+        for code in ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m"] {
+            coloured = coloured.replace(code, "");
+        }
+        assert_eq!(coloured, plain);
+    }
+}
