@@ -113,7 +113,7 @@ impl From<ReplyError> for CliError {
 impl From<ServerError> for CliError {
     fn from(error: ServerError) -> Self {
         let code = match &error {
-            ServerError::DataDirInUse { .. } | ServerError::PortTaken { .. } => Code::Conflict,
+            ServerError::InUse { .. } | ServerError::PortTaken { .. } => Code::Conflict,
             _ => Code::Failed,
         };
         Self::new(code, error.to_string())

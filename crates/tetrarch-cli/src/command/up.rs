@@ -125,23 +125,20 @@ impl Fleet<'_> {
     ) -> Result<(), CliError> {
         loop {
             let Some(bus) = &mut self.bus else { return Ok(()) };
-            tokio::select! {
+            let ended = tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
                 ended = bus.wait() => {
                     let how = ended.unwrap_or_else(|error| error.to_string());
                     tracing::error!(how, "the bus ended; starting it again");
                     let authority = self.context.authority()?;
                     self.bus = Some(ManagedServer::start(&self.server, &authority).await?);
+                    continue;
                 }
-                status = owner.child.wait() => {
-                    tracing::error!(?status, "the owner ended; starting it again");
-                    self.restart(owner, stop).await?;
-                }
-                status = host.child.wait() => {
-                    tracing::error!(?status, "the host ended; starting it again");
-                    self.restart(host, stop).await?;
-                }
-            }
+                _ = owner.child.wait() => &mut *owner,
+                _ = host.child.wait() => &mut *host,
+            };
+            tracing::error!(what = ended.what, "it ended; starting it again");
+            self.restart(ended, stop).await?;
         }
     }
 
