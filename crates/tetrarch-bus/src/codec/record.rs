@@ -2,7 +2,6 @@
 //! them and which one reads them without loss.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::limits::COMMIT_BYTES_MAX;
 
@@ -137,23 +136,6 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
     }
 }
 
-/// Takes the stamp out of a value of STATE.
-fn unstamp(object: &mut Map<String, Value>) -> Result<pb::StateStamp, CodecError> {
-    let mut stamp = Map::new();
-    for (json, name) in [
-        ("ledgerSeq", "ledger_seq"),
-        ("schemaVersion", "schema_version"),
-        ("minReaderVersion", "min_reader_version"),
-    ] {
-        for key in [json, name] {
-            if let Some(value) = object.remove(key) {
-                stamp.insert(json.to_owned(), value);
-            }
-        }
-    }
-    json::message("StateStamp", Value::Object(stamp), Unknown::Refused)
-}
-
 /// Reads a record's value in STATE, and the sequence of the ledger entry it comes from.
 /// Unknown fields are skipped.
 ///
@@ -165,25 +147,22 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         return Err(CodecError::WrongSubject { subject: subject.to_owned(), expected: "record" });
     };
     within("record", payload.len(), COMMIT_BYTES_MAX)?;
-    let mut value = json::parse("record", payload)?;
-    let object = value.as_object_mut();
-    let object = object.ok_or_else(|| CodecError::field("record", "expected an object"))?;
-    let stamp = unstamp(object)?;
+    let stamp: pb::StateStamp = message("StateStamp", payload)?;
     readable(|| record_key(key), stamp.min_reader_version)?;
     let image = match KeyKind::of(key) {
-        KeyKind::Agent => R::Agent(message("Agent", value)?),
-        KeyKind::Host => R::Host(message("Host", value)?),
-        KeyKind::Project => R::Project(message("Project", value)?),
-        KeyKind::Profile => R::Profile(message("ProjectProfile", value)?),
-        KeyKind::Run => R::Run(message("Run", value)?),
-        KeyKind::RunStatus => R::RunStatus(message("RunStatus", value)?),
-        KeyKind::Goal => R::Goal(message("Goal", value)?),
-        KeyKind::GoalState => R::GoalState(message("GoalState", value)?),
-        KeyKind::Plan => R::Plan(message("Plan", value)?),
-        KeyKind::Node => R::Node(message("EpicNode", value)?),
-        KeyKind::NodeState => R::NodeState(message("EpicNodeState", value)?),
-        KeyKind::Assignment => R::Assignment(message("Assignment", value)?),
-        KeyKind::Decision => R::Decision(message("Decision", value)?),
+        KeyKind::Agent => R::Agent(message("Agent", payload)?),
+        KeyKind::Host => R::Host(message("Host", payload)?),
+        KeyKind::Project => R::Project(message("Project", payload)?),
+        KeyKind::Profile => R::Profile(message("ProjectProfile", payload)?),
+        KeyKind::Run => R::Run(message("Run", payload)?),
+        KeyKind::RunStatus => R::RunStatus(message("RunStatus", payload)?),
+        KeyKind::Goal => R::Goal(message("Goal", payload)?),
+        KeyKind::GoalState => R::GoalState(message("GoalState", payload)?),
+        KeyKind::Plan => R::Plan(message("Plan", payload)?),
+        KeyKind::Node => R::Node(message("EpicNode", payload)?),
+        KeyKind::NodeState => R::NodeState(message("EpicNodeState", payload)?),
+        KeyKind::Assignment => R::Assignment(message("Assignment", payload)?),
+        KeyKind::Decision => R::Decision(message("Decision", payload)?),
     };
     let record: Record = pb::Record {
         schema_version: stamp.schema_version,
@@ -198,9 +177,11 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
     Ok((record, stamp.ledger_seq))
 }
 
+/// What we wrote ourselves is read at one stroke; anything else with care, so that an error
+/// names the field.
 fn message<P: serde::de::DeserializeOwned>(
     what: &'static str,
-    value: Value,
+    payload: &[u8],
 ) -> Result<P, CodecError> {
-    json::message(what, value, Unknown::Ignored)
+    serde_json::from_slice(payload).or_else(|_| json::read(what, payload, Unknown::Ignored))
 }
