@@ -10,6 +10,7 @@ pub mod agent;
 pub mod assignment;
 pub mod brief;
 pub mod budget;
+pub mod check;
 pub mod cursor;
 pub mod duration;
 pub mod error;

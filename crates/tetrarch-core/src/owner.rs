@@ -13,6 +13,8 @@ mod recovery;
 mod reports;
 mod sessions;
 mod spawn;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use crate::agent::{Agent, Hosting};
 use crate::brief::Tools;

@@ -1,0 +1,77 @@
+//! Names every broken invariant (spec 10) of a set of records, and of one entry on top of them:
+//! what `doctor --check-ledger` folds a ledger through, and the simulator after every commit.
+//! It looks and tells; it repairs and refuses nothing, and shares no code with what decides.
+
+mod entry;
+mod history;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod work;
+
+use std::fmt::{self, Display};
+
+use crate::ledger::Entry;
+use crate::records::Records;
+
+/// One broken invariant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Its number in the list of spec 10.
+    pub invariant: u8,
+    /// The record it is about, in the words of its key.
+    pub subject: String,
+    /// What is wrong, with the numbers.
+    pub what: String,
+    /// The ledger sequence of the entry that broke it, when one entry was looked at.
+    pub seq: Option<u64>,
+}
+
+impl Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant {}: {}: {}", self.invariant, self.subject, self.what)?;
+        match self.seq {
+            Some(seq) => write!(f, " (ledger sequence {seq})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Every broken invariant of a set of records (spec 10: 1, 2, 5, 6, 8, 10, 12 to 14, 17, 18, 22
+/// and 27, as far as records show them).
+#[must_use]
+pub fn check(records: &Records) -> Vec<Violation> {
+    let mut found = Findings::default();
+    tree::check(records, &mut found);
+    work::check(records, &mut found);
+    plan::check(records, &mut found);
+    found.list
+}
+
+/// Every invariant that an entry breaks, given the records before it (spec 10: 2, 3, 4, 5, 6, 7,
+/// 8, 10, 13, 18 and 20, as far as one step shows them). `seq`: its sequence on the ledger.
+#[must_use]
+pub fn check_entry(before: &Records, seq: u64, entry: &Entry) -> Vec<Violation> {
+    let mut found = Findings { seq: Some(seq), ..Findings::default() };
+    entry::check(before, entry, &mut found);
+    history::check(before, entry, &mut found);
+    found.list
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Findings {
+    list: Vec<Violation>,
+    seq: Option<u64>,
+}
+
+impl Findings {
+    /// Notes a broken invariant unless `holds`.
+    fn must(&mut self, holds: bool, invariant: u8, subject: &dyn Display, what: impl Display) {
+        if !holds {
+            let (subject, what) = (subject.to_string(), what.to_string());
+            self.list.push(Violation { invariant, subject, what, seq: self.seq });
+        }
+    }
+}

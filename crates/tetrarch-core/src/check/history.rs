@@ -1,0 +1,195 @@
+//! Records before and after an entry: only legal transitions, terminal is final, nothing that
+//! only grows ever falls, a slot is freed by its child's end (spec 10, invariants 2, 3, 5, 6, 10,
+//! 18). An entry may hold several steps, so any legal path between the two images will do.
+
+use std::fmt::Display;
+
+use crate::agent::{Agent, Mode};
+use crate::assignment::{Assignment, AssignmentStatus};
+use crate::goal::GoalStatus;
+use crate::id::{AgentId, EpicId};
+use crate::ledger::{Entry, Record, RecordKey};
+use crate::liveness::Liveness;
+use crate::plan::{NodeState, NodeStatus};
+use crate::records::Records;
+use crate::run::{RunEvent, RunState, RunStatus};
+
+use super::Findings;
+use super::tree::is_live;
+
+/// Looks at every record that an entry changes.
+pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
+    for record in &entry.records {
+        match record {
+            Record::Agent(agent) => {
+                let old = before.agents.get(&agent.id);
+                slots(before, entry, old, agent, found);
+                if let Some(old) = old {
+                    one_agent(old, agent, found);
+                }
+            }
+            Record::RunStatus(status) => {
+                let old = before.run_status.get(&status.id);
+                run(old, status, found);
+            }
+            Record::Run(run) => {
+                let same = before.runs.get(&run.id).is_none_or(|old| old == &**run);
+                found.must(same, 10, &run.id, "a run's definition changed");
+            }
+            Record::Assignment(new) => assignment(before, new, found),
+            Record::NodeState(epic, state) => node(before, *epic, state, found),
+            Record::GoalState(state) => {
+                let old = before.goal_states.get(&state.id).map(|state| state.status);
+                let old = old.unwrap_or(GoalStatus::Active);
+                let to = |from: GoalStatus, to: GoalStatus| from.to(to).is_ok();
+                reachable(&state.id, &GoalStatus::ALL, old, state.status, to, found);
+            }
+            Record::Host(_)
+            | Record::Project(_)
+            | Record::Profile(..)
+            | Record::Goal(_)
+            | Record::Plan(_)
+            | Record::Node(..)
+            | Record::Decision(_) => {}
+        }
+    }
+    for key in &entry.dropped {
+        if let RecordKey::Agent(id) = key {
+            let live = before.agents.get(id).is_some_and(is_live);
+            found.must(!live, 5, id, "it is forgotten before it ended");
+        }
+    }
+}
+
+/// Whether some legal path leads from one state to another; notes the pair when none does.
+fn reachable<S: Copy + PartialEq + Display>(
+    subject: &dyn Display,
+    all: &[S],
+    from: S,
+    to: S,
+    legal: impl Fn(S, S) -> bool,
+    found: &mut Findings,
+) {
+    let mut seen = vec![from];
+    let mut next = 0;
+    while let Some(at) = seen.get(next).copied() {
+        next += 1;
+        for state in all {
+            if !seen.contains(state) && legal(at, *state) {
+                seen.push(*state);
+            }
+        }
+    }
+    found.must(seen.contains(&to), 10, subject, format!("{from} -> {to}: no legal path"));
+}
+
+fn one_agent(old: &Agent, new: &Agent, found: &mut Findings) {
+    let id = &new.id;
+    let what = format!("epoch {} follows {}", new.epoch, old.epoch);
+    found.must(new.epoch >= old.epoch, 6, id, what);
+    let moved = (&new.parent, new.depth) != (&old.parent, old.depth);
+    found.must(!moved, 1, id, "it has another parent or another depth");
+    let again = old.liveness == Liveness::Terminated;
+    if new.epoch == old.epoch {
+        let waits = again && new.session.is_none();
+        let same = new.session == old.session || waits;
+        found.must(same, 6, id, format!("epoch {} has two sessions", new.epoch));
+        if !waits {
+            let to = |from: Liveness, to: Liveness| from.to(to).is_ok();
+            reachable(id, &Liveness::ALL, old.liveness, new.liveness, to, found);
+        }
+    } else {
+        let other = new.session != old.session;
+        found.must(other, 6, id, format!("epoch {} keeps the session before", new.epoch));
+    }
+    if again {
+        return;
+    }
+    let (was, is) = (old.account.spent, new.account.spent);
+    let fell = is.tokens < was.tokens || is.cost_micro < was.cost_micro || is.turns < was.turns;
+    found.must(!fell, 18, id, format!("{is:?} is spent, it was {was:?}"));
+    let what = "it was granted another amount, without an end between";
+    found.must(new.account.limit == old.account.limit, 18, id, what);
+    let loosened = new.local_max_depth > old.local_max_depth && *id != AgentId::Go;
+    found.must(!loosened, 1, id, "its subtree's depth limit grew");
+}
+
+fn slots(before: &Records, entry: &Entry, old: Option<&Agent>, new: &Agent, found: &mut Findings) {
+    let id = &new.id;
+    let none = Vec::new();
+    let held = old.map_or(&none, |old| &old.slots);
+    for slot in held {
+        if new.slots.iter().any(|kept| kept.child == slot.child) {
+            continue;
+        }
+        let child = after(before, entry, &slot.child);
+        let ended = child.is_none_or(|child| !is_live(child));
+        found.must(ended, 5, id, format!("the slot of {} is freed before it ended", slot.child));
+    }
+    if new.slots.len() <= held.len() {
+        return;
+    }
+    let cap = cap(before, entry, new);
+    let count = new.slots.len();
+    found.must(count <= cap, 2, id, format!("it grew to {count} slots, its mode allows {cap}"));
+}
+
+/// The most that a project's mode allowed while an entry was decided.
+fn cap(before: &Records, entry: &Entry, agent: &Agent) -> usize {
+    let Some(project) = &agent.project else { return Mode::default().cap() };
+    let changed = entry
+        .records
+        .iter()
+        .any(|record| matches!(record, Record::Project(changed) if changed.name == *project));
+    let known = before.projects.get(project).filter(|_| !changed);
+    known.map_or(Mode::default().cap(), |project| project.mode.cap())
+}
+
+/// An agent as an entry leaves it.
+fn after<'a>(before: &'a Records, entry: &'a Entry, id: &AgentId) -> Option<&'a Agent> {
+    for record in &entry.records {
+        if let Record::Agent(agent) = record
+            && agent.id == *id
+        {
+            return Some(agent);
+        }
+    }
+    before.agents.get(id)
+}
+
+fn run(old: Option<&RunStatus>, new: &RunStatus, found: &mut Findings) {
+    let from = old.map_or(RunState::Queued, |old| old.state);
+    let to =
+        |from: RunState, to: RunState| RunEvent::ALL.iter().any(|event| from.on(*event) == Ok(to));
+    reachable(&new.id, &RunState::ALL, from, new.state, to, found);
+    let Some(old) = old else { return };
+    let final_ = old.state.is_terminal() && old != new;
+    found.must(!final_, 10, &new.id, "it had ended and changed");
+    let fell = old.usage.max(new.usage) != new.usage;
+    found.must(!fell, 18, &new.id, "its usage fell");
+}
+
+fn assignment(before: &Records, new: &Assignment, found: &mut Findings) {
+    let old = before.assignments.get(&new.id);
+    let from = old.map_or(AssignmentStatus::Queued, |old| old.status);
+    let to = |from: AssignmentStatus, to: AssignmentStatus| from.to(to, true).is_ok();
+    reachable(&new.id, &AssignmentStatus::ALL, from, new.status, to, found);
+    let Some(old) = old else { return };
+    let bound = |it: &Assignment| (it.epic, it.node, it.purpose, it.agent.clone(), it.attempt);
+    found.must(bound(old) == bound(new), 14, &new.id, "it is bound to something else");
+    let final_ = old.status.is_terminal() && old != new;
+    found.must(!final_, 10, &new.id, "it had ended and changed");
+}
+
+fn node(before: &Records, epic: EpicId, new: &NodeState, found: &mut Findings) {
+    let states = before.node_states.get(&epic);
+    let old = states.and_then(|states| states.get(&new.id));
+    let subject = format!("{epic} {}", new.id);
+    let from = old.map_or(NodeStatus::Todo, |old| old.status);
+    let to = |from: NodeStatus, to: NodeStatus| from.to(to, true).is_ok();
+    reachable(&subject, &NodeStatus::ALL, from, new.status, to, found);
+    let Some(old) = old else { return };
+    found.must(new.attempts >= old.attempts, 10, &subject, "its attempts were uncounted");
+    let final_ = old.status.is_settled() && old != new;
+    found.must(!final_, 10, &subject, "it was settled and changed");
+}

@@ -1,0 +1,171 @@
+//! The tree of agents: depth, width, slots, budgets, tools, sessions and places (spec 10,
+//! invariants 1, 2, 5, 6, 8, 17, 18, 22).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::agent::{Agent, Hosting};
+use crate::budget::{Meter, Spend};
+use crate::id::AgentId;
+use crate::limits::{CHILDREN_MAX, DEPTH_CEILING};
+use crate::liveness::Liveness;
+use crate::records::Records;
+use crate::role::{Parenthood, Role, parenthood};
+
+use super::Findings;
+
+/// Looks at every agent.
+pub(super) fn check(records: &Records, found: &mut Findings) {
+    let mut children: BTreeMap<&AgentId, BTreeSet<&AgentId>> = BTreeMap::new();
+    for agent in records.agents.values().filter(|agent| is_live(agent)) {
+        if let Some(parent) = agent.parent.as_ref().filter(|_| Role::of(&agent.id).takes_slot()) {
+            children.entry(parent).or_default().insert(&agent.id);
+        }
+    }
+    for agent in records.agents.values() {
+        slots(records, agent, children.get(&agent.id), found);
+        session(records, agent, found);
+        if is_live(agent) {
+            place_in_tree(records, agent, found);
+            place_on_host(records, agent, found);
+        }
+    }
+    for host in records.hosts.keys() {
+        let id = AgentId::Ho(host.clone());
+        let known = records.agents.contains_key(&id);
+        found.must(known, 22, &id, "a host has joined, but has no orchestrator");
+    }
+    if let Some(go) = records.agents.get(&AgentId::Go) {
+        let (own, last) = (go.epoch, records.epoch);
+        let what = format!("GO has epoch {own}, the last entry's owner {last}");
+        found.must(own == last, 8, &go.id, what);
+    }
+}
+
+pub(super) fn is_live(agent: &Agent) -> bool {
+    agent.liveness != Liveness::Terminated
+}
+
+fn place_in_tree(records: &Records, agent: &Agent, found: &mut Findings) {
+    let Agent { id, depth, max_depth, local_max_depth, .. } = agent;
+    let ordered = depth <= local_max_depth && local_max_depth <= max_depth;
+    let what = format!("depth {depth}, local_max_depth {local_max_depth}, max_depth {max_depth}");
+    found.must(ordered && *max_depth <= DEPTH_CEILING, 1, id, what);
+    if *id == AgentId::Go {
+        let root = *depth == 0 && agent.parent.is_none();
+        found.must(root, 1, id, format!("the root stands at depth {depth}"));
+        return;
+    }
+    let Some(parent) = agent.parent.as_ref().and_then(|parent| records.agents.get(parent)) else {
+        found.must(false, 1, id, "its parent is not known");
+        return;
+    };
+    let what = format!("depth {depth} below {} at depth {}", parent.id, parent.depth);
+    found.must(*depth == parent.depth.saturating_add(1), 1, id, what);
+    let (own, above) = (Role::of(id), Role::of(&parent.id));
+    let allowed = parenthood(above, own) != Parenthood::Never;
+    found.must(allowed, 1, id, format!("a {own} below a {above}"));
+    // An operator may give the next GO another limit; below it, limits are inherited.
+    if parent.id != AgentId::Go {
+        let what = format!(
+            "limits {local_max_depth} of {max_depth} below {} of {}",
+            parent.local_max_depth, parent.max_depth
+        );
+        let inherited =
+            *local_max_depth <= parent.local_max_depth && *max_depth == parent.max_depth;
+        found.must(inherited, 1, id, what);
+        let what = "it works in another project than its parent";
+        found.must(agent.project == parent.project, 1, id, what);
+    }
+    if own.takes_slot() {
+        let foreign = agent.tools.not_in(&parent.tools);
+        let what = format!("its parent has no {}", foreign.join(", "));
+        found.must(foreign.is_empty(), 17, id, what);
+        let late = parent.deadline.is_some_and(|limit| agent.deadline.is_none_or(|at| at > limit));
+        found.must(!late, 18, id, "its wall clock ends after its parent's");
+    }
+}
+
+fn slots(
+    records: &Records,
+    agent: &Agent,
+    children: Option<&BTreeSet<&AgentId>>,
+    found: &mut Findings,
+) {
+    let id = &agent.id;
+    let held: BTreeSet<&AgentId> = agent.slots.iter().map(|slot| &slot.child).collect();
+    let count = agent.slots.len();
+    let what = format!("{count} slots are held, at most {CHILDREN_MAX} are allowed");
+    found.must(count <= CHILDREN_MAX, 2, id, what);
+    found.must(held.len() == count, 2, id, "one child holds two slots");
+    let none = BTreeSet::new();
+    let live = children.unwrap_or(&none);
+    for child in held.difference(live) {
+        found.must(false, 5, id, format!("{child} holds a slot and is no live child"));
+    }
+    for child in live.difference(&held) {
+        found.must(false, 5, id, format!("its live child {child} holds no slot"));
+    }
+    found.must(is_live(agent) || held.is_empty(), 5, id, "it is terminated and holds slots");
+    let mut granted = Spend::default();
+    for slot in &agent.slots {
+        granted = granted.plus(slot.grant.carved());
+        if let Some(child) = records.agents.get(&slot.child) {
+            let what = format!("{} was granted another amount than its slot says", child.id);
+            found.must(child.account.limit == slot.grant, 18, id, what);
+        }
+        let (own, given) = (agent.account.limit, slot.grant);
+        let loosened = (own.tokens.is_some() && given.tokens.is_none())
+            || (own.cost_micro.is_some() && given.cost_micro.is_none())
+            || (own.turns.is_some() && given.turns.is_none());
+        found.must(!loosened, 18, id, format!("{} is unlimited below a limit", slot.child));
+    }
+    let reserved = agent.account.reserved;
+    let what = format!("{reserved:?} is reserved, {granted:?} was granted to its children");
+    found.must(reserved == granted, 18, id, what);
+    let fits = |meter: Meter| meter.limit.is_none_or(|limit| meter.reserved <= limit);
+    let account = &agent.account;
+    let within = fits(account.tokens()) && fits(account.cost()) && fits(account.turns());
+    found.must(within, 18, id, "more is reserved than it was granted");
+}
+
+fn session(records: &Records, agent: &Agent, found: &mut Findings) {
+    let id = &agent.id;
+    match agent.session {
+        Some(_) => found.must(agent.epoch > 0, 6, id, "it has a session and no epoch"),
+        None => {
+            let waits = agent.hosting == Hosting::External
+                && matches!(agent.liveness, Liveness::Register | Liveness::Terminated);
+            found.must(waits, 6, id, format!("it is {} without a session", agent.liveness));
+        }
+    }
+    if let AgentId::Ho(host) = id {
+        let joined = !is_live(agent) || records.hosts.contains_key(host);
+        found.must(joined, 22, id, "it is live, and its host never joined");
+    }
+}
+
+fn place_on_host(records: &Records, agent: &Agent, found: &mut Findings) {
+    let id = &agent.id;
+    let hosted = agent.hosting == Hosting::Hosted && Role::of(id) != Role::Host;
+    let Some(placement) = &agent.placement else {
+        found.must(!hosted, 22, id, "it is hosted and placed nowhere");
+        return;
+    };
+    found.must(
+        hosted,
+        22,
+        id,
+        format!("it is placed on {}, which does not run it", placement.host),
+    );
+    if agent.liveness == Liveness::Offline {
+        return;
+    }
+    let host = records.agents.get(&AgentId::Ho(placement.host.clone()));
+    let alive = host.is_some_and(|host| {
+        host.liveness == Liveness::Active && host.epoch == placement.host_epoch
+    });
+    let life = placement.host_epoch;
+    let what =
+        format!("it is {} on life {life} of {}, which is over", agent.liveness, placement.host);
+    found.must(alive, 22, id, what);
+}
