@@ -7,7 +7,7 @@ use std::time::Duration;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::server::{DataDirLock, Durability, ManagedServer, ServerConfig};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
 use crate::context::Context;
@@ -82,6 +82,8 @@ struct Fleet<'a> {
 struct Supervised {
     what: &'static str,
     child: Child,
+    /// Held open: the child stops when it closes, and waiting for a child closes its own.
+    input: Option<ChildStdin>,
     retry: Retry,
 }
 
@@ -155,6 +157,7 @@ impl Fleet<'_> {
             match self.start(ended.what).await {
                 Ok(again) => {
                     ended.child = again.child;
+                    ended.input = again.input;
                     return Ok(());
                 }
                 Err(error) => tracing::error!(what = ended.what, %error, "it did not start"),
@@ -174,7 +177,7 @@ impl Fleet<'_> {
         // A terminal's Ctrl-C is for this process: it stops its children in order.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
-        let out = child.stdout.take();
+        let (input, out) = (child.stdin.take(), child.stdout.take());
         let ready = async {
             let mut lines = BufReader::new(out?).lines();
             while let Ok(Some(line)) = lines.next_line().await {
@@ -187,7 +190,7 @@ impl Fleet<'_> {
         match tokio::time::timeout(READY_WITHIN, ready).await {
             Ok(Some(_)) => {
                 let retry = Retry::new(RESTART.0, RESTART.1, None);
-                Ok(Supervised { what, child, retry })
+                Ok(Supervised { what, child, input, retry })
             }
             Ok(None) => {
                 let status = child.wait().await?;
@@ -234,6 +237,7 @@ impl Fleet<'_> {
 
 /// Asks a child to stop and waits until it has.
 async fn end(mut supervised: Supervised) -> Result<(), CliError> {
+    drop(supervised.input.take());
     if let Some(pid) = supervised.child.id().and_then(|id| i32::try_from(id).ok())
         && let Some(pid) = rustix::process::Pid::from_raw(pid)
     {
