@@ -58,7 +58,8 @@ pub(super) fn spawn(
     }
     let view = parent_view(draft, policy, &parent);
     let standing = standing_of(draft, request, &parent);
-    let wishes: Vec<Wish> = targets.iter().map(Target::wish).collect();
+    let left = parent.deadline.map(|deadline| deadline - draft.now);
+    let wishes: Vec<Wish> = targets.iter().map(|target| target.wish(left)).collect();
     let hosts = hosts::host_views(draft);
     let Admission { granted, denied: refused } =
         admission::admit(Some(&view), standing, &hosts, &wishes, draft.now);

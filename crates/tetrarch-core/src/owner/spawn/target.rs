@@ -11,6 +11,7 @@ use crate::plan::{Node, NodeStatus, PlacementWish, graph};
 use crate::request::{SpawnRequest, SubagentWish, TaskWish};
 use crate::role::Role;
 use crate::step::Draft;
+use crate::time::Millis;
 
 use super::Refused;
 use crate::owner::brief;
@@ -24,9 +25,12 @@ pub(super) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// What admission decides on.
-    pub(super) fn wish(&self) -> Wish {
-        let wall = self.wish.wall.or(self.node.wall);
+    /// What admission decides on. `left` is what remains of the parent's wall clock: a request
+    /// for more is refused, a default of more is cut to it.
+    pub(super) fn wish(&self, left: Option<Millis>) -> Wish {
+        let default = self.node.wall.or(self.profile.wall);
+        let default = default.map(|wall| left.map_or(wall, |left| left.min(wall)));
+        let wall = self.wish.wall.or(default);
         Wish {
             role: self.wish.role,
             taken: false,
