@@ -14,6 +14,9 @@ pub(crate) struct Process {
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) zombie: bool,
+    /// Whether it has given up its memory: it runs nothing any more and will be dead in a moment,
+    /// and has no environment to know it by.
+    pub(crate) dying: bool,
     /// When it started, in clock ticks since boot; with the pid it names one process for ever.
     pub(crate) started: u64,
 }
@@ -63,9 +66,11 @@ fn parse_stat(stat: &str) -> Option<Process> {
     let pid = head.split_once(' ')?.0.parse().ok()?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<i32>().ok();
+    let zombie = matches!(*fields.first()?, "Z" | "X" | "x");
     Some(Process {
         pid,
-        zombie: matches!(*fields.first()?, "Z" | "X" | "x"),
+        zombie,
+        dying: !zombie && *fields.get(20)? == "0",
         parent: number(1)?,
         group: number(2)?,
         started: fields.get(19)?.parse().ok()?,
@@ -78,9 +83,16 @@ mod tests {
 
     #[test]
     fn a_name_cannot_forge_the_fields() {
-        let stat = "42 (a) R 1 1 (x) Z 7 41 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 991 0 0";
-        let expected = Process { pid: 42, parent: 7, group: 41, zombie: true, started: 991 };
-        assert_eq!(parse_stat(stat), Some(expected));
+        let stat = |state: &str, memory: u32| {
+            parse_stat(&format!(
+                "42 (a) R 1 1 (x) {state} 7 41 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 991 {memory} 0"
+            ))
+        };
+        let alive =
+            Process { pid: 42, parent: 7, group: 41, zombie: false, dying: false, started: 991 };
+        assert_eq!(stat("S", 4096), Some(alive));
+        assert_eq!(stat("R", 0), Some(Process { dying: true, ..alive }));
+        assert_eq!(stat("Z", 0), Some(Process { zombie: true, ..alive }));
         assert_eq!(parse_stat("42 (a) R"), None);
         assert_eq!(parse_stat(""), None);
     }
@@ -90,6 +102,6 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let found = processes().into_iter().find(|process| process.pid == own).unwrap();
         assert_eq!(Some(found), process(own));
-        assert!(!found.zombie);
+        assert!(!found.zombie && !found.dying);
     }
 }

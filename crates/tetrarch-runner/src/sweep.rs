@@ -86,49 +86,53 @@ impl Traces {
     /// bound: a run is not over while it may still write.
     pub(crate) async fn until_gone(self) -> Swept {
         let run = self.run;
-        let mut swept = Swept::default();
+        let mut known = Known::new();
+        let mut killed = 0;
         let mut pause = PAUSE_FIRST;
-        let mut killed = BTreeSet::new();
-        loop {
-            let traces = self.clone();
-            let look = match tokio::task::spawn_blocking(move || traces.look()).await {
+        let out_of_reach = loop {
+            let (traces, before) = (self.clone(), known.clone());
+            let look = match tokio::task::spawn_blocking(move || traces.look(&before)).await {
                 Ok(look) => look,
                 Err(cause) => {
                     tracing::error!(%run, %cause, "a look for what is left of the run failed");
                     Look::default()
                 }
             };
-            killed.extend(look.killed.iter().copied());
-            swept.out_of_reach = look.out_of_reach;
-            if look.killed.is_empty() {
-                break;
+            if look.alive.is_empty() {
+                break look.out_of_reach;
             }
             if pause == PAUSE_MAX {
-                tracing::warn!(%run, left = ?look.killed, "killed processes are still there");
+                tracing::warn!(%run, left = ?look.alive, "killed processes are still there");
             }
+            known.extend(look.alive);
+            killed += look.killed;
             sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
-        }
-        swept.killed = killed.len();
+        };
         if let Some(cgroup) = self.cgroup {
             let removed = tokio::task::spawn_blocking(move || cgroup.remove()).await;
             if let Err(cause) = removed {
                 tracing::error!(%run, %cause, "removing the run's cgroup failed");
             }
         }
-        swept
+        Swept { killed, out_of_reach }
     }
 
-    /// One look: kills what is there and waits for what is dead.
-    fn look(&self) -> Look {
+    /// One look: kills what is there and takes the exit status of what is dead. A process that is
+    /// dying still holds its files, but has lost the marks it could be found by; so what is `known`
+    /// from an earlier look counts until it is dead, and so does every orphan that is dying,
+    /// whosever it was.
+    fn look(&self, known: &Known) -> Look {
         let mut look = Look::default();
+        let own = own_pid();
         let in_cgroup = self.cgroup.as_ref().map(RunCgroup::members).unwrap_or_default();
+        let all = procfs::processes();
+        let members = self.members(&all, &in_cgroup, known, procfs::has_variable);
+        // Not before the members are known: a dying one has lost its marks.
         if let (Some(cgroup), false) = (&self.cgroup, in_cgroup.is_empty()) {
             cgroup.kill();
-            look.killed.extend(in_cgroup.iter().copied());
         }
-        let own = own_pid();
-        for process in self.members(&procfs::processes(), &in_cgroup, procfs::has_variable) {
+        for process in members {
             if process.zombie {
                 if process.parent == own {
                     reap(process.pid);
@@ -136,12 +140,15 @@ impl Traces {
                 continue;
             }
             match kill(process) {
-                Ok(()) => look.killed.insert(process.pid),
+                Ok(()) => {
+                    look.alive.insert(process.pid, process.started);
+                    look.killed += usize::from(!process.dying && !known.contains_key(&process.pid));
+                }
                 Err(cause) => {
                     tracing::warn!(run = %self.run, pid = process.pid, %cause, "cannot kill");
-                    look.out_of_reach.insert(process.pid)
+                    look.out_of_reach.insert(process.pid);
                 }
-            };
+            }
         }
         look
     }
@@ -152,6 +159,7 @@ impl Traces {
         &self,
         all: &[Process],
         in_cgroup: &[i32],
+        known: &Known,
         carries: impl Fn(i32, &str) -> bool,
     ) -> Vec<Process> {
         let own = own_pid();
@@ -170,6 +178,14 @@ impl Traces {
                 .filter(|process| in_group(process) || carries(process.pid, &mark))
                 .map(|process| process.pid),
         );
+        found.extend(
+            all.iter()
+                .filter(|process| {
+                    known.get(&process.pid) == Some(&process.started)
+                        || (process.dying && process.parent == own)
+                })
+                .map(|process| process.pid),
+        );
         let mut open: Vec<i32> = found.iter().copied().collect();
         while let Some(parent) = open.pop() {
             for child in all.iter().filter(|process| process.parent == parent) {
@@ -183,9 +199,14 @@ impl Traces {
     }
 }
 
+/// Processes that were found to be the run's: number and start.
+type Known = BTreeMap<i32, u64>;
+
 #[derive(Debug, Default)]
 struct Look {
-    killed: BTreeSet<i32>,
+    alive: Known,
+    /// How many of them were killed in this look for the first time.
+    killed: usize,
     out_of_reach: BTreeSet<i32>,
 }
 
@@ -273,7 +294,7 @@ mod tests {
     use ulid::Ulid;
 
     fn process(pid: i32, parent: i32, group: i32, started: u64) -> Process {
-        Process { pid, parent, group, zombie: false, started }
+        Process { pid, parent, group, zombie: false, dying: false, started }
     }
 
     fn pids(found: &[Process]) -> Vec<i32> {
@@ -281,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_known_by_group_mark_cgroup_and_descent() {
+    fn members_are_found_by_group_mark_cgroup_descent_and_memory() {
         let own = own_pid();
         let leader = process(own + 10, own, own + 10, 50);
         let traces =
@@ -295,14 +316,19 @@ mod tests {
             process(own + 15, own, own + 15, 55),
             process(own + 16, own, own + 16, 49),
             process(own + 17, 1, own + 10, 60),
+            process(own + 18, 1, own + 18, 61),
+            process(own + 19, 1, own + 19, 62),
+            Process { dying: true, ..process(own + 20, own, own + 20, 63) },
+            Process { dying: true, ..process(own + 21, 1, own + 21, 63) },
         ];
+        let known = Known::from([(own + 18, 61), (own + 19, 59)]);
         let marked = [own, own + 12, own + 16];
         let carries = |pid: i32, mark: &str| {
             assert_eq!(mark, format!("TETRARCH_RUN={}", traces.run));
             marked.contains(&pid)
         };
-        let found = traces.members(&all, &[own + 14], carries);
-        assert_eq!(pids(&found), [own + 11, own + 12, own + 13, own + 14]);
+        let found = traces.members(&all, &[own + 14], &known, carries);
+        assert_eq!(pids(&found), [own + 11, own + 12, own + 13, own + 14, own + 18, own + 20]);
     }
 
     #[test]
@@ -310,7 +336,7 @@ mod tests {
         let own = own_pid();
         let traces = Traces::of_earlier_life(RunId(Ulid::from_parts(1, 1)));
         let all = [process(own + 1, 1, own + 1, 5), process(own + 2, 1, own + 2, 5)];
-        let found = traces.members(&all, &[], |pid, _| pid == own + 2);
+        let found = traces.members(&all, &[], &Known::new(), |pid, _| pid == own + 2);
         assert_eq!(pids(&found), [own + 2]);
     }
 }

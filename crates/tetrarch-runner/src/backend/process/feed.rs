@@ -71,6 +71,7 @@ async fn write(
 ) {
     let mut next = Some(first);
     let mut said = false;
+    let mut is_brief = true;
     while let Some(line) = next {
         let writing = stdin.write_all(&line);
         tokio::pin!(writing);
@@ -85,9 +86,16 @@ async fn write(
             }
         };
         if written.is_err() {
-            // The program closed its stdin: it is free to. Later lines are refused as closed.
+            lines.close();
+            let queued = std::iter::from_fn(|| lines.try_recv().ok()).count();
+            let lost = queued + usize::from(!is_brief);
+            // A program that does not care for its brief is free to close its stdin.
+            if lost > 0 {
+                note_down(&notes, format!("{lost} lines were dropped: {}", NotFed::Closed));
+            }
             return;
         }
+        is_brief = false;
         next = lines.recv().await;
     }
 }
