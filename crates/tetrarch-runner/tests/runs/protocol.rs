@@ -169,7 +169,7 @@ async fn a_result_that_cannot_be_read_is_no_plain_success() {
 }
 
 #[tokio::test]
-async fn a_result_may_be_followed_by_a_better_one() {
+async fn every_result_is_told_and_lines_still_reach_the_program_after_one() {
     let mut stage = Stage::new();
     let run = stage
         .start(python(

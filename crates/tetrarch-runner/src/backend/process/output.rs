@@ -219,7 +219,7 @@ impl Output {
         let NamedFile { name, path, media_type } = file;
         match self.gate.admit(name, &path, media_type) {
             Ok(file) => {
-                // A further result may name the same file again.
+                // A result may name again what was announced before.
                 self.heard.files.retain(|known| known.name != file.name);
                 self.heard.files.push(file);
             }
