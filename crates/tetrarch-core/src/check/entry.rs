@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Hosting};
 use crate::id::{AgentId, EpicId};
-use crate::ledger::{Entry, Record, RecordKey};
+use crate::ledger::{Entry, Record};
+use crate::limits::DECISION_KEPT;
 use crate::mail::{Mail, MailBody};
 use crate::records::Records;
 use crate::role::Role;
@@ -29,9 +30,9 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
     plans(before, entry, found);
     for record in &entry.records {
         if let Record::Decision(decision) = record {
-            let first =
-                before.decisions.get(&decision.request).is_none_or(|known| known == &**decision)
-                    || entry.dropped.contains(&RecordKey::Decision(decision.request));
+            let known = before.decisions.get(&decision.request);
+            let first = known
+                .is_none_or(|known| *known == **decision || decision.at - known.at > DECISION_KEPT);
             found.must(first, 3, &decision.request, "it was decided before, and otherwise");
         }
         if let Record::Agent(agent) = record {

@@ -1,8 +1,8 @@
 //! What the owner decides, from the first start to the last result. Every entry is checked for
 //! broken invariants, decided twice, and replayed.
 
+mod budgets;
 pub(crate) mod fleet;
-mod goals;
 mod recovery;
 mod sessions;
 mod spawning;

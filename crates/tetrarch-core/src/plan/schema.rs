@@ -20,7 +20,7 @@ use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, RECORD_BYTES_MAX, TEXT_B
 use crate::plan::schema::edges::check_edges;
 use crate::plan::schema::fields::{Entry, Fields, Problems};
 use crate::plan::schema::nodes::{Placed, read_phases};
-use crate::plan::schema::profiles::read_profiles;
+use crate::plan::schema::profiles::{read_named, read_profiles};
 use crate::plan::{Node, PlacementWish};
 use crate::role::Role;
 
@@ -96,6 +96,26 @@ pub fn parse(value: &Value) -> Result<PlanFile, Vec<PlanProblem>> {
     match (read, problems.into_found()) {
         (Some(plan), found) if found.is_empty() => Ok(plan),
         (_, found) => Err(found),
+    }
+}
+
+/// Reads one profile from a document of its own: what a plan file says of a profile, with its
+/// `name` beside (spec 12, Profiles).
+///
+/// # Errors
+/// Every problem of the document, as of a plan's.
+pub fn parse_profile(value: &Value) -> Result<Profile, Vec<PlanProblem>> {
+    let problems = Problems::default();
+    let read = read_named(&Entry::root(value, &problems));
+    match (read, problems.into_found()) {
+        (Some(profile), found) if found.is_empty() => Ok(profile),
+        (_, mut found) => {
+            let of_all = |problem: &&mut PlanProblem| matches!(&*problem.path, "plan" | "");
+            for problem in found.iter_mut().filter(of_all) {
+                "profile".clone_into(&mut problem.path);
+            }
+            Err(found)
+        }
     }
 }
 

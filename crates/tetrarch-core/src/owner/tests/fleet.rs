@@ -275,18 +275,16 @@ impl Fleet {
 
 /// The reply that an entry gives to an operation.
 pub(crate) fn reply(entry: &Entry) -> OpReply {
-    let found = entry.mail.iter().find_map(|mail| match &mail.body {
-        MailBody::Reply(reply) => Some(reply.clone()),
-        _ => None,
+    let found = entry.mail.iter().find_map(|mail| {
+        if let MailBody::Reply(reply) = &mail.body { Some(reply.clone()) } else { None }
     });
     found.expect("the operation is answered")
 }
 
 /// The answer that an entry gives to a spawn request.
 pub(crate) fn answer(entry: &Entry) -> SpawnAnswer {
-    let found = entry.mail.iter().find_map(|mail| match &mail.body {
-        MailBody::SpawnAnswer(answer) => Some(answer.clone()),
-        _ => None,
+    let found = entry.mail.iter().find_map(|mail| {
+        if let MailBody::SpawnAnswer(answer) = &mail.body { Some(answer.clone()) } else { None }
     });
     found.expect("the request is answered")
 }

@@ -1,1 +1,246 @@
-//! x y
+//! What becomes of agents whose process or host is lost.
+
+use super::fleet::{
+    Fleet, create, human, id, join, po, project, reply, request, success, tasks, topics, wish,
+};
+use crate::agent::Hosting;
+use crate::brief::Outcome;
+use crate::error::ErrorCode;
+use crate::id::{AgentId, Principal};
+use crate::ledger::Entry;
+use crate::limits::RECOVERED_MAX;
+use crate::liveness::Liveness;
+use crate::mail::{Launch, MailBody};
+use crate::owner::{Input, is_due};
+use crate::plan::NodeStatus;
+use crate::request::{Op, Report, RequestBody};
+use crate::role::Role;
+use crate::run::{RunEvent, RunState};
+
+fn launches(entry: &Entry) -> Vec<Launch> {
+    let all = entry.mail.iter().filter_map(|mail| {
+        if let MailBody::Launch(launch) = &mail.body { Some((**launch).clone()) } else { None }
+    });
+    all.collect()
+}
+
+fn gone() -> Report {
+    Report::Gone { cause: "the host was stopped".to_owned() }
+}
+
+#[test]
+fn a_hosts_next_life_goes_on_with_what_its_earlier_life_had() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let before = fleet.agent(&worker).clone();
+    let run = fleet.run_of(&worker);
+    let entry = fleet.join("h1", "life2", 20);
+    let after = fleet.agent(&worker);
+    assert_eq!((after.epoch, after.liveness), (2, Liveness::Register));
+    assert_ne!(after.session, before.session);
+    assert_eq!((&after.parent, &after.account), (&before.parent, &before.account));
+    assert_eq!(fleet.agent(&po()).epoch, 2);
+    let next = &fleet.records.runs[&fleet.run_of(&worker)];
+    assert_eq!(next.continues, Some(run));
+    assert_eq!(fleet.records.run_status[&run].state, RunState::Orphaned);
+    assert_eq!(launches(&entry).len(), 2);
+    assert!(launches(&entry).iter().all(|launch| launch.host_epoch == 2));
+    let seal = entry.seals.iter().find(|seal| seal.agent == worker).unwrap();
+    assert_eq!((seal.epoch, seal.ends, seal.run), (2, Some(run), Some(next.id)));
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::InProgress);
+
+    fleet.report(&worker, Report::Ready);
+    fleet.end(&worker, success("done"));
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Done);
+}
+
+#[test]
+fn a_join_that_comes_again_changes_nothing() {
+    let mut fleet = Fleet::ready();
+    let before = fleet.agent(&po()).epoch;
+    let again = fleet.join("h1", "life1", 20);
+    assert_eq!(launches(&again).len(), 0);
+    assert_eq!(reply(&again).agent_epoch, Some(1));
+    assert_eq!(fleet.agent(&po()).epoch, before);
+    let ho = Principal::Agent(id("HO@h1"));
+    let late = fleet.asking(&ho, RequestBody::Op(join("life0", 0, 20)));
+    assert_eq!(reply(&fleet.one(late)).error, Some(ErrorCode::Superseded));
+    let foreign = fleet.asking(&human(), RequestBody::Op(join("life1", 1, 20)));
+    assert_eq!(reply(&fleet.one(foreign)).error, Some(ErrorCode::Unauthorized));
+}
+
+#[test]
+fn a_full_host_takes_its_own_agents_back() {
+    let mut fleet = Fleet::new();
+    fleet.join("h1", "life1", 4);
+    fleet.op(&human(), Op::ProjectCreate(create(false)));
+    fleet.report(&po(), Report::Ready);
+    let epic = fleet.goal(tasks(3));
+    for on in ["T1.1", "T1.2", "T1.3"] {
+        fleet.worker(epic, on);
+    }
+    let entry = fleet.join("h1", "life2", 4);
+    assert_eq!(launches(&entry).len(), 4);
+    let entry = fleet.join("h1", "life3", 2);
+    assert_eq!(launches(&entry).len(), 2, "no more than it takes now");
+    let offline = fleet.records.offline().count();
+    assert_eq!(offline, 2);
+}
+
+#[test]
+fn agents_of_a_host_that_left_go_on_elsewhere() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.join("h2", "life1", 20);
+    let entry = fleet.report(&id("HO@h1"), gone());
+    assert_eq!(fleet.agent(&id("HO@h1")).liveness, Liveness::Terminated);
+    let hosts: Vec<String> = launches(&entry)
+        .iter()
+        .map(|launch| format!("{} {}", launch.agent, launch.epoch))
+        .collect();
+    assert_eq!(hosts, [format!("{} 2", po()), format!("{worker} 2")]);
+    assert_eq!(topics(&entry, &id("HO@h2")), ["launch", "launch"]);
+}
+
+#[test]
+fn agents_without_a_host_are_offline_until_one_joins() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let waiting = fleet.spawn(&po(), request(epic, "-", vec![wish(Role::Worker)]));
+    let waiting = waiting.spawned[0].agent.clone();
+    let entry = fleet.report(&id("HO@h1"), gone());
+    for agent in [&po(), &worker, &waiting] {
+        assert_eq!(fleet.agent(agent).liveness, Liveness::Offline);
+    }
+    assert_eq!(topics(&entry, &po()), ["agent.offline", "agent.offline"]);
+    assert_eq!(topics(&entry, &id("GO")), ["agent.offline"]);
+    assert_eq!(fleet.records.run_status[&fleet.run_of(&worker)].state, RunState::Running);
+
+    // A host that was never seen before.
+    let entry = fleet.join("h7", "life1", 20);
+    assert_eq!(topics(&entry, &id("HO@h7")), ["launch", "launch", "launch", "reply"]);
+    assert_eq!(fleet.agent(&worker).epoch, 2);
+}
+
+#[test]
+fn many_agents_are_recovered_in_portions() {
+    let mut fleet = Fleet::new();
+    fleet.join("h1", "life1", 100);
+    for human in 0..RECOVERED_MAX + 3 {
+        let name = crate::id::HumanName::new(&format!("h{human}")).unwrap();
+        let joined = fleet.op(&Principal::Human(name.clone()), Op::HumanJoin { human: name });
+        assert_eq!(joined.error, None);
+    }
+    let entry = fleet.join("h1", "life2", 100);
+    assert_eq!(launches(&entry).len(), RECOVERED_MAX);
+    assert!(is_due(&fleet.records));
+    let entry = fleet.one(Input::Tick);
+    assert_eq!(launches(&entry).len(), 3);
+    assert!(!is_due(&fleet.records));
+    assert_eq!(fleet.one(Input::Tick).records, [], "a second tick finds nothing to do");
+}
+
+#[test]
+fn a_stop_is_not_undone_by_a_lost_host() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let run = fleet.run_of(&worker);
+    fleet.report(
+        &worker,
+        Report::Run {
+            run,
+            event: RunEvent::CancelRequested,
+            reason: "enough".to_owned(),
+            usage: Default::default(),
+        },
+    );
+    fleet.join("h1", "life2", 20);
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+    assert_eq!(fleet.node(epic, "T1.1").blocker.as_ref().unwrap().kind, "stopped");
+}
+
+#[test]
+fn a_crashed_agents_attempt_has_failed() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let entry = fleet.report(&worker, Report::Crashed { cause: "signal 11".to_owned() });
+    assert_eq!(topics(&entry, &po()), ["agent.crashed", "agent.completed"]);
+    let state = fleet.node(epic, "T1.1");
+    assert_eq!((state.status, state.attempts), (NodeStatus::Queued, 1));
+    assert_eq!(state.findings, ["crashed: signal 11"]);
+    let late = fleet.report(&worker, Report::Crashed { cause: "signal 11".to_owned() });
+    assert_eq!(late.records, [], "it is terminated, and nothing changes");
+}
+
+#[test]
+fn a_crashed_orchestrator_goes_on_where_it_was() {
+    let mut fleet = Fleet::new();
+    fleet.join("h1", "life1", 1);
+    fleet.op(&human(), Op::ProjectCreate(create(false)));
+    fleet.report(&po(), Report::Ready);
+    let entry = fleet.report(&po(), Report::Crashed { cause: "a bug".to_owned() });
+    assert_eq!(launches(&entry).len(), 1, "its own place is free for it, also on a full host");
+    assert_eq!((fleet.agent(&po()).epoch, fleet.agent(&po()).liveness), (2, Liveness::Register));
+
+    let mut fleet = Fleet::new();
+    fleet.op(&human(), Op::ProjectCreate(create(true)));
+    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    let registered = fleet.op(&po().into(), Op::AgentRegister);
+    assert_eq!(registered.error, None);
+    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    fleet.report(&po(), Report::Crashed { cause: "a bug".to_owned() });
+    assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline, "it has to register again");
+    assert_eq!(fleet.agent(&po()).hosting, Hosting::External);
+    fleet.op(&po().into(), Op::AgentRegister);
+    fleet.one(Input::Heard { agent: po(), epoch: 2 });
+    assert_eq!(fleet.agent(&po()).liveness, Liveness::Active);
+}
+
+#[test]
+fn an_end_takes_what_is_below_with_it() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    fleet.report(&child, Report::Ready);
+    let run = fleet.run_of(&child);
+    let entry = fleet.end(&specialist, success("without it"));
+    assert_eq!(fleet.agent(&child).liveness, Liveness::Terminated);
+    assert_eq!(fleet.node(epic, "T1.3").status, NodeStatus::Cancelled);
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Done);
+    assert_eq!(fleet.records.run_status[&run].state, RunState::Orphaned);
+    assert_eq!(topics(&entry, &id("HO@h1")), ["kill"]);
+    assert_eq!(fleet.agent(&specialist).slots, []);
+
+    let specialist = fleet.member(epic, "T1.2", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    fleet.op(&human(), Op::ProjectRetire { project: project() });
+    for agent in [&po(), &specialist, &child] {
+        assert_eq!(fleet.agent(agent).liveness, Liveness::Terminated);
+    }
+    assert_eq!(fleet.node(epic, "T1.2").status, NodeStatus::Cancelled);
+}
+
+#[test]
+fn a_replacement_keeps_its_slot_and_its_children() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    fleet.join("h1", "life2", 20);
+    assert_eq!(fleet.agent(&po()).slots[0].child, specialist);
+    assert_eq!(fleet.agent(&specialist).slots[0].child, child);
+    assert_eq!(fleet.agent(&child).epoch, 2);
+    let failed = crate::brief::RunResult::ended(Outcome::Failure, "no");
+    fleet.report(&child, Report::Ready);
+    fleet.end(&child, failed);
+    assert_eq!(fleet.agent(&specialist).slots, []);
+}
+
+#[test]
+fn a_host_crashing_is_a_host_gone() {
+    let mut fleet = Fleet::ready();
+    fleet.report(&id("HO@h1"), Report::Crashed { cause: "a bug".to_owned() });
+    assert_eq!(fleet.agent(&id("HO@h1")).liveness, Liveness::Terminated);
+    assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline);
+    let AgentId::Ho(host) = id("HO@h1") else { unreachable!("it is a host's") };
+    assert_eq!(fleet.records.placed_on(&host).count(), 1);
+}

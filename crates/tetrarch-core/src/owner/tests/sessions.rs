@@ -1,1 +1,233 @@
-//! x y
+//! Who may speak for whom: owners, external agents, sessions that are over, humans; and what is
+//! remembered for how long.
+
+use super::fleet::{
+    Fleet, answer, create, human, id, po, project, reply, request, success, tasks, topics, wish,
+};
+use crate::agent::{DEFAULT_PROFILE, Mode};
+use crate::error::ErrorCode;
+use crate::id::{AgentId, HumanName, Principal, ProfileName, RequestId, Ulid};
+use crate::ledger::EventKind;
+use crate::limits::DECISION_KEPT;
+use crate::liveness::Liveness;
+use crate::mail::MailBody;
+use crate::owner::Input;
+use crate::request::{Op, ProjectCreate, Report, RequestBody};
+use crate::role::Role;
+use crate::time::{BusTime, Millis};
+
+fn external() -> Fleet {
+    let mut fleet = Fleet::new();
+    fleet.op(&human(), Op::ProjectCreate(create(true)));
+    fleet
+}
+
+#[test]
+fn a_new_owner_has_the_next_epoch_and_everything_before() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let before = fleet.records.clone();
+    let entry = fleet.one(Input::Started { epoch: 2, instance: "two".to_owned() });
+    assert_eq!((fleet.records.epoch, fleet.agent(&AgentId::Go).epoch), (2, 2));
+    assert_eq!(entry.events[0].kind, EventKind::OwnerStarted);
+    assert_eq!(fleet.agent(&worker), &before.agents[&worker]);
+    assert_eq!(fleet.agent(&AgentId::Go).created, before.agents[&AgentId::Go].created);
+}
+
+#[test]
+fn an_external_agent_registers_is_heard_and_registers_again() {
+    let mut fleet = external();
+    assert_eq!((fleet.agent(&po()).liveness, fleet.agent(&po()).epoch), (Liveness::Register, 0));
+    let early = fleet.report(&po(), Report::Ready);
+    assert_eq!(topics(&early, &po()), ["superseded"], "it has not registered yet");
+    let registered = fleet.op(&po().into(), Op::AgentRegister);
+    assert_eq!((registered.agent_epoch, registered.error), (Some(1), None));
+    assert_eq!(fleet.ledger.last().unwrap().seals[0].agent, po());
+    assert_eq!(fleet.agent(&po()).liveness, Liveness::Register);
+    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    assert_eq!(fleet.agent(&po()).liveness, Liveness::Active);
+    assert_eq!(fleet.one(Input::Heard { agent: po(), epoch: 1 }).records, []);
+
+    fleet.op(&po().into(), Op::AgentRegister);
+    let zombie = fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    assert_eq!(topics(&zombie, &po()), ["superseded"]);
+    assert_eq!(zombie.records, []);
+    fleet.one(Input::Heard { agent: po(), epoch: 2 });
+    assert_eq!((fleet.agent(&po()).liveness, fleet.agent(&po()).epoch), (Liveness::Active, 2));
+    assert!(fleet.one(Input::Heard { agent: id("PO-none"), epoch: 1 }).mail.is_empty());
+}
+
+#[test]
+fn only_external_agents_of_living_projects_register() {
+    let mut fleet = Fleet::ready();
+    for who in [po().into(), Principal::Agent(id("PO-none"))] {
+        let refused = fleet.op(&who, Op::AgentRegister);
+        assert_eq!(refused.error, Some(ErrorCode::NotFound), "{who}");
+    }
+    assert_eq!(fleet.op(&human(), Op::AgentRegister).error, Some(ErrorCode::Unauthorized));
+    let mut fleet = external();
+    fleet.op(&human(), Op::ProjectRetire { project: project() });
+    assert_eq!(fleet.op(&po().into(), Op::AgentRegister).error, Some(ErrorCode::NotFound));
+}
+
+#[test]
+fn an_external_project_can_be_made_again_and_its_old_program_stays_out() {
+    let mut fleet = external();
+    fleet.op(&po().into(), Op::AgentRegister);
+    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    let epic = fleet.goal(tasks(1));
+    let old = fleet
+        .ask(&po().into(), RequestBody::Spawn(request(epic, "T1.1", vec![wish(Role::Worker)])));
+    fleet.op(&human(), Op::AgentRetire { agent: po(), reason: "enough".to_owned() });
+    assert_eq!(fleet.op(&human(), Op::ProjectCreate(create(true))).error, None);
+    let refused = answer(&fleet.one(Input::Request(Box::new(old))));
+    assert!(!refused.accepted(), "{refused:?}");
+    assert_eq!(fleet.op(&po().into(), Op::AgentRegister).agent_epoch, Some(2));
+}
+
+#[test]
+fn a_session_that_is_over_is_told_so() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let run = Some(fleet.run_of(&worker));
+    let body = Report::Result { run, epic: None, result: success("late") };
+    let late = fleet.ask(&worker.clone().into(), RequestBody::Report(body));
+    fleet.join("h1", "life2", 20);
+    let entry = fleet.one(Input::Request(Box::new(late.clone())));
+    assert_eq!(topics(&entry, &id("HO@h1")), ["superseded"]);
+    let told = entry.mail.iter().any(|mail| {
+        matches!(&mail.body, MailBody::Superseded(order)
+            if order.session == late.sender.session && order.epoch == 1)
+    });
+    assert!(told && entry.records.is_empty());
+    assert_eq!(fleet.agent(&worker).epoch, 2);
+
+    // Its own run is not the current one's either.
+    let foreign = Report::Result { run, epic: None, result: success("wrong run") };
+    let entry = fleet.report(&worker, foreign);
+    assert_eq!((entry.records.len(), entry.mail.len()), (0, 0));
+}
+
+#[test]
+fn administration_is_a_humans() {
+    let mut fleet = Fleet::ready();
+    let ops = [
+        Op::ProjectCreate(create(false)),
+        Op::ProjectMode { project: project(), mode: Mode::Solo },
+        Op::ProjectRetire { project: project() },
+        Op::AgentRetire { agent: po(), reason: String::new() },
+    ];
+    for op in ops {
+        let name = op.name();
+        assert_eq!(fleet.op(&po().into(), op).error, Some(ErrorCode::Unauthorized), "{name}");
+    }
+    for op in [
+        Op::AgentRetire { agent: id("HO@h1"), reason: String::new() },
+        Op::AgentRetire { agent: AgentId::Go, reason: String::new() },
+    ] {
+        assert_eq!(fleet.op(&human(), op).error, Some(ErrorCode::InvalidRequest));
+    }
+    let status = fleet.op(&po().into(), Op::AgentStatus { agent: po() });
+    assert_eq!((status.liveness, status.agent_epoch), (Some(Liveness::Active), Some(1)));
+    let nobody = fleet.op(&po().into(), Op::AgentStatus { agent: id("PO-none") });
+    assert_eq!(nobody.error, Some(ErrorCode::NotFound));
+}
+
+#[test]
+fn a_project_is_made_once_and_says_who_holds_it() {
+    let mut fleet = Fleet::ready();
+    let twice = fleet.op(&human(), Op::ProjectCreate(create(false)));
+    assert_eq!(twice.error, Some(ErrorCode::Conflict));
+    assert!(twice.detail.contains("held by h1, active since"), "{}", twice.detail);
+    let mut nowhere = Fleet::new();
+    let refused = nowhere.op(&human(), Op::ProjectCreate(create(false)));
+    assert_eq!(refused.error, Some(ErrorCode::Unavailable));
+    let shallow = ProjectCreate { local_max_depth: Some(2), ..create(true) };
+    nowhere.op(&human(), Op::ProjectCreate(shallow));
+    assert_eq!(nowhere.agent(&po()).local_max_depth, 2);
+}
+
+#[test]
+fn a_human_joins_once_and_for_nobody_else() {
+    let mut fleet = Fleet::ready();
+    let name = HumanName::new("Shai").unwrap();
+    let joined = fleet.op(&human(), Op::HumanJoin { human: name.clone() });
+    assert_eq!(joined.agent, Some(id("IO@Shai")));
+    assert_eq!(fleet.op(&human(), Op::HumanJoin { human: name.clone() }).agent_epoch, Some(1));
+    let other = Principal::Human(HumanName::new("Eve").unwrap());
+    let refused = fleet.op(&other, Op::HumanJoin { human: name });
+    assert_eq!(refused.error, Some(ErrorCode::Unauthorized));
+    fleet.report(&id("IO@Shai"), Report::Ready);
+    let epic = fleet.goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let run = fleet.run_of(&worker);
+    let ask = Report::Ask { run, question: "which?".to_owned(), options: Vec::new() };
+    assert_eq!(topics(&fleet.report(&worker, ask), &id("IO@Shai")), ["question"]);
+}
+
+#[test]
+fn profiles_are_the_projects_own() {
+    let mut fleet = Fleet::ready();
+    let name = ProfileName::new(DEFAULT_PROFILE).unwrap();
+    let shipped = fleet.records.profiles[&(project(), name)].clone();
+    let mut empty = shipped.clone();
+    empty.argv = Vec::new();
+    let refused = fleet.op(&human(), Op::ProfileApply { project: project(), profile: empty });
+    assert_eq!(refused.error, Some(ErrorCode::InvalidRequest));
+    let mut fast = shipped;
+    fast.name = ProfileName::new("fast").unwrap();
+    fast.model = "small".to_owned();
+    let applied = fleet.op(&human(), Op::ProfileApply { project: project(), profile: fast });
+    assert_eq!(applied.error, None);
+    let epic = fleet.goal(tasks(1));
+    let mut quick = wish(Role::Worker);
+    quick.profile = ProfileName::new("fast").ok();
+    let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![quick]));
+    let run = &fleet.records.runs[&fleet.run_of(&answer.spawned[0].agent)];
+    assert_eq!(run.brief.runner.model, "small");
+}
+
+#[test]
+fn decisions_are_forgotten_after_their_time_and_made_anew() {
+    let mut fleet = Fleet::ready();
+    let mut status = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: po() }));
+    status.id = RequestId(Ulid(9));
+    fleet.one(Input::Request(Box::new(status.clone())));
+    let at = fleet.records.decisions[&status.id].at;
+    fleet.now = at + DECISION_KEPT;
+    fleet.one(Input::Tick);
+    assert!(fleet.records.decisions.contains_key(&status.id), "kept for the whole day");
+    fleet.now = BusTime(at.0 + DECISION_KEPT.0 + 1);
+    // Forgotten and asked again within one entry: the record has to survive its replay.
+    fleet.group(vec![Input::Tick, Input::Request(Box::new(status.clone()))]);
+    assert!(fleet.records.decisions[&status.id].at > at + Millis(0));
+    fleet.now = fleet.now + DECISION_KEPT + Millis(1_000);
+    fleet.one(Input::Tick);
+    assert!(fleet.records.decisions.is_empty());
+}
+
+#[test]
+fn a_sponsors_silence_is_told_to_it() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let silent = Report::SponsorSilent { request: RequestId(Ulid(5)), sponsor: po() };
+    let entry = fleet.report(&specialist, silent);
+    assert_eq!(topics(&entry, &po()), ["sponsor.silent"]);
+    assert!(entry.events.iter().any(|event| event.kind == EventKind::Alert));
+}
+
+#[test]
+fn an_operation_under_a_used_id_with_another_body_is_a_conflict() {
+    let mut fleet = Fleet::ready();
+    let first = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: po() }));
+    let once = reply(&fleet.one(Input::Request(Box::new(first.clone()))));
+    let twice = reply(&fleet.one(Input::Request(Box::new(first.clone()))));
+    assert_eq!(once, twice);
+    let mut other = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: AgentId::Go }));
+    other.id = first.id;
+    assert_eq!(reply(&fleet.one(Input::Request(Box::new(other)))).error, Some(ErrorCode::Conflict));
+    let mut thief = first;
+    thief.sender.from = Principal::Human(HumanName::new("Eve").unwrap());
+    let refused = reply(&fleet.one(Input::Request(Box::new(thief))));
+    assert_eq!(refused.error, Some(ErrorCode::Conflict), "another sender is told nothing");
+}

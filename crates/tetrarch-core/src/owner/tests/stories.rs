@@ -246,9 +246,8 @@ fn a_new_orchestrator_is_given_the_open_epics() {
     let again = Op::ProjectCreate(super::fleet::create(false));
     let input = fleet.asking(&human(), crate::request::RequestBody::Op(again));
     let entry = fleet.one(input);
-    let launched = entry.mail.iter().find_map(|mail| match &mail.body {
-        MailBody::Launch(launch) => Some(launch),
-        _ => None,
+    let launched = entry.mail.iter().find_map(|mail| {
+        if let MailBody::Launch(launch) = &mail.body { Some(launch) } else { None }
     });
     assert_eq!(launched.unwrap().duty, Duty::Project(vec![epic]));
     assert_eq!(fleet.agent(&po()).epoch, 2);

@@ -7,7 +7,8 @@ use crate::limits::{INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
 
-const PROFILE_KEYS: &[&str] = &[
+const NAMED_KEYS: &[&str] = &[
+    "name",
     "runner",
     "argv",
     "env",
@@ -19,6 +20,9 @@ const PROFILE_KEYS: &[&str] = &[
     "wall",
     "workspace",
 ];
+/// Keys of a profile whose name stands before it.
+const PROFILE_KEYS: &[&str] = NAMED_KEYS.split_at(1).1;
+const NAME: &str = "1 to 64 of A-Z a-z 0-9 _ -, starting with a letter or digit";
 
 pub(super) fn read_profiles(top: &Fields<'_>) -> Vec<Profile> {
     let Some(all) = top.get("profiles") else {
@@ -29,13 +33,20 @@ pub(super) fn read_profiles(top: &Fields<'_>) -> Vec<Profile> {
 }
 
 fn read_profile(name: &str, entry: &Entry<'_>) -> Option<Profile> {
-    let parsed = ProfileName::new(name).map_err(|error| {
-        entry.wrong(
-            error.to_string(),
-            "1 to 64 of A-Z a-z 0-9 _ -, starting with a letter or digit",
-        );
-    });
-    let fields = entry.map(PROFILE_KEYS)?;
+    let parsed = ProfileName::new(name).map_err(|error| entry.wrong(error.to_string(), NAME));
+    read_fields(parsed.ok(), &entry.map(PROFILE_KEYS)?)
+}
+
+/// A profile that stands alone, with its name among its fields.
+pub(super) fn read_named(entry: &Entry<'_>) -> Option<Profile> {
+    let fields = entry.map(NAMED_KEYS)?;
+    if fields.get("name").is_none() {
+        fields.missing("name", NAME);
+    }
+    read_fields(fields.name("name"), &fields)
+}
+
+fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile> {
     fields.check_size(&[], DEFINITION_BYTES_MAX);
     let kind = fields.word("runner", "process, echo", |text| {
         RunnerKind::parse(text).filter(|kind| *kind != RunnerKind::External)
@@ -45,11 +56,11 @@ fn read_profile(name: &str, entry: &Entry<'_>) -> Option<Profile> {
         fields.missing("argv", "a command and its arguments, which the process runner needs");
     }
     Some(Profile {
-        name: parsed.ok()?,
+        name: name?,
         kind: kind.unwrap_or_default(),
         argv,
         env: fields.get("env").map(|env| read_env(&env)).unwrap_or_default(),
-        pass_env: read_pass_env(&fields),
+        pass_env: read_pass_env(fields),
         model: fields.text("model", TEXT_BYTES_MAX).unwrap_or_default(),
         prompt: fields.text("prompt", INSTRUCTION_BYTES_MAX).unwrap_or_default(),
         tools: fields.tools(),
