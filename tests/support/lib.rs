@@ -1,6 +1,15 @@
-//! What every suite shares: a real server per test, waiting for a state. It asserts nothing about
-//! the product itself.
+//! What every suite shares: a real server per test, the product's binary as a user starts it,
+//! waiting for a state. It asserts nothing about the product itself.
 
+mod fleet;
+mod ledger;
+mod processes;
+mod program;
 mod server;
+pub mod wait;
 
+pub use fleet::{Fleet, binary, python};
+pub use ledger::Ledger;
+pub use processes::{Process, processes_of};
+pub use program::{Ended, Program};
 pub use server::{Server, server};

@@ -3,12 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::retry::Retry;
 use tetrarch_bus::server::{ManagedServer, ServerConfig};
 use tetrarch_bus::topology;
 
@@ -75,9 +77,13 @@ impl Server {
         signal(self.pid, Signal::KILL);
     }
 
-    /// Has the server stand still, as a paused machine does.
-    pub fn pause(&self) {
+    /// Has the server stand still, as a paused machine does. It does when this returns.
+    pub async fn pause(&self) {
         signal(self.pid, Signal::STOP);
+        let mut retry = Retry::until(Duration::from_secs(10));
+        while !stands_still(self.pid) {
+            assert!(retry.pause().await, "nats-server does not stand still");
+        }
     }
 
     /// Has a paused server go on.
@@ -97,6 +103,15 @@ impl Drop for Server {
     fn drop(&mut self) {
         signal(self.pid, Signal::KILL);
     }
+}
+
+/// Whether every thread of a process is stopped.
+fn stands_still(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat"))).all(|stat| {
+        let stat = stat.unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    })
 }
 
 fn signal(pid: u32, signal: Signal) {

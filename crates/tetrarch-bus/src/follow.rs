@@ -41,6 +41,9 @@ pub(crate) struct Follower {
     stream: &'static str,
     filters: Vec<String>,
     next: u64,
+    /// The stream's last sequence when nothing waited. A replica that serves the consumer may lag
+    /// behind it, so it is no position.
+    quiet_at: u64,
     live: Option<Live>,
     retry: Retry,
     look_at: Instant,
@@ -66,6 +69,7 @@ impl Follower {
             stream,
             filters,
             next: from.max(1),
+            quiet_at: 0,
             live: None,
             retry: Retry::new(Duration::from_millis(50), Duration::from_secs(2), None),
             look_at: Instant::now() + QUIET,
@@ -151,7 +155,7 @@ impl Follower {
             .await
             .map_err(|error| error.to_string())?;
         if pending == 0 {
-            self.next = self.next.max(last + 1);
+            self.quiet_at = last;
         }
         self.live = Some(Live { messages, delivered: 0 });
         self.retry.reset();
@@ -186,7 +190,9 @@ impl Follower {
 
     async fn look_for_stall(&mut self) {
         match self.last().await {
-            Ok(last) if last < self.next => self.look_at = Instant::now() + QUIET,
+            Ok(last) if last < self.next || last <= self.quiet_at => {
+                self.look_at = Instant::now() + QUIET
+            }
             Ok(_) => self.lose("nothing came although the stream went on"),
             Err(error) => self.lose(&error.to_string()),
         }

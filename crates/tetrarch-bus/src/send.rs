@@ -71,8 +71,9 @@ pub async fn send_request(
     publish(bus, &subject.to_string(), headers, payload, patience).await
 }
 
-/// Sends mail or control that is not the owner's; gives its sequence in `MAIL`. `id` names it for
-/// ever: it derives from what caused it (spec 02, Inbox). `patience` as in [`send_request`].
+/// Sends mail or control that is not the owner's; gives its sequence in `MAIL`. `id` names it among
+/// the author's messages for ever: it derives from what caused it (spec 02, Inbox). `patience` as
+/// in [`send_request`].
 ///
 /// # Errors
 /// See [`SendError`].
@@ -85,7 +86,7 @@ pub async fn send_mail(
 ) -> Result<u64, SendError> {
     let subject = mail_subject(mail, &author.from, author.via.as_ref());
     let envelope = Envelope {
-        msg_id: Some(id.to_owned()),
+        msg_id: Some(format!("{}.{id}", author.from)),
         session: author.session,
         epoch: Some(author.epoch),
         trace: mail.trace.clone(),

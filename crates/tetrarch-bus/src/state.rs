@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
@@ -12,13 +13,15 @@ use crate::error::ReadError;
 use crate::follow::{Follower, Step};
 use crate::stamp;
 use crate::subject::pattern::STATE;
-use crate::surely;
 use crate::subject::{KeyKind, Subject};
+use crate::surely;
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::{Record, RecordKey};
 
 /// Subjects that one direct read can match at most; more are read with a consumer.
 const TOO_MANY: u64 = 413;
+/// Values that are decoded in one piece, beside the reading.
+const CHUNK: usize = 2_048;
 
 /// The revision of every key of STATE, by its subject.
 pub type Revisions = HashMap<String, u64>;
@@ -169,18 +172,31 @@ pub async fn load_meta(bus: &Bus) -> Result<Option<Meta>, MetaError> {
 pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
     let mut meta = None;
     let mut revisions = Revisions::new();
-    let mut values = HashMap::new();
     let meta_subject = Subject::StateMeta.to_string();
     let mut follower = Follower::new(bus.clone(), STATE, Vec::new(), 1);
+    let mut decoding = Vec::new();
+    let mut chunk = Vec::new();
     while let Step::Message { message, pending } = follower.step().await {
         revisions.insert(message.subject.clone(), message.seq);
         if message.subject == meta_subject {
             meta = Some(Meta::from_json(&message.payload)?);
         } else {
-            keep(&mut values, &message);
+            chunk.push(message);
+        }
+        if chunk.len() == CHUNK {
+            let chunk = std::mem::take(&mut chunk);
+            decoding.push(spawn_blocking(move || decode(&chunk)));
         }
         if pending == 0 {
             break;
+        }
+    }
+    decoding.push(spawn_blocking(move || decode(&chunk)));
+    let mut values = Values::new();
+    for decoded in decoding {
+        match decoded.await {
+            Ok(decoded) => values.extend(decoded),
+            Err(broken) => std::panic::resume_unwind(broken.into_panic()),
         }
     }
     let Selected { records, unreadable } = sorted(values);
@@ -194,13 +210,13 @@ pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
 pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, ReadError> {
     let filters: Vec<String> = wanted.iter().map(Select::subject).collect();
     let texts: Vec<&str> = filters.iter().map(String::as_str).collect();
-    let mut values = HashMap::new();
+    let mut values = Values::new();
     match bus.last_per_subject(STATE, &texts).await {
-        Ok(messages) => messages.iter().for_each(|message| keep(&mut values, message)),
+        Ok(messages) => values.extend(decode(&messages)),
         Err(ReadError::Refused { code: TOO_MANY, .. }) => {
             let mut follower = Follower::new(bus.clone(), STATE, filters, 1);
             while let Step::Message { message, pending } = follower.step().await {
-                keep(&mut values, &message);
+                values.extend(decode(&[message]));
                 if pending == 0 {
                     break;
                 }
@@ -211,27 +227,31 @@ pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, Read
     Ok(sorted(values))
 }
 
-type Values = HashMap<String, Result<(Record, u64), Unreadable>>;
+/// What a key holds; none when it was dropped. A later message replaces an earlier one.
+type Held = Option<Result<(Record, u64), Unreadable>>;
+type Values = HashMap<String, Held>;
 
-/// A later message of a key replaces the earlier one, a deletion marker removes it.
-fn keep(values: &mut Values, message: &RawMessage) {
-    if stamp::is_dropped(message) {
-        values.remove(&message.subject);
-        return;
-    }
-    let value =
-        codec::record_from_json(&message.subject, &message.payload).map_err(|error| Unreadable {
+fn decode(messages: &[RawMessage]) -> Vec<(String, Held)> {
+    let held = |message: &RawMessage| {
+        let record = codec::record_from_json(&message.subject, &message.payload);
+        record.map_err(|error| Unreadable {
             subject: message.subject.clone(),
             revision: message.seq,
             ledger_seq: stamp::ledger_seq(message),
             error,
-        });
-    values.insert(message.subject.clone(), value);
+        })
+    };
+    messages
+        .iter()
+        .map(|message| {
+            (message.subject.clone(), (!stamp::is_dropped(message)).then(|| held(message)))
+        })
+        .collect()
 }
 
 fn sorted(values: Values) -> Selected {
     let mut selected = Selected::default();
-    for value in values.into_values() {
+    for value in values.into_values().flatten() {
         match value {
             Ok(record) => selected.records.push(record),
             Err(unreadable) => selected.unreadable.push(unreadable),

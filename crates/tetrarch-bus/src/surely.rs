@@ -74,6 +74,23 @@ pub(crate) async fn last_by_subject(
     }
 }
 
+/// A stream's last sequence, asked for until there is an answer.
+///
+/// # Errors
+/// A refusal that stays.
+pub(crate) async fn stream_last_seq(bus: &Bus, stream: &str) -> Result<u64, ReadError> {
+    let mut retry = policy(None);
+    loop {
+        match bus.stream_last_seq(stream).await {
+            Err(error) if is_unanswered(&error) => {
+                tracing::warn!(%error, "reading it again");
+                retry.pause().await;
+            }
+            settled => return settled,
+        }
+    }
+}
+
 /// The message that a refused publish named. A replica may lag behind the one that refused, so it
 /// is asked for again a few times; none means that it is gone again.
 ///

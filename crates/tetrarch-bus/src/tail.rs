@@ -1,6 +1,8 @@
 //! Reading the ledger: a stretch of it at start, and its tail from then on (spec 02). Says of
 //! every entry whether it is a valid commit; what to do about one that is not is up to the reader.
 
+use std::time::Duration;
+
 use futures::Stream;
 use futures::stream::unfold;
 
@@ -8,6 +10,7 @@ use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::follow::{Follower, Step};
 use crate::subject::pattern::LEDGER;
+use crate::surely;
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::time::BusTime;
 
@@ -40,9 +43,12 @@ pub enum InvalidEntry {
     },
 }
 
-/// Reads the entries of sequences `from` to `through`, both included, and stops early where the
-/// ledger ends. `highest_epoch` is the highest epoch before them, 0 when unknown. Waits while the
-/// bus is away.
+/// How long a replica may lag behind the ledger's known end.
+const LAGS_AT_MOST: Duration = Duration::from_secs(10);
+
+/// Reads the entries of sequences `from` to `through`, both included, and stops early when the
+/// ledger does not reach that far. `highest_epoch` is the highest epoch before them, 0 when
+/// unknown. Waits while the bus is away.
 pub async fn read_ledger(
     bus: &Bus,
     from: u64,
@@ -50,19 +56,26 @@ pub async fn read_ledger(
     highest_epoch: u64,
 ) -> Vec<LedgerItem> {
     let mut items = Vec::new();
-    if from.max(1) > through {
+    let mut highest = highest_epoch;
+    let mut next = from.max(1);
+    if next > through {
         return items;
     }
+    let end = surely::stream_last_seq(bus, LEDGER).await.unwrap_or(through).min(through);
     let mut follower = Follower::new(bus.clone(), LEDGER, Vec::new(), from);
-    let mut highest = highest_epoch;
-    while let Step::Message { message, pending } = follower.step().await {
-        let seq = message.seq;
-        if seq > through {
-            break;
-        }
-        items.push(judge(message, &mut highest));
-        if seq == through || pending == 0 {
-            break;
+    let mut more = true;
+    while next <= end {
+        let patience = if more { Duration::MAX } else { LAGS_AT_MOST };
+        match tokio::time::timeout(patience, follower.step()).await {
+            Err(_) => break,
+            Ok(Step::Nothing) => more = false,
+            Ok(Step::Message { message, pending }) => {
+                more = pending > 0;
+                next = message.seq + 1;
+                if message.seq <= end {
+                    items.push(judge(message, &mut highest));
+                }
+            }
         }
     }
     items

@@ -96,7 +96,7 @@ async fn a_server_that_stood_still_stores_a_repeated_commit_once() {
     committer.commit(&entry(1, 1)).await.unwrap();
     let sent = bus.client().statistics();
     let before = sent.out_messages.load(Ordering::Relaxed);
-    server.pause();
+    server.pause().await;
     let second = entry(2, 1);
     let open = committer.commit(&second);
     let resume = async {

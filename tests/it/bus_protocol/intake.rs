@@ -135,7 +135,7 @@ async fn what_nobody_can_answer_is_kept_once_with_the_reason() {
 async fn sending_gives_up_only_after_the_given_patience() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
-    server.pause();
+    server.pause().await;
     let subject = Subject::Report { from: worker(1).into(), via: None };
     let patience = Some(std::time::Duration::from_millis(10));
     let sending = send_request(&bus, &subject, HeaderMap::new(), "{}".into(), patience);

@@ -95,7 +95,7 @@ async fn an_append_that_was_dropped_half_way_is_finished_first() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut journal = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
-    server.pause();
+    server.pause().await;
     let wait = std::time::Duration::from_millis(50);
     let dropped = tokio::time::timeout(wait, journal.append(at(1, 0), checkpoint("{}"))).await;
     assert!(dropped.is_err(), "{dropped:?}");

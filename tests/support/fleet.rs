@@ -1,0 +1,231 @@
+//! An installation of a test's own, used as a user does: `tetrarch up` in a fresh data
+//! directory, commands against it. Whatever it started is gone when the test is over.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tetrarch_bus::Bus;
+use tetrarch_bus::client::ConnectOptions;
+use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::server::endpoint;
+
+use crate::processes::{Process, processes_of};
+use crate::program::{Ended, Program};
+
+/// The human in whose name tests ask.
+const HUMAN: &str = "ada";
+/// The host that `up` runs.
+const HOST: &str = "h1";
+/// Looks for processes at the end: one may start another while it is being killed.
+const ROUNDS: usize = 3;
+
+/// The binary under test: `TETRARCH_BIN`, else the workspace's own.
+#[must_use]
+pub fn binary() -> PathBuf {
+    found("TETRARCH_BIN", "debug/tetrarch")
+}
+
+/// The Python with the foreign client: `TETRARCH_PYTHON`, else the one `tests/run` makes.
+#[must_use]
+pub fn python() -> PathBuf {
+    found("TETRARCH_PYTHON", "venv/bin/python")
+}
+
+fn found(variable: &str, in_target: &str) -> PathBuf {
+    let own = || target().join(in_target);
+    std::env::var_os(variable).map_or_else(own, PathBuf::from)
+}
+
+fn target() -> PathBuf {
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from)
+}
+
+/// An installation.
+#[derive(Debug)]
+pub struct Fleet {
+    dir: TempDir,
+    environment: Vec<(String, String)>,
+    options: Vec<String>,
+    up: Option<Program>,
+}
+
+impl Fleet {
+    /// A fresh data directory in which nothing runs.
+    #[must_use]
+    pub fn prepared() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for below in ["home", "data", "cwd"] {
+            std::fs::create_dir(dir.path().join(below)).unwrap();
+        }
+        Self { dir, environment: Vec::new(), options: Vec::new(), up: None }
+    }
+
+    /// A fleet that is up.
+    #[must_use]
+    pub fn up() -> Self {
+        let mut fleet = Self::prepared();
+        fleet.start();
+        fleet
+    }
+
+    /// With a variable in the environment of every command.
+    #[must_use]
+    pub fn with_env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// With an option for `up`.
+    #[must_use]
+    pub fn with_option(mut self, option: &str, value: &str) -> Self {
+        self.options.extend([option.to_owned(), value.to_owned()]);
+        self
+    }
+
+    /// Runs `up` and waits until it says that it is ready.
+    pub fn start(&mut self) {
+        let mut command = self.command(["up", "--name", HOST]);
+        let mut up = Program::start(command.args(&self.options));
+        up.line(|line| line.starts_with("ready"));
+        self.up = Some(up);
+    }
+
+    /// Stops `up` as Ctrl-C does and waits for its end.
+    pub fn stop(&mut self) -> Ended {
+        let up = self.up.take().unwrap();
+        up.signal(Signal::INT);
+        up.ended()
+    }
+
+    /// Its data directory.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// A directory that belongs to the test: where commands are started.
+    #[must_use]
+    pub fn cwd(&self) -> PathBuf {
+        self.dir.path().join("cwd")
+    }
+
+    /// The address of its bus.
+    #[must_use]
+    pub fn url(&self) -> String {
+        endpoint(&self.data_dir()).unwrap()
+    }
+
+    /// Writes a file into the test's directory and gives its path.
+    pub fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.cwd().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A command of the binary, in an environment that holds nothing of the machine's own.
+    pub fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(binary());
+        command.args(args).env_clear().current_dir(self.cwd());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", self.dir.path().join("home")).env("USER", HUMAN);
+        command.env("TETRARCH_BUS_DATA_DIR", self.data_dir());
+        let fetched = target().join("nats-server");
+        let server = std::env::var_os("TETRARCH_NATS_SERVER").map(PathBuf::from);
+        if let Some(server) = server.or_else(|| fetched.is_file().then_some(fetched)) {
+            command.env("TETRARCH_NATS_SERVER", server);
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Starts a command.
+    pub fn spawn<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Program {
+        Program::start(&mut self.command(args))
+    }
+
+    /// Runs a command to its end.
+    pub fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Ended {
+        let mut program = self.spawn(args);
+        program.close_input();
+        program.ended()
+    }
+
+    /// Runs a command that has to succeed, and gives what it printed.
+    ///
+    /// # Panics
+    /// It did not succeed.
+    pub fn ok<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
+        let mut command = self.command(args);
+        let what = format!("{command:?}");
+        let mut program = Program::start(&mut command);
+        program.close_input();
+        let ended = program.ended();
+        assert_eq!(ended.code, Some(0), "{what}\n{}\n{}", ended.out, ended.err);
+        ended.out
+    }
+
+    /// Runs a command that has to succeed, and gives the JSON it printed.
+    ///
+    /// # Panics
+    /// It did not succeed, or printed no JSON.
+    pub fn json(&self, args: &[&str]) -> Value {
+        let out = self.ok(args.iter().copied().chain(["-o", "json"]));
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{args:?}: {error}\n{out}"))
+    }
+
+    /// A connection as a party.
+    pub async fn bus(&self, party: &Party) -> Bus {
+        let options = ConnectOptions {
+            urls: vec![self.url()],
+            credentials: Some(self.credentials(party)),
+            name: "test".to_owned(),
+            api_prefix: None,
+        };
+        Bus::connect(&options).await.unwrap()
+    }
+
+    /// The credential of a party.
+    #[must_use]
+    pub fn credentials(&self, party: &Party) -> PathBuf {
+        Authority::open_or_create(&self.data_dir()).unwrap().mint(party).unwrap()
+    }
+
+    /// A connection as the owner.
+    pub async fn control(&self) -> Bus {
+        self.bus(&Party::Control).await
+    }
+
+    /// Every living process of this installation.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process> {
+        processes_of(self.dir.path())
+    }
+
+    /// Every living process of its hosted agents.
+    #[must_use]
+    pub fn agents(&self) -> Vec<Process> {
+        self.processes().into_iter().filter(|process| process.agent.is_some()).collect()
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        if let Some(up) = self.up.take() {
+            drop(up);
+        }
+        // What `up` ran ends with it, the bus does not; each is found by this test's own directory.
+        for _ in 0..ROUNDS {
+            for process in self.processes() {
+                if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) {
+                    let _gone_or_not = kill_process(pid, Signal::KILL);
+                }
+            }
+        }
+    }
+}

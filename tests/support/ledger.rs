@@ -1,0 +1,70 @@
+//! The ledger as a test follows it: entries folded into records, waited on for a state.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt};
+use tetrarch_bus::Bus;
+use tetrarch_bus::tail::{LedgerItem, follow_ledger};
+use tetrarch_core::id::AgentId;
+use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::records::Records;
+
+use crate::wait;
+
+/// The ledger from its beginning to where a test has read it.
+pub struct Ledger {
+    items: Pin<Box<dyn Stream<Item = LedgerItem> + Send>>,
+    /// What the entries so far come to.
+    pub records: Records,
+    /// Every entry so far, with its sequence.
+    pub entries: Vec<(u64, Entry)>,
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("entries", &self.entries.len()).finish_non_exhaustive()
+    }
+}
+
+impl Ledger {
+    /// Begins to read.
+    #[must_use]
+    pub fn follow(bus: &Bus) -> Self {
+        let items = Box::pin(follow_ledger(bus, 1, 0));
+        Self { items, records: Records::default(), entries: Vec::new() }
+    }
+
+    /// Reads on until the records show what is looked for.
+    ///
+    /// # Panics
+    /// They do not in time, or an entry is invalid.
+    pub async fn until<T>(&mut self, what: &str, look: impl Fn(&Records) -> Option<T>) -> T {
+        wait::soon(what, async {
+            loop {
+                if let Some(seen) = look(&self.records) {
+                    return seen;
+                }
+                let Some(item) = self.items.next().await else { panic!("the ledger ended") };
+                let entry = item.entry.unwrap_or_else(|error| panic!("{}: {error}", item.seq));
+                self.records.apply(&entry);
+                self.entries.push((item.seq, entry));
+            }
+        })
+        .await
+    }
+
+    /// The most slots each agent ever held at once, in the entries so far.
+    #[must_use]
+    pub fn widest(&self) -> BTreeMap<AgentId, usize> {
+        let mut widest = BTreeMap::new();
+        for record in self.entries.iter().flat_map(|(_, entry)| &entry.records) {
+            if let Record::Agent(agent) = record {
+                let most = widest.entry(agent.id.clone()).or_insert(0);
+                *most = agent.slots.len().max(*most);
+            }
+        }
+        widest
+    }
+}
