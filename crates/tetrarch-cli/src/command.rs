@@ -35,12 +35,19 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let Args { global, command } = args;
     let context = Context::load(&global)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let telemetry = Telemetry::start(&context.config)?;
+    let telemetry = Telemetry::start(&context.config, default_log(&command))?;
     let outcome = runtime.block_on(dispatch(&context, command));
     telemetry.stop();
     // A blocking read of standard input would keep the runtime for ever.
     runtime.shutdown_background();
     outcome
+}
+
+/// What is logged unless somebody says: what serves tells how it is doing, what answers and ends
+/// tells only what is odd.
+fn default_log(command: &Command) -> &'static str {
+    let serves = matches!(command, Command::Up(_) | Command::Serve(_) | Command::Host(_));
+    if serves { "info" } else { "warn" }
 }
 
 async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {

@@ -1,13 +1,29 @@
-//! Configuration: plain values with their defaults (spec 12).
+//! Configuration: plain values with their defaults (spec 12). Reading and judging them is in
+//! the modules below; nothing here is decided by the values.
+
+mod keys;
+mod laws;
+mod settings;
+mod source;
+#[cfg(test)]
+mod tests;
+mod value;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tetrarch_core::agent::Mode;
+
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
 
+pub(crate) use keys::Default as KeyDefault;
+pub(crate) use settings::{Setting, Settings};
+
+use settings::Places;
+
 /// Everything that can be configured and is used.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Config {
     /// `[bus]`.
     pub(crate) bus: BusConfig,
@@ -23,10 +39,12 @@ pub(crate) struct Config {
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
     pub(crate) telemetry: TelemetryConfig,
+    /// Every key, also those that are not used yet, with where its value comes from.
+    pub(crate) settings: Settings,
 }
 
 /// `[bus]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct BusConfig {
     /// A bus that somebody else runs.
     pub(crate) url: Option<String>,
@@ -45,25 +63,25 @@ pub(crate) struct BusConfig {
 }
 
 /// `[liveness]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct LivenessConfig {
     /// The window.
     pub(crate) window: Duration,
 }
 
 /// `[limits]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct LimitsConfig {
     /// Depth below GO.
     pub(crate) max_depth: u8,
     /// Sub-agents per parent.
     pub(crate) max_children: usize,
     /// The mode of new projects.
-    pub(crate) mode: tetrarch_core::agent::Mode,
+    pub(crate) mode: Mode,
 }
 
 /// `[host]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct HostSection {
     /// The host's name; the machine's own unless said.
     pub(crate) name: Option<String>,
@@ -78,7 +96,7 @@ pub(crate) struct HostSection {
 }
 
 /// `[runs]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct RunsConfig {
     /// Output of one run that is kept, in bytes.
     pub(crate) output_limit: u64,
@@ -87,19 +105,19 @@ pub(crate) struct RunsConfig {
 }
 
 /// `[retention]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct RetentionConfig {
     /// Time to live of the GO lease, in whole seconds.
     pub(crate) go_ttl_secs: u32,
 }
 
 /// `[telemetry]`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct TelemetryConfig {
     /// Where spans go.
     pub(crate) otlp_endpoint: Option<String>,
-    /// What is logged.
-    pub(crate) log: String,
+    /// What is logged, unless the command's own default holds.
+    pub(crate) log: Option<String>,
 }
 
 impl Config {
@@ -107,7 +125,56 @@ impl Config {
     ///
     /// # Errors
     /// A file, a variable or an option is wrong.
-    pub(crate) fn load(_global: &GlobalArgs) -> Result<Self, CliError> {
-        Ok(Self::default())
+    pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
+        Ok(Self::of(Settings::read(&Places::standard(global), global)?))
     }
+
+    fn of(settings: Settings) -> Self {
+        let isolation = settings.text("host.isolation");
+        Self {
+            bus: bus(&settings),
+            liveness: LivenessConfig { window: settings.span("liveness.window") },
+            limits: LimitsConfig {
+                max_depth: fitted(settings.whole("limits.max_depth"), u8::MAX),
+                max_children: fitted(settings.whole("limits.max_children"), usize::MAX),
+                mode: Mode::parse_or_solo(&settings.text("limits.mode").unwrap_or_default()),
+            },
+            host: HostSection {
+                name: settings.text("host.name"),
+                labels: settings.labels("host.labels"),
+                capacity: settings.number("host.capacity").map(|number| fitted(number, u32::MAX)),
+                workspace_dir: settings.path("host.workspace_dir"),
+                isolation_required: isolation.as_deref() == Some("required"),
+            },
+            runs: RunsConfig {
+                output_limit: settings.whole("runs.output_limit"),
+                artifact_max: settings.whole("runs.artifact_max"),
+            },
+            retention: RetentionConfig {
+                go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),
+            },
+            telemetry: TelemetryConfig {
+                otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
+                log: settings.text("telemetry.log"),
+            },
+            settings,
+        }
+    }
+}
+
+fn bus(settings: &Settings) -> BusConfig {
+    BusConfig {
+        url: settings.text("bus.url"),
+        data_dir: settings.path("bus.data_dir").unwrap_or_default(),
+        port: fitted(settings.whole("bus.port"), u16::MAX),
+        power_durable: settings.text("bus.durability").as_deref() == Some("power"),
+        replicas: fitted(settings.whole("bus.replicas"), usize::MAX),
+        api_prefix: settings.text("bus.api_prefix"),
+        credentials: settings.path("bus.credentials"),
+    }
+}
+
+/// The key's own bounds hold already, so the most is never reached by a larger number.
+fn fitted<T: TryFrom<u64>>(number: u64, most: T) -> T {
+    T::try_from(number).unwrap_or(most)
 }

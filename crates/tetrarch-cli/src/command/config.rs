@@ -1,0 +1,107 @@
+//! `tetrarch config`: what holds, and who said so (spec 12).
+
+use serde_json::json;
+
+use crate::config::{KeyDefault, Setting};
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Column, Listing, Row, Tone};
+
+/// What is said of a key that this version reads and checks but does not act on.
+const IDLE: &str = "not used yet";
+
+/// Explains the configuration.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show each value with where it comes from.
+    #[command(
+        after_help = "Examples:\n  tetrarch config explain\n  tetrarch config explain liveness.window\n  tetrarch config explain overseer -o json"
+    )]
+    Explain {
+        /// A key or a section; every key without one.
+        key: Option<String>,
+    },
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// There is no such key.
+pub(crate) fn run(context: &Context, command: &ConfigCommand) -> Result<(), CliError> {
+    let ConfigCommand::Explain { key } = command;
+    let settings: Vec<&Setting> = context
+        .config
+        .settings
+        .all()
+        .iter()
+        .filter(|setting| key.as_deref().is_none_or(|key| is_within(setting.key.name, key)))
+        .collect();
+    if let Some(key) = key
+        && settings.is_empty()
+    {
+        return Err(CliError::new(Code::NotFound, format!("there is no key or section {key:?}"))
+            .hint("`tetrarch config explain` lists every key"));
+    }
+    let listing = Listing {
+        columns: vec![
+            Column::always("KEY"),
+            Column::always("VALUE"),
+            Column::always("FROM"),
+            Column::always("NOTE"),
+            Column::wide("VARIABLE"),
+            Column::wide("ALLOWED"),
+        ],
+        rows: settings.into_iter().map(row).collect(),
+    };
+    // A reader that went away has seen enough.
+    output::listing(context.output, &listing).map(drop)
+}
+
+/// Whether a key is the asked one, or in the asked section.
+fn is_within(name: &str, asked: &str) -> bool {
+    name.strip_prefix(asked).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn row(setting: &Setting) -> Row {
+    let Setting { key, value, from } = setting;
+    let (from, allowed, variable) = (from.to_string(), key.kind.allowed(), key.variable());
+    let note = match key.default {
+        _ if !key.used => IDLE,
+        KeyDefault::Follows(words) if !setting.is_set() => words,
+        KeyDefault::Follows(_) | KeyDefault::Is(_) => "",
+    };
+    let tone = if setting.is_set() { Tone::Plain } else { Tone::Faint };
+    Row {
+        cells: vec![
+            key.name.into(),
+            Cell::from(value.to_string()),
+            Cell::from(from.as_str()).toned(tone),
+            Cell::from(note).toned(Tone::Faint),
+            variable.as_str().into(),
+            allowed.as_str().into(),
+        ],
+        record: json!({
+            "key": key.name,
+            "value": value.to_json(),
+            "from": from,
+            "used": key.used,
+            "note": note,
+            "variable": variable,
+            "allowed": allowed,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_holds_its_keys_and_no_others() {
+        assert!(is_within("bus.url", "bus.url"));
+        assert!(is_within("overseer.backoff.base", "overseer"));
+        assert!(is_within("overseer.backoff.base", "overseer.backoff"));
+        assert!(!is_within("overseer.backoff.base", "over"));
+        assert!(!is_within("bus.url", "bus.urls"));
+    }
+}

@@ -1,0 +1,67 @@
+//! What values must be to each other (spec 04, spec 12). Each value's own bounds are with its
+//! key.
+
+use super::settings::Settings;
+use crate::exit::{CliError, Code};
+
+/// Refuses values that do not fit together.
+///
+/// # Errors
+/// Both values with where they come from.
+pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
+    let ordered = [
+        ("liveness.window", "liveness.register_deadline"),
+        ("overseer.backoff.base", "overseer.backoff.max"),
+        ("liveness.window", "host.freeze_max"),
+        ("deadlines.compacting", "deadlines.awaiting_input"),
+    ];
+    for (least, most) in ordered {
+        if settings.span(least) > settings.span(most) {
+            return Err(broken(settings, least, most, "the first must not be longer"));
+        }
+    }
+    let managed = settings.flag("bus.managed");
+    let own = settings.text("bus.url").is_none();
+    if own && !managed {
+        let why = "without a bus of its own this installation needs the address of another";
+        return Err(broken(settings, "bus.managed", "bus.url", why));
+    }
+    if own && settings.whole("bus.replicas") > 1 {
+        let why = "this installation's own bus is one server and can keep one copy";
+        return Err(broken(settings, "bus.replicas", "bus.url", why));
+    }
+    Ok(())
+}
+
+/// What is allowed but not advised, in words.
+pub(super) fn advice(settings: &Settings) -> Vec<String> {
+    let mut advice = Vec::new();
+    let window = settings.span("liveness.window");
+    if settings.whole("bus.replicas") > 1 && window.as_secs_f64() * 2.0 <= 10.0 {
+        advice.push(
+            "liveness.window: two windows are 10 s or less; a cluster's elections stop writes \
+             for 5 to 9 s, so hosts may freeze for nothing; set it to 6s or more"
+                .to_owned(),
+        );
+    }
+    let idle: Vec<&str> = settings
+        .all()
+        .iter()
+        .filter(|setting| setting.is_set() && !setting.key.used)
+        .map(|setting| setting.key.name)
+        .collect();
+    if !idle.is_empty() {
+        advice.push(format!("{}: set, but this version does not use it yet", idle.join(", ")));
+    }
+    advice
+}
+
+fn broken(settings: &Settings, one: &str, other: &str, why: &str) -> CliError {
+    let shown = |name| {
+        settings.named(name).map_or_else(String::new, |setting| {
+            format!("{name} = {} ({})", setting.value, setting.from)
+        })
+    };
+    CliError::new(Code::Usage, format!("{} and {}: {why}", shown(one), shown(other)))
+        .hint("change one of them")
+}

@@ -1,0 +1,223 @@
+//! Every key with its value and where that comes from: the layers laid over each other.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tetrarch_core::time::Millis;
+
+use super::keys::{Default as KeyDefault, KEYS, Key};
+use super::source::{Set, Source};
+use super::value::Value;
+use super::{laws, source};
+use crate::args::GlobalArgs;
+use crate::exit::CliError;
+
+/// One key's value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Setting {
+    /// The key.
+    pub(crate) key: &'static Key,
+    /// Its value.
+    pub(crate) value: Value,
+    /// Where that comes from.
+    pub(crate) from: Source,
+}
+
+impl Setting {
+    /// Whether somebody set it.
+    pub(crate) fn is_set(&self) -> bool {
+        self.from != Source::Default
+    }
+}
+
+/// What the layers are read from.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// Files, later wins, and whether each must be there.
+    pub(super) files: Vec<(PathBuf, bool)>,
+    /// The environment.
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+impl Places {
+    /// The places of spec 12.
+    pub(super) fn standard(global: &GlobalArgs) -> Self {
+        let environment: Vec<_> = std::env::vars_os().collect();
+        let mut files = vec![(PathBuf::from("/etc/tetrarch/config.toml"), false)];
+        if let Some(dir) = xdg(&environment, "XDG_CONFIG_HOME", ".config") {
+            files.push((dir.join("tetrarch").join("config.toml"), false));
+        }
+        files.push((PathBuf::from("tetrarch.toml"), false));
+        files.extend(global.config.clone().map(|file| (file, true)));
+        Self { files, environment }
+    }
+}
+
+/// A directory of the XDG specification: its variable, else the place below the home directory.
+fn xdg(environment: &[(OsString, OsString)], name: &str, below_home: &str) -> Option<PathBuf> {
+    variable(environment, name).or_else(|| Some(variable(environment, "HOME")?.join(below_home)))
+}
+
+fn variable(environment: &[(OsString, OsString)], name: &str) -> Option<PathBuf> {
+    let found = environment.iter().find(|(known, value)| known == name && !value.is_empty());
+    found.map(|(_, value)| PathBuf::from(value))
+}
+
+/// Every key with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Settings {
+    settings: Vec<Setting>,
+    files: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// Lays the layers over each other.
+    ///
+    /// # Errors
+    /// A file, a variable or an option is wrong, or values do not fit together.
+    pub(super) fn read(places: &Places, global: &GlobalArgs) -> Result<Self, CliError> {
+        let mut files = Vec::new();
+        let mut settings = Self { settings: KEYS.iter().map(default).collect(), files: Vec::new() };
+        for (path, required) in &places.files {
+            if let Some(sets) = source::file(path, *required)? {
+                files.push(path.clone());
+                settings.lay(sets);
+            }
+        }
+        settings.files = files;
+        settings.lay(source::variables(places.environment.iter().cloned())?);
+        settings.lay(options(global)?);
+        settings.follow(&places.environment)?;
+        laws::check(&settings)?;
+        Ok(settings)
+    }
+
+    fn lay(&mut self, sets: Vec<Set>) {
+        for Set { key, value, from } in sets {
+            self.put(key.name, value, from);
+        }
+    }
+
+    fn put(&mut self, name: &str, value: Value, from: Source) {
+        if let Some(setting) = self.settings.iter_mut().find(|setting| setting.key.name == name) {
+            setting.value = value;
+            setting.from = from;
+        }
+    }
+
+    /// Defaults that follow from other values.
+    fn follow(&mut self, environment: &[(OsString, OsString)]) -> Result<(), CliError> {
+        let unset = |settings: &Self, name| !settings.named(name).is_some_and(Setting::is_set);
+        if unset(self, "bus.data_dir") {
+            let dir = xdg(environment, "XDG_DATA_HOME", ".local/share")
+                .map_or_else(|| PathBuf::from("/var/lib/tetrarch"), |dir| dir.join("tetrarch"));
+            self.put("bus.data_dir", Value::Path(dir), Source::Default);
+        }
+        if unset(self, "retention.go_ttl") {
+            let secs = if self.whole("bus.replicas") > 1 { 15 } else { 3 };
+            self.put("retention.go_ttl", Value::Span(Millis::from_secs(secs)), Source::Default);
+        }
+        if unset(self, "liveness.register_deadline") {
+            let ms = u64::try_from(self.span("liveness.window").as_millis()).unwrap_or(u64::MAX);
+            let deadline = Millis(ms.saturating_mul(6));
+            self.put("liveness.register_deadline", Value::Span(deadline), Source::Default);
+        }
+        let collector = variable(environment, COLLECTOR);
+        if let Some(url) = collector.as_deref().and_then(Path::to_str)
+            && unset(self, "telemetry.otlp_endpoint")
+            && let Some(set) = source::option(COLLECTOR, "telemetry.otlp_endpoint", url)?
+        {
+            self.put(set.key.name, set.value, Source::Variable(COLLECTOR.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Every key, in the order of the page.
+    pub(crate) fn all(&self) -> &[Setting] {
+        &self.settings
+    }
+
+    /// The files that were read, later wins.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// What is allowed but not advised, in words.
+    pub(crate) fn advice(&self) -> Vec<String> {
+        laws::advice(self)
+    }
+
+    /// One key.
+    pub(crate) fn named(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.key.name == name)
+    }
+
+    fn value(&self, name: &str) -> &Value {
+        self.named(name).map_or(&Value::Nothing, |setting| &setting.value)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        if let Value::Text(text) = self.value(name) { Some(text.clone()) } else { None }
+    }
+
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+        let Value::Path(path) = self.value(name) else { return None };
+        // Children are started elsewhere, so a path must not depend on where.
+        Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+    }
+
+    pub(super) fn span(&self, name: &str) -> Duration {
+        if let Value::Span(span) = self.value(name) { Duration::from_millis(span.0) } else { Duration::ZERO }
+    }
+
+    pub(super) fn whole(&self, name: &str) -> u64 {
+        self.number(name).unwrap_or(0)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        if let Value::Whole(number) | Value::Size(number) = self.value(name) { Some(*number) } else { None }
+    }
+
+    pub(super) fn flag(&self, name: &str) -> bool {
+        matches!(self.value(name), Value::Flag(true))
+    }
+
+    pub(super) fn labels(&self, name: &str) -> Vec<(String, String)> {
+        if let Value::Labels(labels) = self.value(name) { labels.clone() } else { Vec::new() }
+    }
+}
+
+/// The variable by which OpenTelemetry's own tools name a collector.
+const COLLECTOR: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+fn default(key: &'static Key) -> Setting {
+    let value = match key.default {
+        KeyDefault::Is(text) => key.kind.read_text(text).unwrap_or(Value::Nothing),
+        KeyDefault::Follows(_) => Value::Nothing,
+    };
+    Setting { key, value, from: Source::Default }
+}
+
+fn options(global: &GlobalArgs) -> Result<Vec<Set>, CliError> {
+    let path = |name, key, path: &Option<PathBuf>| {
+        let key = Key::named(key)?;
+        let value = Value::Path(path.clone()?);
+        Some(Set { key, value, from: Source::Option(name) })
+    };
+    let mut sets: Vec<Set> = [
+        path("--data-dir", "bus.data_dir", &global.data_dir),
+        path("--credentials", "bus.credentials", &global.credentials),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let texts =
+        [("--url", "bus.url", &global.url), ("--log", "telemetry.log", &global.log)];
+    for (name, key, text) in texts {
+        if let Some(text) = text {
+            sets.extend(source::option(name, key, text)?);
+        }
+    }
+    Ok(sets)
+}

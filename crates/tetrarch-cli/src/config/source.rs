@@ -1,0 +1,212 @@
+//! Where values come from: files with their lines, variables, options (spec 12, Layers). It
+//! reads and says what is wrong where; which layer wins is the caller's.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::keys::{KEYS, Key, below};
+use super::value::Value;
+use crate::exit::{CliError, Code};
+
+/// What every variable of ours starts with.
+const VARIABLES: &str = "TETRARCH_";
+/// Variables of ours that are no configuration: where the server binary is, and what hosts and
+/// examples tell the programs they start.
+const NO_CONFIGURATION: [&str; 13] = [
+    "TETRARCH_NATS_SERVER",
+    "TETRARCH_BIN",
+    "TETRARCH_PYTHON",
+    "TETRARCH_ARGS",
+    "TETRARCH_CWD",
+    "TETRARCH_PLAN_DIR",
+    "TETRARCH_AGENT",
+    "TETRARCH_SESSION",
+    "TETRARCH_EPOCH",
+    "TETRARCH_RUN",
+    "TETRARCH_EPIC",
+    "TETRARCH_NODE",
+    "TETRARCH_TASK",
+];
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Nobody said anything.
+    Default,
+    /// A file, and the line from 1.
+    File(PathBuf, usize),
+    /// A variable.
+    Variable(String),
+    /// An option.
+    Option(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path, line) => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Option(name) => f.write_str(name),
+        }
+    }
+}
+
+/// One value that somebody set.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Set {
+    pub(super) key: &'static Key,
+    pub(super) value: Value,
+    pub(super) from: Source,
+}
+
+fn wrong(what: String) -> CliError {
+    CliError::new(Code::Usage, what).hint("`tetrarch config explain` lists every key and its value")
+}
+
+fn refused(from: &Source, key: &Key, shown: &str) -> CliError {
+    let (name, allowed) = (key.name, key.kind.allowed());
+    wrong(format!("{from}: {name} = {shown} is not allowed; allowed: {allowed}"))
+}
+
+/// The values of a file; none when the file is not there and need not be.
+pub(super) fn file(path: &Path, required: bool) -> Result<Option<Vec<Set>>, CliError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !required => return Ok(None),
+        Err(error) => {
+            let what = format!("configuration {} cannot be read: {error}", path.display());
+            return Err(CliError::new(Code::Usage, what));
+        }
+    };
+    let reading = File { path, text: &text };
+    let table = DeTable::parse(&text).map_err(|error| {
+        let from = reading.at(error.span().map_or(0, |span| span.start));
+        wrong(format!("{from}: this is no TOML: {}", error.message()))
+    })?;
+    let mut sets = Vec::new();
+    reading.walk("", table.get_ref(), &mut sets)?;
+    Ok(Some(sets))
+}
+
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl File<'_> {
+    fn at(&self, offset: usize) -> Source {
+        let before = self.text.get(..offset).unwrap_or_default();
+        Source::File(self.path.to_owned(), before.matches('\n').count() + 1)
+    }
+
+    fn walk(
+        &self,
+        prefix: &str,
+        table: &DeTable<'_>,
+        sets: &mut Vec<Set>,
+    ) -> Result<(), CliError> {
+        for (word, value) in table {
+            let from = self.at(word.span().start);
+            let word = word.get_ref();
+            let name = if prefix.is_empty() { word.to_string() } else { format!("{prefix}.{word}") };
+            let json = json_of(value.get_ref());
+            if let Some(key) = Key::named(&name) {
+                let value = json.as_ref().and_then(|json| key.kind.read(json));
+                let shown = || self.text.get(value_span(table, word)).unwrap_or("this").to_owned();
+                let value = value.ok_or_else(|| refused(&from, key, &shown()))?;
+                sets.push(Set { key, value: self.placed(value), from });
+            } else if below(&name).is_empty() {
+                let allowed = below(prefix).join(", ");
+                return Err(wrong(format!("{from}: unknown key {name}; allowed here: {allowed}")));
+            } else if let DeValue::Table(inner) = value.get_ref() {
+                self.walk(&name, inner, sets)?;
+            } else {
+                let allowed = below(&name).join(", ");
+                let what = format!("{from}: {name} is no value but a table with the keys {allowed}");
+                return Err(wrong(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A relative path of a file counts from the file's own directory.
+    fn placed(&self, value: Value) -> Value {
+        match (value, self.path.parent()) {
+            (Value::Path(path), Some(dir)) => Value::Path(dir.join(path)),
+            (value, _) => value,
+        }
+    }
+}
+
+fn value_span(table: &DeTable<'_>, word: &str) -> std::ops::Range<usize> {
+    let found = table.iter().find(|(key, _)| key.get_ref() == word);
+    found.map_or(0..0, |(_, value)| value.span())
+}
+
+/// A TOML value as JSON; none for what no key takes.
+fn json_of(value: &DeValue<'_>) -> Option<Json> {
+    match value {
+        DeValue::String(text) => Some(Json::from(text.as_ref())),
+        DeValue::Integer(number) => integer(number).map(Json::from),
+        DeValue::Float(number) => number.as_str().replace('_', "").parse::<f64>().ok().map(Json::from),
+        DeValue::Boolean(flag) => Some(Json::from(*flag)),
+        DeValue::Array(values) => values.iter().map(|value| json_of(value.get_ref())).collect(),
+        DeValue::Table(table) => {
+            let pairs = table.iter().map(|(key, value)| {
+                Some((key.get_ref().to_string(), json_of(value.get_ref())?))
+            });
+            pairs.collect::<Option<serde_json::Map<_, _>>>().map(Json::Object)
+        }
+        DeValue::Datetime(_) => None,
+    }
+}
+
+fn integer(number: &DeInteger<'_>) -> Option<i64> {
+    i64::from_str_radix(&number.as_str().replace('_', ""), number.radix()).ok()
+}
+
+/// The values of variables. One that starts like ours and is unknown is an error: it would be a
+/// typing error that nobody notices.
+pub(super) fn variables(
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Vec<Set>, CliError> {
+    let mut sets = Vec::new();
+    for (name, value) in environment {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLES)) else { continue };
+        if NO_CONFIGURATION.contains(&name) {
+            continue;
+        }
+        let from = Source::Variable(name.to_owned());
+        let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
+            return Err(wrong(format!(
+                "{from}: there is no such variable; allowed: TETRARCH_<SECTION>_<KEY>, such as {}",
+                KEYS.first().map(Key::variable).unwrap_or_default()
+            )));
+        };
+        let read = value.to_str().and_then(|text| key.kind.read_text(text));
+        let value = read.ok_or_else(|| refused(&from, key, &format!("{value:?}")))?;
+        sets.push(Set { key, value, from });
+    }
+    Ok(sets)
+}
+
+/// The value of an option.
+pub(super) fn option(
+    name: &'static str,
+    key: &'static str,
+    text: &str,
+) -> Result<Option<Set>, CliError> {
+    let Some(key) = Key::named(key) else { return Ok(None) };
+    let from = Source::Option(name);
+    match key.kind.read_text(text) {
+        Some(value) => Ok(Some(Set { key, value, from })),
+        None => Err(refused(&from, key, &format!("{text:?}"))),
+    }
+}

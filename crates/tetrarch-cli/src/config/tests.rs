@@ -1,0 +1,301 @@
+//! The layers of spec 12: later wins, each value knows where it comes from, and whatever is
+//! wrong is said with its place, its key and what is allowed.
+
+use std::fs;
+
+use super::keys::KEYS;
+use super::source::Source;
+use super::value::Value;
+use super::*;
+use crate::args::Output;
+
+fn global() -> GlobalArgs {
+    GlobalArgs {
+        config: None,
+        data_dir: None,
+        url: None,
+        credentials: None,
+        human: None,
+        output: Output::Table,
+        log: None,
+    }
+}
+
+/// A folder with configuration files and an environment.
+struct Stage {
+    dir: tempfile::TempDir,
+    places: Places,
+    global: GlobalArgs,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let places = Places { files: Vec::new(), environment: Vec::new() };
+        Self { dir, places, global: global() }
+    }
+
+    fn file(mut self, name: &str, text: &str) -> Self {
+        let path = self.dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        self.places.files.push((path, true));
+        self
+    }
+
+    fn variable(mut self, name: &str, value: &str) -> Self {
+        self.places.environment.push((name.into(), value.into()));
+        self
+    }
+
+    fn read(&self) -> Result<Settings, CliError> {
+        Settings::read(&self.places, &self.global)
+    }
+
+    fn config(&self) -> Config {
+        Config::of(self.read().unwrap())
+    }
+
+    fn refused(&self) -> String {
+        let error = self.read().unwrap_err();
+        assert_eq!(error.code, crate::exit::Code::Usage, "{error}");
+        error.to_string().replace(&format!("{}/", self.dir.path().display()), "")
+    }
+}
+
+#[test]
+fn nobody_says_anything() {
+    let config = Stage::new().variable("HOME", "/home/ada").config();
+    assert_eq!(config.bus.data_dir, PathBuf::from("/home/ada/.local/share/tetrarch"));
+    assert_eq!(config.bus.url, None);
+    assert_eq!((config.bus.port, config.bus.replicas), (0, 1));
+    assert!(!config.bus.power_durable);
+    assert_eq!(config.liveness.window, Duration::from_secs(5));
+    assert_eq!((config.limits.max_depth, config.limits.max_children), (3, 3));
+    assert_eq!(config.limits.mode, Mode::Orchestrator);
+    assert_eq!((config.host.capacity, config.host.labels.len()), (None, 0));
+    assert!(!config.host.isolation_required);
+    assert_eq!(config.runs.output_limit, 16 << 20);
+    assert_eq!(config.runs.artifact_max, 64 << 20);
+    assert_eq!(config.retention.go_ttl_secs, 3);
+    assert_eq!((config.telemetry.otlp_endpoint, config.telemetry.log), (None, None));
+    assert!(config.settings.all().iter().all(|setting| setting.from == Source::Default));
+}
+
+#[test]
+fn every_default_is_one_that_may_be_set() {
+    for key in KEYS {
+        if let KeyDefault::Is(text) = key.default {
+            let value = key.kind.read_text(text);
+            assert!(value.is_some_and(|value| value != Value::Nothing), "{}", key.name);
+        }
+    }
+}
+
+#[test]
+fn every_typed_value_follows_its_key() {
+    let text = r#"
+        [bus]
+        url = "nats://a:1,tls://b:2"
+        data_dir = "fleet"
+        port = 4222
+        durability = "power"
+        replicas = 3
+        api_prefix = "JS.fleet.API"
+        credentials = "/keys/me.creds"
+        [liveness]
+        window = "50ms"
+        [limits]
+        max_depth = 1
+        max_children = 0
+        mode = "tight"
+        [host]
+        name = "build-2"
+        labels = { zone = "b" }
+        capacity = 16
+        workspace_dir = "/work"
+        isolation = "required"
+        [runs]
+        output_limit = "1MiB"
+        artifact_max = "2MiB"
+        [telemetry]
+        otlp_endpoint = "http://collector:4318"
+        log = "info,tetrarch_bus=debug"
+    "#;
+    let stage = Stage::new().file("all.toml", text);
+    let config = stage.config();
+    assert_eq!(config.bus.url.as_deref(), Some("nats://a:1,tls://b:2"));
+    assert_eq!(config.bus.data_dir, stage.dir.path().join("fleet"));
+    assert_eq!((config.bus.port, config.bus.replicas), (4222, 3));
+    assert!(config.bus.power_durable);
+    assert_eq!(config.bus.api_prefix.as_deref(), Some("JS.fleet.API"));
+    assert_eq!(config.bus.credentials, Some(PathBuf::from("/keys/me.creds")));
+    assert_eq!(config.liveness.window, Duration::from_millis(50));
+    assert_eq!((config.limits.max_depth, config.limits.max_children), (1, 0));
+    assert_eq!(config.limits.mode, Mode::Tight);
+    assert_eq!(config.host.name.as_deref(), Some("build-2"));
+    assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
+    assert_eq!(config.host.capacity, Some(16));
+    assert_eq!(config.host.workspace_dir, Some(PathBuf::from("/work")));
+    assert!(config.host.isolation_required);
+    assert_eq!((config.runs.output_limit, config.runs.artifact_max), (1 << 20, 2 << 20));
+    assert_eq!(config.retention.go_ttl_secs, 15, "a cluster's elections take longer");
+    assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://collector:4318"));
+    assert_eq!(config.telemetry.log.as_deref(), Some("info,tetrarch_bus=debug"));
+}
+
+#[test]
+fn the_later_layer_wins_and_says_so() {
+    let mut stage = Stage::new()
+        .file("etc.toml", "[liveness]\nwindow = '1s'\n[limits]\nmax_depth = 2\n[bus]\nport = 1\n")
+        .file("here.toml", "[limits]\n\n# deeper\nmax_depth = 1\nmode = 'solo'\n")
+        .variable("TETRARCH_LIMITS_MODE", "tight")
+        .variable("TETRARCH_BUS_URL", "nats://a:1")
+        .variable("TETRARCH_OVERSEER_BACKOFF_BASE", "3m")
+        .variable("TETRARCH_HOST_LABELS", "zone=b,disk=fast")
+        .variable("TETRARCH_OVERSEER_ALLOW_AGENTS", "PO-a,PO-b")
+        .variable("TETRARCH_AGENT", "W:01ARZ3NDEKTSV4RRFFQ69G5FAV")
+        .variable("PATH", "/bin");
+    stage.global.url = Some("nats://b:2".to_owned());
+    let settings = stage.read().unwrap();
+    let from = |name: &str| {
+        let setting = settings.named(name).unwrap();
+        let from = setting.from.to_string();
+        (setting.value.to_string(), from.rsplit('/').next().unwrap().to_owned())
+    };
+    let pair = |value: &str, from: &str| (value.to_owned(), from.to_owned());
+    assert_eq!(from("liveness.window"), pair("1s", "etc.toml:2"));
+    assert_eq!(from("limits.max_depth"), pair("1", "here.toml:4"));
+    assert_eq!(from("bus.port"), pair("1", "etc.toml:6"));
+    assert_eq!(from("limits.mode"), pair("tight", "TETRARCH_LIMITS_MODE"));
+    assert_eq!(from("bus.url"), pair("nats://b:2", "--url"));
+    assert_eq!(from("overseer.backoff.base"), pair("3m", "TETRARCH_OVERSEER_BACKOFF_BASE"));
+    assert_eq!(from("host.labels"), pair("disk=fast,zone=b", "TETRARCH_HOST_LABELS"));
+    assert_eq!(from("overseer.allow_agents"), pair("PO-a,PO-b", "TETRARCH_OVERSEER_ALLOW_AGENTS"));
+    assert_eq!(from("liveness.register_deadline"), pair("6s", "default"));
+    assert_eq!(from("overseer.enabled"), pair("true", "default"));
+    assert_eq!(settings.files().len(), 2);
+    let idle = settings.advice().join("\n");
+    assert!(idle.contains("overseer.backoff.base, overseer.allow_agents: set, but"), "{idle}");
+}
+
+#[test]
+fn nested_tables_and_dotted_keys_are_the_same() {
+    for text in [
+        "[overseer]\nbackoff = { base = '1m', max = '5m' }",
+        "[overseer.backoff]\nbase = '1m'\nmax = '5m'",
+        "overseer.backoff.base = '1m'\noverseer.backoff.max = '5m'",
+    ] {
+        let settings = Stage::new().file("t.toml", text).read().unwrap();
+        let max = settings.named("overseer.backoff.max").unwrap();
+        assert_eq!(max.value, Value::Span(tetrarch_core::time::Millis::from_secs(300)), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_named_with_its_line() {
+    for (text, expected) in [
+        ("\n[bus]\nurll = 'nats://a:1'", "t.toml:3: unknown key bus.urll; allowed here: url, man"),
+        ("[buss]\n", "t.toml:1: unknown key buss; allowed here: bus, liveness, limits, overseer"),
+        ("[overseer.backoff]\nmin = '1s'", "unknown key overseer.backoff.min; allowed here: base"),
+        ("[overseer]\nbackoff = '1s'", "t.toml:2: overseer.backoff is no value but a table with"),
+        ("bus = 3", "t.toml:1: bus is no value but a table with the keys url, "),
+        (
+            "[liveness]\nwindow = \"5 s\"",
+            "t.toml:2: liveness.window = \"5 s\" is not allowed; allowed: 50ms to 1m, as whole",
+        ),
+        ("[liveness]\nwindow = '49ms'", "liveness.window = '49ms' is not allowed"),
+        ("[liveness]\nwindow = '61s'", "liveness.window = '61s' is not allowed"),
+        ("[liveness]\nwindow = 5", "liveness.window = 5 is not allowed"),
+        ("[limits]\nmax_depth = 0", "allowed: a whole number from 1 to 3"),
+        ("[limits]\nmax_depth = 4", "limits.max_depth = 4 is not allowed"),
+        ("[limits]\nmax_children = 4", "allowed: a whole number from 0 to 3"),
+        ("[limits]\nmax_children = -1", "limits.max_children = -1 is not allowed"),
+        ("[limits]\nmode = 'Solo'", "allowed: solo, tight, orchestrator"),
+        ("[bus]\nreplicas = 2", "allowed: 1, 3, 5"),
+        ("[bus]\nurl = 'a:4222'", "allowed: nats://<host>:<port> or tls://"),
+        ("[bus]\nport = 65536", "allowed: a whole number from 0 to 65535"),
+        ("[bus]\nmanaged = 'yes'", "allowed: true, false"),
+        ("[runs]\nartifact_max = '64MB'", "allowed: 1KiB to 1TiB, as a whole number with B"),
+        ("[retention]\ngo_ttl = '1500ms'", "allowed: 1s to 3600s in whole seconds"),
+        ("[liveness]\nmass_silence = 1.5", "allowed: a number above 0 and up to 1"),
+        ("[planner]\nkey_from = 'sk-1'", "allowed: env:<NAME"),
+        ("[telemetry]\notlp_endpoint = 'https://c'", "allowed: http://<host>:<port>"),
+        ("[telemetry]\nlog = 'a=loud'", "allowed: off, error, warn"),
+        ("[people]\npage_listen = '7878'", "allowed: <address>:<port>"),
+        ("[host]\nname = 'a b'", "allowed: a name of A-Z"),
+        ("[host]\nlabels = { zone = 1 }", "allowed: names with a value each"),
+        ("[overseer]\nallow_agents = 'PO-a'", "allowed: a list of names"),
+        ("[bus]\ncredentials = ''", "allowed: a path"),
+        ("[bus]\nport = 1\nport = 2", "t.toml:3: this is no TOML: "),
+        ("[bus\n", "t.toml:1: this is no TOML: "),
+    ] {
+        let said = Stage::new().file("t.toml", text).refused();
+        assert!(said.contains(expected), "{text}\n  said:     {said}\n  expected: {expected}");
+    }
+}
+
+#[test]
+fn what_is_wrong_elsewhere_is_named_too() {
+    let said = Stage::new().variable("TETRARCH_LIVENES_WINDOW", "5s").refused();
+    assert!(said.contains("TETRARCH_LIVENES_WINDOW: there is no such variable"), "{said}");
+    let said = Stage::new().variable("TETRARCH_LIVENESS_WINDOW", "5").refused();
+    assert!(said.contains("TETRARCH_LIVENESS_WINDOW: liveness.window = \"5\" is not"), "{said}");
+    let mut stage = Stage::new();
+    stage.global.url = Some("localhost".to_owned());
+    let said = stage.refused();
+    assert!(said.contains("--url: bus.url = \"localhost\" is not allowed"), "{said}");
+    let mut stage = Stage::new();
+    stage.places.files.push((stage.dir.path().join("none.toml"), true));
+    let said = stage.refused();
+    assert!(said.contains("none.toml cannot be read"), "{said}");
+    stage.places.files[0].1 = false;
+    stage.read().unwrap();
+}
+
+#[test]
+fn values_that_do_not_fit_together_are_refused_with_both() {
+    for (text, expected) in [
+        (
+            "[liveness]\nwindow = '10s'\nregister_deadline = '9s'",
+            "liveness.window = 10s (t.toml:2) and liveness.register_deadline = 9s (t.toml:3)",
+        ),
+        (
+            "[overseer.backoff]\nbase = '1h'",
+            "overseer.backoff.base = 1h (t.toml:2) and overseer.backoff.max = 30m (default)",
+        ),
+        ("[bus]\nmanaged = false", "bus.managed = false (t.toml:2) and bus.url = - (default)"),
+        ("[bus]\nreplicas = 3", "bus.replicas = 3 (t.toml:2) and bus.url = - (default)"),
+    ] {
+        let said = Stage::new().file("t.toml", text).refused();
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_cluster_with_short_windows_is_advised_against() {
+    let cluster = "[bus]\nurl = 'nats://a:1'\nreplicas = 3\n[liveness]\nwindow = ";
+    let advice = |window: &str| {
+        let stage = Stage::new().file("t.toml", &format!("{cluster}'{window}'"));
+        stage.read().unwrap().advice().join("\n")
+    };
+    assert!(advice("5s").contains("elections"));
+    assert_eq!(advice("6s"), "");
+}
+
+#[test]
+fn a_collector_of_the_usual_variable_counts_unless_configured() {
+    let stage = Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:1");
+    let settings = stage.read().unwrap();
+    let found = settings.named("telemetry.otlp_endpoint").unwrap();
+    assert_eq!(found.from.to_string(), "OTEL_EXPORTER_OTLP_ENDPOINT");
+    assert_eq!(found.value.to_string(), "http://c:1");
+    let stage = stage.variable("TETRARCH_TELEMETRY_OTLP_ENDPOINT", "http://own:1");
+    assert_eq!(stage.config().telemetry.otlp_endpoint.as_deref(), Some("http://own:1"));
+}
+
+#[test]
+fn directories_follow_the_xdg_variables() {
+    let stage = Stage::new().variable("XDG_DATA_HOME", "/data").variable("HOME", "/home/ada");
+    assert_eq!(stage.config().bus.data_dir, PathBuf::from("/data/tetrarch"));
+    assert_eq!(Stage::new().config().bus.data_dir, PathBuf::from("/var/lib/tetrarch"));
+}

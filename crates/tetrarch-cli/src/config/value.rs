@@ -1,0 +1,272 @@
+//! What a configuration value can be: the kinds, reading them from files and from text, and
+//! saying what a kind allows (spec 12). It knows no key and no layer.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::{Value as Json, json};
+use tetrarch_core::duration::{self, DURATION_FORMS};
+use tetrarch_core::id::HostName;
+use tetrarch_core::size::{self, SIZE_FORMS};
+use tetrarch_core::time::Millis;
+use tracing_subscriber::EnvFilter;
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// Any text that is not empty.
+    Text,
+    /// A file or directory.
+    Path,
+    /// One of some words.
+    Word(&'static [&'static str]),
+    /// A length of time, in milliseconds from and to.
+    Span(u64, u64),
+    /// A length of time in whole seconds, from and to.
+    Seconds(u64, u64),
+    /// A size, in bytes from and to.
+    Size(u64, u64),
+    /// A whole number, from and to.
+    Whole(u64, u64),
+    /// One of some whole numbers.
+    OneOf(&'static [u64]),
+    /// A share of a whole, above 0 and up to 1.
+    Share,
+    /// Yes or no.
+    Flag,
+    /// A list of names.
+    Names,
+    /// Names with a value each.
+    Labels,
+    /// What is logged.
+    Filter,
+    /// Addresses of the bus.
+    BusUrls,
+    /// The address of a collector without TLS.
+    CollectorUrl,
+    /// An address to listen at.
+    Listen,
+    /// The name of the variable that holds a secret, never the secret.
+    KeyFrom,
+    /// A host's name.
+    Host,
+}
+
+/// A value that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    /// Not set.
+    Nothing,
+    /// Text of any kind.
+    Text(String),
+    /// A file or directory.
+    Path(PathBuf),
+    /// A length of time.
+    Span(Millis),
+    /// Bytes.
+    Size(u64),
+    /// A whole number.
+    Whole(u64),
+    /// A share.
+    Share(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Names.
+    Names(Vec<String>),
+    /// Names with a value each.
+    Labels(Vec<(String, String)>),
+}
+
+impl Kind {
+    /// What a value of this kind may be, for people.
+    pub(crate) fn allowed(self) -> String {
+        let span = |ms| duration::print(Millis(ms));
+        match self {
+            Self::Text => "any text that is not empty".to_owned(),
+            Self::Path => "a path".to_owned(),
+            Self::Word(words) => words.join(", "),
+            Self::Span(from, u64::MAX) => format!("at least {}, as {DURATION_FORMS}", span(from)),
+            Self::Span(from, to) => {
+                format!("{} to {}, as {DURATION_FORMS}", span(from), span(to))
+            }
+            Self::Seconds(from, to) => format!("{from}s to {to}s in whole seconds"),
+            Self::Size(from, to) => {
+                format!("{} to {}, as {SIZE_FORMS}", size::print(from), size::print(to))
+            }
+            Self::Whole(from, to) => format!("a whole number from {from} to {to}"),
+            Self::OneOf(numbers) => {
+                let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
+                texts.join(", ")
+            }
+            Self::Share => "a number above 0 and up to 1".to_owned(),
+            Self::Flag => "true, false".to_owned(),
+            Self::Names => "a list of names".to_owned(),
+            Self::Labels => "names with a value each, as { zone = \"b\" }".to_owned(),
+            Self::Filter => "off, error, warn, info, debug, trace, or by part: \
+                             info,tetrarch_engine=debug"
+                .to_owned(),
+            Self::BusUrls => {
+                "nats://<host>:<port> or tls://<host>:<port>, several with commas".to_owned()
+            }
+            Self::CollectorUrl => {
+                "http://<host>:<port>; for TLS send to a collector next to this process".to_owned()
+            }
+            Self::Listen => "<address>:<port>".to_owned(),
+            Self::KeyFrom => "env:<NAME of the variable that holds the key>".to_owned(),
+            Self::Host => "a name of A-Z a-z 0-9 _ -, starting with a letter or digit".to_owned(),
+        }
+    }
+
+    /// Reads the text of a variable or an option; none when this kind does not allow it.
+    pub(crate) fn read_text(self, text: &str) -> Option<Value> {
+        let json = match self {
+            Self::Whole(..) | Self::OneOf(_) => json!(text.parse::<u64>().ok()?),
+            Self::Share => json!(text.parse::<f64>().ok()?),
+            Self::Flag => json!(text.parse::<bool>().ok()?),
+            Self::Names => text.split(',').filter(|name| !name.is_empty()).collect(),
+            Self::Labels => {
+                let pairs = text.split(',').filter(|pair| !pair.is_empty());
+                let pairs = pairs.map(|pair| Some((pair.split_once('=')?.0, pair.split_once('=')?.1)));
+                let pairs: Option<Vec<_>> = pairs.collect();
+                Json::Object(pairs?.into_iter().map(|(k, v)| (k.to_owned(), json!(v))).collect())
+            }
+            Self::Text
+            | Self::Path
+            | Self::Word(_)
+            | Self::Span(..)
+            | Self::Seconds(..)
+            | Self::Size(..)
+            | Self::Filter
+            | Self::BusUrls
+            | Self::CollectorUrl
+            | Self::Listen
+            | Self::KeyFrom
+            | Self::Host => json!(text),
+        };
+        self.read(&json)
+    }
+
+    /// Reads a value of a file; none when this kind does not allow it.
+    pub(crate) fn read(self, json: &Json) -> Option<Value> {
+        match self {
+            Self::Share => {
+                json.as_f64().filter(|share| *share > 0.0 && *share <= 1.0).map(Value::Share)
+            }
+            Self::Flag => json.as_bool().map(Value::Flag),
+            Self::Whole(from, to) => {
+                json.as_u64().filter(|number| (from..=to).contains(number)).map(Value::Whole)
+            }
+            Self::OneOf(numbers) => {
+                json.as_u64().filter(|number| numbers.contains(number)).map(Value::Whole)
+            }
+            Self::Names => {
+                let texts = json.as_array()?.iter().map(|name| full(name).map(str::to_owned));
+                texts.collect::<Option<Vec<String>>>().map(Value::Names)
+            }
+            Self::Labels => {
+                let pairs = json.as_object()?.iter();
+                let pairs = pairs.map(|(key, value)| Some((key.clone(), full(value)?.to_owned())));
+                pairs.collect::<Option<Vec<_>>>().map(Value::Labels)
+            }
+            Self::Text
+            | Self::Path
+            | Self::Word(_)
+            | Self::Span(..)
+            | Self::Seconds(..)
+            | Self::Size(..)
+            | Self::Filter
+            | Self::BusUrls
+            | Self::CollectorUrl
+            | Self::Listen
+            | Self::KeyFrom
+            | Self::Host => self.read_word(full(json)?),
+        }
+    }
+
+    /// Reads what is written as one text.
+    fn read_word(self, text: &str) -> Option<Value> {
+        let right = match self {
+            Self::Path => return Some(Value::Path(PathBuf::from(text))),
+            Self::Span(from, to) => {
+                let span = duration::parse(text).ok()?;
+                return (from..=to).contains(&span.0).then_some(Value::Span(span));
+            }
+            Self::Seconds(from, to) => {
+                let span = duration::parse(text).ok()?;
+                let whole = span.0.is_multiple_of(1000) && (from..=to).contains(&(span.0 / 1000));
+                return whole.then_some(Value::Span(span));
+            }
+            Self::Size(from, to) => {
+                let bytes = size::parse(text).ok()?;
+                return (from..=to).contains(&bytes).then_some(Value::Size(bytes));
+            }
+            Self::Word(words) => words.contains(&text),
+            Self::Filter => EnvFilter::try_new(text).is_ok(),
+            Self::BusUrls => text.split(',').all(|url| has_host(url, &["nats://", "tls://"])),
+            Self::CollectorUrl => has_host(text, &["http://"]),
+            Self::Listen => text
+                .rsplit_once(':')
+                .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()),
+            Self::KeyFrom => text.strip_prefix("env:").is_some_and(|name| !name.is_empty()),
+            Self::Host => HostName::new(text).is_ok(),
+            Self::Text
+            | Self::OneOf(_)
+            | Self::Whole(..)
+            | Self::Share
+            | Self::Flag
+            | Self::Names
+            | Self::Labels => true,
+        };
+        right.then(|| Value::Text(text.to_owned()))
+    }
+}
+
+/// A text that is not empty.
+fn full(json: &Json) -> Option<&str> {
+    json.as_str().filter(|text| !text.trim().is_empty())
+}
+
+fn has_host(url: &str, schemes: &[&str]) -> bool {
+    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with([':', '/']))
+}
+
+impl Value {
+    /// The value in JSON: times and sizes as text, the way they are written.
+    pub(crate) fn to_json(&self) -> Json {
+        match self {
+            Self::Nothing => Json::Null,
+            Self::Whole(number) => json!(number),
+            Self::Share(share) => json!(share),
+            Self::Flag(flag) => json!(flag),
+            Self::Names(names) => json!(names),
+            Self::Labels(labels) => {
+                labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
+            }
+            Self::Text(_) | Self::Path(_) | Self::Span(_) | Self::Size(_) => {
+                json!(self.to_string())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("-"),
+            Self::Text(text) => f.write_str(text),
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Span(span) => f.write_str(&duration::print(*span)),
+            Self::Size(bytes) => f.write_str(&size::print(*bytes)),
+            Self::Whole(number) => write!(f, "{number}"),
+            Self::Share(share) => write!(f, "{share}"),
+            Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Names(names) => f.write_str(&names.join(",")),
+            Self::Labels(labels) => {
+                let pairs: Vec<String> =
+                    labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                f.write_str(&pairs.join(","))
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What this process says of itself: log lines on standard error, and spans to a collector when
+//! one is configured (spec 07, Traces). Without one nothing is made for spans, so it costs
+//! nothing.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::config::Config;
+use crate::exit::{CliError, Code};
+
+/// The name under which spans are found at the collector.
+const SERVICE: &str = "tetrarch";
+/// Where a collector takes spans, below its address.
+const TRACES: &str = "/v1/traces";
+/// Time for the collector to take one batch, and at the end all that is left.
+const EXPORT_WITHIN: Duration = Duration::from_secs(3);
+/// Spans of our own crates; those of the exporter's own requests would never end.
+const OURS: &str = "tetrarch";
+
+/// What was started. Lines and spans are made until [`Telemetry::stop`].
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    spans: Option<SdkTracerProvider>,
+}
+
+impl Telemetry {
+    /// Starts logging and, when a collector is configured, spans. `default` is what is logged
+    /// when nobody says: the command's own choice.
+    ///
+    /// # Errors
+    /// The filter is wrong, the exporter cannot be made, or the process logs already.
+    pub(crate) fn start(config: &Config, default: &str) -> Result<Self, CliError> {
+        let filter = config.telemetry.log.as_deref().unwrap_or(default);
+        let filter = EnvFilter::try_new(filter)
+            .map_err(|error| CliError::new(Code::Usage, format!("--log {filter}: {error}")))?;
+        let spans = config.telemetry.otlp_endpoint.as_deref().map(provider).transpose()?;
+        let exported = spans.as_ref().map(|spans| exported(spans.tracer(SERVICE)));
+        let lines = tracing_subscriber::fmt::layer()
+            .compact()
+            .with_writer(stderr)
+            .with_ansi(colours(stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
+            .with_filter(filter);
+        tracing_subscriber::registry()
+            .with(exported)
+            .with(lines)
+            .try_init()
+            .map_err(|error| CliError::new(Code::Failed, format!("cannot log: {error}")))?;
+        Ok(Self { spans })
+    }
+
+    /// Sends what is left; waits at most 3 s for a collector that does not answer.
+    pub(crate) fn stop(self) {
+        if let Some(spans) = self.spans
+            && let Err(error) = spans.shutdown_with_timeout(EXPORT_WITHIN)
+        {
+            tracing::warn!(%error, "the collector did not take the last spans");
+        }
+    }
+}
+
+/// Colours are for terminals whose owner did not refuse them (<https://no-color.org>).
+fn colours(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
+    terminal && no_color.is_none_or(std::ffi::OsStr::is_empty)
+}
+
+fn provider(collector: &str) -> Result<SdkTracerProvider, CliError> {
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(endpoint(collector))
+        .with_timeout(EXPORT_WITHIN)
+        .build()
+        .map_err(|error| {
+            CliError::new(Code::Usage, format!("telemetry.otlp_endpoint {collector}: {error}"))
+        })?;
+    let resource = Resource::builder()
+        .with_service_name(SERVICE)
+        .with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .build();
+    let spans = SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter);
+    Ok(spans.build())
+}
+
+fn endpoint(collector: &str) -> String {
+    let base = collector.trim_end_matches('/');
+    if base.ends_with(TRACES) { base.to_owned() } else { format!("{base}{TRACES}") }
+}
+
+fn exported<S>(tracer: SdkTracer) -> impl Layer<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let ours = Targets::new().with_target(OURS, LevelFilter::INFO);
+    tracing_opentelemetry::layer().with_tracer(tracer).with_filter(ours)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Takes one request and gives its first line and its body.
+    fn collector() -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
+        let (tell, took) = mpsc::channel();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let (mut first, mut length) = (String::new(), 0);
+            stream.read_line(&mut first).unwrap();
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                let line = line.trim().to_ascii_lowercase();
+                if line.is_empty() {
+                    break;
+                }
+                if let Some(text) = line.strip_prefix("content-length:") {
+                    length = text.trim().parse().unwrap();
+                }
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+            tell.send((first.trim().to_owned(), body)).unwrap();
+        });
+        (url, took)
+    }
+
+    fn holds(body: &[u8], text: &str) -> bool {
+        body.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
+    #[test]
+    fn spans_of_ours_reach_the_collector_and_no_others() {
+        let (url, took) = collector();
+        let spans = provider(&url).unwrap();
+        let subscriber = tracing_subscriber::registry().with(exported(spans.tracer(SERVICE)));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info_span!("admit_the_agent", epic = "E-42").in_scope(|| ());
+            tracing::info_span!(target: "hyper", "send_a_request").in_scope(|| ());
+        });
+        Telemetry { spans: Some(spans) }.stop();
+        let (first, body) = took.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert_eq!(first, "POST /v1/traces HTTP/1.1");
+        for text in ["service.name", "tetrarch", "admit_the_agent", "E-42"] {
+            assert!(holds(&body, text), "{text}");
+        }
+        assert!(!holds(&body, "send_a_request"));
+    }
+
+    #[test]
+    fn an_address_may_name_the_place_or_not() {
+        for text in ["http://c:4318", "http://c:4318/", "http://c:4318/v1/traces"] {
+            assert_eq!(endpoint(text), "http://c:4318/v1/traces");
+        }
+    }
+
+    #[test]
+    fn colours_are_for_willing_terminals() {
+        assert!(colours(true, None));
+        assert!(colours(true, Some(OsStr::new(""))));
+        assert!(!colours(true, Some(OsStr::new("1"))));
+        assert!(!colours(false, None));
+    }
+}
