@@ -15,6 +15,7 @@ pub mod inbox;
 pub mod intake;
 pub mod journal;
 pub mod lease;
+pub mod mailbox;
 pub mod outbox;
 mod proto;
 pub mod retry;

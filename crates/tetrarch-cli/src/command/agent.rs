@@ -1,0 +1,200 @@
+//! `agent`: adds external agents, with the credential and the lines to start with, and retires
+//! agents (spec 02, From outside).
+
+use std::path::Path;
+
+use serde_json::json;
+use tetrarch_bus::creds::Party;
+use tetrarch_bus::subject::{OpName, Subject};
+use tetrarch_core::agent::Mode;
+use tetrarch_core::id::{AgentId, Principal, ProjectName};
+use tetrarch_core::mail::Lane;
+use tetrarch_core::plan::PlacementWish;
+use tetrarch_core::request::{Op, ProjectCreate};
+
+use crate::command::project::{BudgetArgs, mode, report};
+use crate::context::{Context, new_id};
+use crate::exit::{CliError, Code};
+use crate::output;
+
+/// What `agent` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch agent add PO-demo --external
+  tetrarch agent add PO-demo --external --tools '*' --mode tight
+  tetrarch agent retire PO-demo --reason 'moved elsewhere'")]
+pub(crate) enum AgentCommand {
+    /// Add an agent that is a program of your own and speaks NATS itself.
+    Add(AddArgs),
+    /// End an agent and its children for good.
+    Retire {
+        /// Who.
+        name: AgentId,
+        /// Why, for the log.
+        #[arg(long, default_value = "a human asked")]
+        reason: String,
+    },
+}
+
+/// What `agent add` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddArgs {
+    /// Its name, such as PO-demo.
+    name: AgentId,
+    /// It connects to the bus by itself.
+    #[arg(long)]
+    external: bool,
+    /// How its project delegates: solo, tight or orchestrator.
+    #[arg(long, value_parser = mode)]
+    mode: Option<Mode>,
+    /// Tools its agents may use, with commas; * is all of them.
+    #[arg(long, value_delimiter = ',')]
+    tools: Vec<String>,
+    /// What its project may spend.
+    #[command(flatten)]
+    budget: BudgetArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The name cannot be added; the owner refuses, or does not answer.
+pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), CliError> {
+    match command {
+        AgentCommand::Add(args) => add(context, args).await,
+        AgentCommand::Retire { name, reason } => {
+            let said = format!("{name} retired");
+            let op = Op::AgentRetire { agent: name, reason };
+            let reply = context.desk().await?.operate(&op).await?;
+            report(context, &reply, &said)
+        }
+    }
+}
+
+/// The project of an agent that can be added.
+fn addable(args: &AddArgs) -> Result<ProjectName, CliError> {
+    let AddArgs { name, external, .. } = args;
+    let refused = |what: String, hint: &str| Err(CliError::new(Code::Usage, what).hint(hint));
+    let project = match name {
+        AgentId::Po(project) => project.clone(),
+        AgentId::Go | AgentId::Ho(_) => {
+            let what = format!("{name} cannot be external: it is part of Tetrarch");
+            return refused(what, "start `tetrarch up`, `tetrarch serve` or `tetrarch host`");
+        }
+        AgentId::Io(_) => {
+            let what = format!("{name} cannot be added: it comes with its human");
+            return refused(what, "add a project's orchestrator, PO-<project>");
+        }
+        AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
+            let what = format!("{name} cannot be added: sub-agents are admitted by the governor");
+            return refused(what, "ask for one with `tetrarch spawn`");
+        }
+    };
+    if !external {
+        let what = format!("{name} would be hosted, which `agent add` does not do");
+        let hint = format!("create it with `tetrarch project create {project}`, or add --external");
+        return refused(what, &hint);
+    }
+    Ok(project)
+}
+
+async fn add(context: &Context, args: AddArgs) -> Result<(), CliError> {
+    let project = addable(&args)?;
+    if let Some(file) = &context.config.bus.credentials {
+        let what = format!(
+            "a credential for {} cannot be made with {}: only the installation that started the bus can",
+            args.name,
+            file.display()
+        );
+        let hint = "run this on the machine that runs `tetrarch up`";
+        return Err(CliError::new(Code::Denied, what).hint(hint));
+    }
+    let op = Op::ProjectCreate(ProjectCreate {
+        project,
+        mode: args.mode.unwrap_or(context.config.limits.mode),
+        external: true,
+        tools: args.tools.into_iter().collect(),
+        budget: args.budget.into(),
+        local_max_depth: None,
+        placement: PlacementWish::default(),
+    });
+    let name = args.name;
+    let reply = context.desk().await?.operate(&op).await?;
+    let file = context.credentials(&Party::External(name.clone()))?;
+    let url = context.urls()?.join(",");
+    let lines = first_lines(&name, &url, &file);
+    let value = json!({
+        "agent": name.to_string(),
+        "liveness": reply.liveness.map(|state| state.as_str()),
+        "credentials": file.display().to_string(),
+        "url": url,
+        "start": lines,
+    });
+    output::record(context.output, &value, || {
+        let start: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+        format!(
+            "{name} added; it becomes active with its first heartbeat\n\ncredentials  {}\n\
+             url          {url}\n\nstart with\n{start}",
+            file.display()
+        )
+    })?;
+    Ok(())
+}
+
+/// What a program does first, with nothing but a NATS client: listen, register, show that it
+/// lives.
+fn first_lines(name: &AgentId, url: &str, file: &Path) -> Vec<String> {
+    let client = format!("nats --server '{url}' --creds '{}'", file.display());
+    let me = Principal::Agent(name.clone());
+    let inbox = Subject::inbox(Lane::Mail, &me);
+    let register = Subject::Op { op: OpName::of(&Op::AgentRegister), from: me, via: None };
+    let heartbeat = Subject::Heartbeat(name.clone());
+    let request = json!({"requestId": new_id().to_string()});
+    // The session is in the reply to the registration.
+    let vitals = json!({"session": "<session>", "epoch": 1});
+    vec![
+        format!("{client} sub '{inbox}'"),
+        format!("{client} pub {register} '{request}'"),
+        format!("{client} pub {heartbeat} '{vitals}'"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(name: &str, external: bool) -> AddArgs {
+        AddArgs {
+            name: name.parse().unwrap(),
+            external,
+            mode: None,
+            tools: Vec::new(),
+            budget: BudgetArgs::default(),
+        }
+    }
+
+    #[test]
+    fn only_projects_orchestrators_are_added() {
+        assert_eq!(addable(&args("PO-demo", true)).unwrap().as_str(), "demo");
+        for (name, external) in [
+            ("GO", true),
+            ("HO@box", true),
+            ("IO@ada", true),
+            ("W:01JD8Z5W6T4QK3M9X2V7B1N0AC", true),
+            ("PO-demo", false),
+        ] {
+            let error = addable(&args(name, external)).unwrap_err();
+            assert_eq!(error.code, Code::Usage, "{name}");
+            assert!(error.hint.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_first_lines_use_the_agents_own_subjects() {
+        let lines = first_lines(&"PO-demo".parse().unwrap(), "nats://x:1", Path::new("/c"));
+        for (line, words) in lines.iter().zip(["sub", "register", "hb"]) {
+            assert!(line.contains(words) && line.contains("PO-demo"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! `describe`: everything that is known of one agent, run, goal, project or host, from STATE and
+//! the run's journal. How each is laid out is
+//! in `sheets`, what programs get in `whole`.
+
+mod journal;
+mod sheets;
+mod whole;
+
+use tetrarch_bus::Bus;
+use tetrarch_bus::journal::{Journaled, read_journal};
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
+use tetrarch_core::ledger::RecordKey;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output;
+use crate::snapshot::Snapshot;
+
+/// Entries of a journal that are shown: the last ones.
+const JOURNAL_SHOWN: usize = 20;
+
+/// What `describe` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch describe PO-demo
+  tetrarch describe W:01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch describe run_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch describe goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o yaml
+  tetrarch describe project/demo
+  tetrarch describe host/box")]
+pub(crate) struct DescribeArgs {
+    /// An agent, a run, a goal, project/<name> or host/<name>.
+    #[arg(value_name = "THING")]
+    thing: String,
+}
+
+/// What is described.
+enum Thing {
+    Agent(AgentId),
+    Run(RunId),
+    Goal(EpicId),
+    Project(ProjectName),
+    Host(HostName),
+}
+
+impl Thing {
+    fn named(text: &str) -> Result<Self, CliError> {
+        let wrong = |error: tetrarch_core::id::IdError| CliError::new(Code::Usage, error.to_string());
+        if let Some(name) = text.strip_prefix("project/") {
+            return ProjectName::new(name).map(Self::Project).map_err(wrong);
+        }
+        if let Some(name) = text.strip_prefix("host/") {
+            return HostName::new(name).map(Self::Host).map_err(wrong);
+        }
+        if text.starts_with("run_") {
+            return text.parse().map(Self::Run).map_err(wrong);
+        }
+        if text.starts_with("goal_") {
+            return text.parse().map(Self::Goal).map_err(wrong);
+        }
+        let agent: Result<AgentId, _> = text.parse();
+        agent.map(Self::Agent).map_err(|error| {
+            wrong(error).hint("name an agent, a run, a goal, project/<name> or host/<name>")
+        })
+    }
+
+    /// The record that has to be there.
+    fn key(&self) -> RecordKey {
+        match self {
+            Self::Agent(id) => RecordKey::Agent(id.clone()),
+            Self::Run(run) => RecordKey::Run(*run),
+            Self::Goal(epic) => RecordKey::Goal(*epic),
+            Self::Project(name) => RecordKey::Project(name.clone()),
+            Self::Host(host) => RecordKey::Host(host.clone()),
+        }
+    }
+
+    /// Everything that is read with it at once.
+    fn records(&self) -> Vec<Select> {
+        let mut wanted = vec![Select::One(self.key())];
+        match self {
+            Self::Agent(AgentId::Ho(host)) => {
+                wanted.push(Select::One(RecordKey::Host(host.clone())));
+                wanted.push(Select::Kind(KeyKind::Agent));
+            }
+            Self::Agent(_) => {}
+            Self::Run(run) => wanted.push(Select::One(RecordKey::RunStatus(*run))),
+            Self::Goal(epic) => {
+                wanted.push(Select::One(RecordKey::GoalState(*epic)));
+                wanted.push(Select::One(RecordKey::Plan(*epic)));
+                wanted.push(Select::OfEpic(KeyKind::Node, *epic));
+                wanted.push(Select::OfEpic(KeyKind::NodeState, *epic));
+            }
+            Self::Project(name) => {
+                wanted.push(Select::One(RecordKey::Agent(AgentId::Po(name.clone()))));
+                wanted.extend(
+                    [KeyKind::Profile, KeyKind::Goal, KeyKind::GoalState].map(Select::Kind),
+                );
+            }
+            Self::Host(host) => {
+                wanted.push(Select::One(RecordKey::Agent(AgentId::Ho(host.clone()))));
+                wanted.push(Select::Kind(KeyKind::Agent));
+            }
+        }
+        wanted
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The name is none, or of nothing that is known; the bus cannot be read.
+pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), CliError> {
+    let thing = Thing::named(&args.thing)?;
+    let bus = context.desk().await?.bus;
+    let mut snapshot = Snapshot::read(&bus, &thing.records()).await?;
+    if snapshot.sequence(&thing.key()) == 0 {
+        let what = format!("nothing is known of {}", args.thing);
+        return Err(CliError::new(Code::NotFound, what)
+            .hint("list what there is with `tetrarch get agents|hosts|runs|goals`"));
+    }
+    add_what_it_points_to(&bus, &mut snapshot, &thing).await?;
+    let journal = journal_of(&bus, &snapshot, &thing).await?;
+    let value = whole::value(&snapshot, &thing, &journal)?;
+    output::record(context.output, &value, || match &thing {
+        Thing::Agent(id) => sheets::agent(&snapshot, id, &journal),
+        Thing::Run(run) => sheets::run(&snapshot, *run, &journal),
+        Thing::Goal(epic) => sheets::goal(&snapshot, *epic),
+        Thing::Project(name) => sheets::project(&snapshot, name),
+        Thing::Host(host) => sheets::host(&snapshot, host),
+    })?;
+    Ok(())
+}
+
+/// An agent's run and assignment; a run's agent and assignment.
+async fn add_what_it_points_to(
+    bus: &Bus,
+    snapshot: &mut Snapshot,
+    thing: &Thing,
+) -> Result<(), CliError> {
+    let keys = match thing {
+        Thing::Agent(id) => {
+            let work = snapshot.records.agents.get(id).and_then(|agent| agent.work.clone());
+            work.map(|work| {
+                vec![
+                    RecordKey::Run(work.run),
+                    RecordKey::RunStatus(work.run),
+                    RecordKey::Assignment(work.assignment),
+                ]
+            })
+        }
+        Thing::Run(run) => snapshot.records.runs.get(run).map(|run| {
+            vec![RecordKey::Agent(run.agent.clone()), RecordKey::Assignment(run.assignment)]
+        }),
+        Thing::Goal(_) | Thing::Project(_) | Thing::Host(_) => None,
+    };
+    let wanted: Vec<Select> = keys.unwrap_or_default().into_iter().map(Select::One).collect();
+    if wanted.is_empty() { Ok(()) } else { snapshot.add(bus, &wanted).await }
+}
+
+/// The last entries of its run's journal.
+async fn journal_of(
+    bus: &Bus,
+    snapshot: &Snapshot,
+    thing: &Thing,
+) -> Result<Vec<Journaled>, CliError> {
+    let run = match thing {
+        Thing::Run(run) => Some(*run),
+        Thing::Agent(id) => {
+            let agent = snapshot.records.agents.get(id);
+            agent.and_then(|agent| agent.work.as_ref()).map(|work| work.run)
+        }
+        Thing::Goal(_) | Thing::Project(_) | Thing::Host(_) => None,
+    };
+    let Some(run) = run else { return Ok(Vec::new()) };
+    let mut entries = read_journal(bus, run, 1).await?;
+    Ok(entries.split_off(entries.len().saturating_sub(JOURNAL_SHOWN)))
+}

@@ -1,0 +1,103 @@
+//! Entries of a run's journal, for people in one line each and for programs as they are.
+
+use serde_json::Value;
+use tetrarch_bus::codec;
+use tetrarch_bus::journal::Journaled;
+use tetrarch_core::journal::JournalEvent;
+
+use crate::exit::{CliError, Code};
+use crate::output::{Cell, Tone};
+
+/// Bytes of one entry's text that a line shows.
+const TEXT_SHOWN: usize = 160;
+
+/// The entries' own JSON.
+///
+/// # Errors
+/// An entry that cannot be written again.
+pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
+    let broken = |error: String| CliError::new(Code::Failed, error);
+    let readable = journal.iter().filter_map(|(_, entry)| entry.as_ref().ok());
+    let values: Result<Vec<Value>, CliError> = readable
+        .map(|entry| {
+            let bytes = codec::encode_journal(entry).map_err(|error| broken(error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))
+        })
+        .collect();
+    Ok(Value::Array(values?))
+}
+
+/// The entries' lines: place, what happened, in words.
+pub(super) fn lines(journal: &[Journaled]) -> Vec<Vec<Cell>> {
+    let line = |(seq, entry): &Journaled| match entry {
+        Ok(entry) => {
+            let (what, words) = words(&entry.event);
+            vec![entry.index.to_string().into(), what.into(), shortened(&words).into()]
+        }
+        Err(error) => {
+            let what = Cell::from("unreadable").toned(Tone::Bad);
+            vec![seq.to_string().into(), what, error.to_string().into()]
+        }
+    };
+    journal.iter().map(line).collect()
+}
+
+/// The beginning of a long text.
+pub(super) fn shortened(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().find(|(at, _)| *at >= TEXT_SHOWN) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
+fn words(event: &JournalEvent) -> (&'static str, String) {
+    match event {
+        JournalEvent::Starting { host } => ("starting", format!("on {host}")),
+        JournalEvent::Started { pid, isolation } => {
+            let pid = pid.map_or_else(|| "no process".to_owned(), |pid| format!("pid {pid}"));
+            ("started", format!("{pid}, {isolation}"))
+        }
+        JournalEvent::Progress { text, done, total } => {
+            let count = |number: &Option<u64>| {
+                number.map_or_else(|| "?".to_owned(), |number| number.to_string())
+            };
+            let steps = match (done, total) {
+                (None, None) => String::new(),
+                (done, total) => format!("[{}/{}] ", count(done), count(total)),
+            };
+            ("progress", format!("{steps}{text}"))
+        }
+        JournalEvent::Log { text } => ("log", text.clone()),
+        JournalEvent::Usage(usage) => {
+            let spend = usage.spend();
+            ("usage", format!("{} tokens, {} turns", spend.tokens, spend.turns))
+        }
+        JournalEvent::Checkpoint { state } => ("checkpoint", state.clone()),
+        JournalEvent::Ask { question, .. } => ("ask", question.clone()),
+        JournalEvent::Spawn { request } => ("spawn", request.to_string()),
+        JournalEvent::Mail { topic, from } => ("mail", format!("{topic} from {from}")),
+        JournalEvent::Update { update } => ("update", update.clone()),
+        JournalEvent::Blocked { reason } => ("blocked", reason.clone()),
+        JournalEvent::Unblocked => ("unblocked", String::new()),
+        JournalEvent::Stopping { reason } => ("stopping", reason.clone()),
+        JournalEvent::Result(result) => {
+            let said = if result.error.is_empty() { &result.deliverable } else { &result.error };
+            ("result", format!("{}: {said}", result.outcome))
+        }
+        JournalEvent::Ended { cause } => ("ended", cause.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let long = "ä".repeat(TEXT_SHOWN);
+        let short = shortened(&long);
+        assert!(short.ends_with("ä…") && short.len() <= TEXT_SHOWN + 4, "{short}");
+        assert_eq!(shortened(" ok \n"), "ok");
+    }
+}

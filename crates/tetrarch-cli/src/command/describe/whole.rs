@@ -1,0 +1,129 @@
+//! Everything about one thing, for programs: the records as STATE has them, each under its name,
+//! and the run's journal.
+
+use serde_json::{Map, Value};
+use tetrarch_bus::journal::Journaled;
+use tetrarch_core::agent::Agent;
+use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
+use tetrarch_core::ledger::Record;
+
+use crate::command::describe::{Thing, journal};
+use crate::exit::CliError;
+use crate::snapshot::Snapshot;
+
+/// The records of a thing and of what it points to.
+///
+/// # Errors
+/// A record that cannot be written as JSON.
+pub(super) fn value(
+    snapshot: &Snapshot,
+    thing: &Thing,
+    journal: &[Journaled],
+) -> Result<Value, CliError> {
+    let mut whole = Whole { snapshot, fields: Map::new() };
+    match thing {
+        Thing::Agent(id) => whole.agent(id)?,
+        Thing::Run(run) => {
+            whole.run(*run)?;
+            let agent = snapshot.records.runs.get(run).map(|run| run.agent.clone());
+            whole.one("agent", agent.and_then(|id| snapshot.records.agents.get(&id)).map(boxed))?;
+        }
+        Thing::Goal(epic) => whole.goal(*epic)?,
+        Thing::Project(name) => whole.project(name)?,
+        Thing::Host(host) => whole.host(host)?,
+    }
+    if !journal.is_empty() {
+        whole.fields.insert("journal".to_owned(), journal::values(journal)?);
+    }
+    Ok(Value::Object(whole.fields))
+}
+
+fn boxed(agent: &Agent) -> Record {
+    Record::Agent(Box::new(agent.clone()))
+}
+
+struct Whole<'a> {
+    snapshot: &'a Snapshot,
+    fields: Map<String, Value>,
+}
+
+impl Whole<'_> {
+    fn one(&mut self, name: &str, record: Option<Record>) -> Result<(), CliError> {
+        if let Some(record) = record {
+            self.fields.insert(name.to_owned(), self.snapshot.json(&record)?);
+        }
+        Ok(())
+    }
+
+    fn many(
+        &mut self,
+        name: &str,
+        records: impl Iterator<Item = Record>,
+    ) -> Result<(), CliError> {
+        let values: Result<Vec<Value>, CliError> =
+            records.map(|record| self.snapshot.json(&record)).collect();
+        self.fields.insert(name.to_owned(), Value::Array(values?));
+        Ok(())
+    }
+
+    fn agent(&mut self, id: &AgentId) -> Result<(), CliError> {
+        let agent = self.snapshot.records.agents.get(id);
+        self.one("agent", agent.map(boxed))?;
+        if let AgentId::Ho(host) = id {
+            self.host(host)?;
+        }
+        match agent.and_then(|agent| agent.work.as_ref()) {
+            Some(work) => self.run(work.run),
+            None => Ok(()),
+        }
+    }
+
+    fn run(&mut self, id: RunId) -> Result<(), CliError> {
+        let records = &self.snapshot.records;
+        let run = records.runs.get(&id);
+        let assignment = run.and_then(|run| records.assignments.get(&run.assignment));
+        self.one("run", run.map(|run| Record::Run(Box::new(run.clone()))))?;
+        let status = records.run_status.get(&id);
+        self.one("runState", status.map(|status| Record::RunStatus(Box::new(status.clone()))))?;
+        self.one("assignment", assignment.map(|found| Record::Assignment(Box::new(found.clone()))))
+    }
+
+    fn goal(&mut self, epic: EpicId) -> Result<(), CliError> {
+        let records = &self.snapshot.records;
+        let goal = records.goals.get(&epic);
+        self.one("goal", goal.map(|goal| Record::Goal(Box::new(goal.clone()))))?;
+        let state = records.goal_states.get(&epic);
+        self.one("goalState", state.map(|state| Record::GoalState(Box::new(state.clone()))))?;
+        let plan = records.plans.get(&epic);
+        self.one("plan", plan.map(|plan| Record::Plan(Box::new(plan.clone()))))?;
+        let nodes = records.nodes.get(&epic).into_iter().flat_map(|nodes| nodes.values());
+        self.many("nodes", nodes.map(|node| Record::Node(epic, Box::new(node.clone()))))?;
+        let states = records.node_states.get(&epic).into_iter().flat_map(|states| states.values());
+        self.many(
+            "nodeStates",
+            states.map(|state| Record::NodeState(epic, Box::new(state.clone()))),
+        )
+    }
+
+    fn project(&mut self, name: &ProjectName) -> Result<(), CliError> {
+        let records = &self.snapshot.records;
+        self.one("project", records.projects.get(name).cloned().map(Record::Project))?;
+        self.one("agent", records.agents.get(&AgentId::Po(name.clone())).map(boxed))?;
+        let profiles = records.profiles.iter().filter(|((project, _), _)| project == name);
+        self.many(
+            "profiles",
+            profiles.map(|(_, profile)| {
+                Record::Profile(name.clone(), Box::new(profile.clone()))
+            }),
+        )?;
+        let goals = records.goals.values().filter(|goal| goal.project == *name);
+        self.many("goals", goals.map(|goal| Record::Goal(Box::new(goal.clone()))))
+    }
+
+    fn host(&mut self, host: &HostName) -> Result<(), CliError> {
+        let records = &self.snapshot.records;
+        self.one("host", records.hosts.get(host).cloned().map(Record::Host))?;
+        let placed = records.placed_on(host).filter_map(|id| records.agents.get(id));
+        self.many("agents", placed.map(boxed))
+    }
+}

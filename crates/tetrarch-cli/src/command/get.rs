@@ -1,0 +1,245 @@
+//! `get`: lists of agents, hosts, runs, goals and work nodes, from one read of STATE; with
+//! `--watch` what changes of them, from the ledger. What a row shows is in `rows`.
+
+pub(crate) mod rows;
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use tetrarch_bus::Bus;
+use tetrarch_bus::state::{Select, load_meta};
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::tail::follow_ledger;
+use tetrarch_core::id::{EpicId, ProjectName};
+
+use crate::args::Output;
+use crate::command::get::rows::{Look, RowKey};
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output::{self, Listing, Reader, Row, is_coloured, now};
+use crate::snapshot::Snapshot;
+
+/// What `get` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch get agents --project demo
+  tetrarch get runs --state running -o wide
+  tetrarch get nodes --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch get agents PO-demo -o yaml
+  tetrarch get agents --watch -o json")]
+pub(crate) struct GetArgs {
+    /// What to list.
+    #[arg(value_enum)]
+    kind: Kind,
+    /// Only the one of this name.
+    name: Option<String>,
+    /// Only those of this project.
+    #[arg(long)]
+    project: Option<ProjectName>,
+    /// Only those of this epic.
+    #[arg(long)]
+    epic: Option<EpicId>,
+    /// Only those in this state.
+    #[arg(long)]
+    state: Option<String>,
+    /// Goes on with what changes, until it is interrupted.
+    #[arg(short, long)]
+    watch: bool,
+}
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// Agents: GO, hosts' and projects' orchestrators, specialists, reviewers, workers.
+    #[value(alias = "agent")]
+    Agents,
+    /// Hosts.
+    #[value(alias = "host")]
+    Hosts,
+    /// Runs: attempts at briefs.
+    #[value(alias = "run")]
+    Runs,
+    /// Goals.
+    #[value(alias = "goal")]
+    Goals,
+    /// Work nodes of plans.
+    #[value(alias = "node")]
+    Nodes,
+}
+
+impl Kind {
+    /// The records that its rows are made of. Goals tell whose project an epic is.
+    fn records(self, args: &GetArgs) -> Vec<Select> {
+        let all = |kinds: &[KeyKind]| kinds.iter().copied().map(Select::Kind).collect::<Vec<_>>();
+        match self {
+            Self::Agents => all(&[KeyKind::Agent, KeyKind::RunStatus]),
+            Self::Hosts => all(&[KeyKind::Host, KeyKind::Agent]),
+            Self::Runs => all(&[KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal]),
+            Self::Goals => all(&[KeyKind::Goal, KeyKind::GoalState]),
+            Self::Nodes => {
+                let mut wanted = all(&[KeyKind::Goal]);
+                wanted.extend([KeyKind::Node, KeyKind::NodeState].map(|kind| match args.epic {
+                    Some(epic) => Select::OfEpic(kind, epic),
+                    None => Select::Kind(kind),
+                }));
+                wanted
+            }
+        }
+    }
+
+    /// The words `--state` may be.
+    fn states(self) -> Vec<&'static str> {
+        use tetrarch_core::{goal, liveness, plan, run};
+        match self {
+            Self::Agents | Self::Hosts => {
+                liveness::Liveness::ALL.map(liveness::Liveness::as_str).to_vec()
+            }
+            Self::Runs => run::RunState::ALL.map(run::RunState::as_str).to_vec(),
+            Self::Goals => goal::GoalStatus::ALL.map(goal::GoalStatus::as_str).to_vec(),
+            Self::Nodes => plan::NodeStatus::ALL.map(plan::NodeStatus::as_str).to_vec(),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Agents => "agent",
+            Self::Hosts => "host",
+            Self::Runs => "run",
+            Self::Goals => "goal",
+            Self::Nodes => "node",
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The bus cannot be read; the name is of nothing that exists; a state that is none.
+pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError> {
+    check_state(&args)?;
+    let bus = context.desk().await?.bus;
+    // Read before the records: what is newer than this is in the ledger from there on.
+    let from = if args.watch { next_entry(&bus).await? } else { 0 };
+    let snapshot = Snapshot::read(&bus, &args.kind.records(&args)).await?;
+    let whole = matches!(context.output, Output::Json | Output::Yaml);
+    let rows = matching(&snapshot, &args, whole)?;
+    if let (Some(name), true, false) = (&args.name, rows.is_empty(), args.watch) {
+        let what = format!("no {} {name}", args.kind.word());
+        let hint = format!("list them with `tetrarch get {}s`", args.kind.word());
+        return Err(CliError::new(Code::NotFound, what).hint(hint));
+    }
+    if args.watch {
+        return watch(context.output, &bus, from, snapshot, rows, &args).await;
+    }
+    let columns = rows::columns(args.kind);
+    if args.name.is_some()
+        && whole
+        && let [row] = rows.values().collect::<Vec<_>>().as_slice()
+    {
+        output::record(context.output, &row.record, String::new)?;
+        return Ok(());
+    }
+    let listing = Listing { columns, rows: rows.into_values().collect() };
+    output::listing(context.output, &listing)?;
+    Ok(())
+}
+
+fn check_state(args: &GetArgs) -> Result<(), CliError> {
+    let allowed = args.kind.states();
+    match &args.state {
+        Some(state) if !allowed.contains(&state.as_str()) => {
+            let what = format!("{state:?} is no state of a {}", args.kind.word());
+            let hint = format!("use one of {}", allowed.join(", "));
+            Err(CliError::new(Code::Usage, what).hint(hint))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+async fn next_entry(bus: &Bus) -> Result<u64, CliError> {
+    let meta = load_meta(bus).await.map_err(|error| {
+        CliError::new(Code::BusUnreachable, error.to_string())
+    })?;
+    Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
+}
+
+type Rows = BTreeMap<RowKey, Row>;
+
+fn matching(snapshot: &Snapshot, args: &GetArgs, whole: bool) -> Result<Rows, CliError> {
+    let mut found = Rows::new();
+    for key in rows::keys(snapshot, args.kind) {
+        if let Some(row) = row_if_wanted(snapshot, args, &key, whole)? {
+            found.insert(key, row);
+        }
+    }
+    Ok(found)
+}
+
+fn row_if_wanted(
+    snapshot: &Snapshot,
+    args: &GetArgs,
+    key: &RowKey,
+    whole: bool,
+) -> Result<Option<Row>, CliError> {
+    let facts = rows::facts(snapshot, key);
+    let named = args.name.as_ref().is_none_or(|name| key.is_named(name));
+    let project = args.project.as_ref().is_none_or(|project| facts.project == Some(project));
+    let epic = args.epic.is_none_or(|epic| facts.epic == Some(epic));
+    let state = args.state.as_deref().is_none_or(|state| facts.state == state);
+    if !(named && project && epic && state) {
+        return Ok(None);
+    }
+    rows::row(snapshot, key, Look { now: now(), whole })
+}
+
+/// Prints the rows and then every row that changes.
+async fn watch(
+    output: Output,
+    bus: &Bus,
+    from: u64,
+    mut snapshot: Snapshot,
+    mut shown: Rows,
+    args: &GetArgs,
+) -> Result<(), CliError> {
+    let whole = matches!(output, Output::Json | Output::Yaml);
+    let columns = rows::columns(args.kind);
+    let mut printed = 0;
+    let mut show = |rows: Vec<Row>| -> Result<Reader, CliError> {
+        let mut reader = Reader::There;
+        match output {
+            Output::Table | Output::Wide => {
+                let listing = Listing { columns: columns.clone(), rows };
+                let table = listing.table(output == Output::Wide, is_coloured());
+                let skipped = usize::from(printed > 0);
+                let lines: Vec<&str> = table.lines().skip(skipped).collect();
+                reader = output::text(&lines.join("\n"))?;
+                printed += 1;
+            }
+            Output::Json | Output::Yaml => {
+                for row in rows {
+                    reader = output::item(output, &row.record, "")?;
+                }
+            }
+        }
+        Ok(reader)
+    };
+    let mut reader = show(shown.values().cloned().collect())?;
+    let mut entries = std::pin::pin!(follow_ledger(bus, from, 0));
+    while reader == Reader::There {
+        let Some(item) = entries.next().await else { break };
+        let Ok(entry) = item.entry else { continue };
+        let mut changed = Vec::new();
+        for key in rows::affected(&snapshot.apply(item.seq, &entry), args.kind) {
+            let Some(row) = row_if_wanted(&snapshot, args, &key, whole)? else { continue };
+            if shown.get(&key) != Some(&row) {
+                shown.insert(key, row.clone());
+                changed.push(row);
+            }
+        }
+        if !changed.is_empty() {
+            reader = show(changed)?;
+        }
+    }
+    Ok(())
+}

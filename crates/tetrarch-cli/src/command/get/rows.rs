@@ -1,0 +1,387 @@
+//! What a row of `get` shows, by kind: which records it is made of, what it can be filtered by,
+//! its cells and its whole record for programs.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tetrarch_core::agent::Agent;
+use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
+use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::role::Role;
+use tetrarch_core::time::BusTime;
+
+use crate::command::get::Kind;
+use crate::exit::CliError;
+use crate::output::{Cell, Column, Row, age};
+use crate::snapshot::Snapshot;
+
+/// What names a row.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RowKey {
+    /// An agent.
+    Agent(AgentId),
+    /// A host.
+    Host(HostName),
+    /// A run.
+    Run(RunId),
+    /// A goal.
+    Goal(EpicId),
+    /// A work node.
+    Node(EpicId, NodeId),
+}
+
+impl RowKey {
+    /// Whether this is the name a person gave.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        match self {
+            Self::Agent(id) => name.parse().is_ok_and(|named: AgentId| named == *id),
+            Self::Host(host) => host.as_str() == name.strip_prefix("HO@").unwrap_or(name),
+            Self::Run(run) => run.to_string() == name,
+            Self::Goal(epic) => epic.to_string() == name,
+            Self::Node(_, node) => node.to_string() == name,
+        }
+    }
+}
+
+/// What rows are filtered by.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Facts<'a> {
+    /// The project it belongs to.
+    pub(crate) project: Option<&'a ProjectName>,
+    /// The epic it belongs to.
+    pub(crate) epic: Option<EpicId>,
+    /// The word of its state.
+    pub(crate) state: &'static str,
+}
+
+const AGENT: &[Column] = &[
+    Column::always("NAME"),
+    Column::always("STATE"),
+    Column::always("RUN"),
+    Column::always("NODE"),
+    Column::always("SLOTS"),
+    Column::always("HOST"),
+    Column::always("LABEL"),
+    Column::always("AGE"),
+    Column::wide("PARENT"),
+    Column::wide("EPOCH"),
+    Column::wide("TOKENS"),
+    Column::wide("REASON"),
+];
+const HOST: &[Column] = &[
+    Column::always("NAME"),
+    Column::always("STATE"),
+    Column::always("AGENTS"),
+    Column::always("CAPACITY"),
+    Column::always("AGE"),
+    Column::wide("LABELS"),
+    Column::wide("ADDRESS"),
+];
+const RUN: &[Column] = &[
+    Column::always("NAME"),
+    Column::always("STATE"),
+    Column::always("AGENT"),
+    Column::always("NODE"),
+    Column::always("OUTCOME"),
+    Column::always("AGE"),
+    Column::wide("EPIC"),
+    Column::wide("TOKENS"),
+    Column::wide("COST"),
+    Column::wide("ERROR"),
+];
+const GOAL: &[Column] = &[
+    Column::always("NAME"),
+    Column::always("STATE"),
+    Column::always("DONE"),
+    Column::always("PROJECT"),
+    Column::always("TITLE"),
+    Column::always("AGE"),
+    Column::wide("OWNER"),
+    Column::wide("SUMMARY"),
+];
+const NODE: &[Column] = &[
+    Column::always("NAME"),
+    Column::always("STATE"),
+    Column::always("ATTEMPTS"),
+    Column::always("AGENT"),
+    Column::always("TITLE"),
+    Column::wide("EPIC"),
+    Column::wide("DEPENDS ON"),
+    Column::wide("BLOCKED BY"),
+];
+
+/// The columns of a kind.
+pub(crate) fn columns(kind: Kind) -> Vec<Column> {
+    match kind {
+        Kind::Agents => AGENT,
+        Kind::Hosts => HOST,
+        Kind::Runs => RUN,
+        Kind::Goals => GOAL,
+        Kind::Nodes => NODE,
+    }
+    .to_vec()
+}
+
+/// Every row there is.
+pub(crate) fn keys(snapshot: &Snapshot, kind: Kind) -> Vec<RowKey> {
+    let records = &snapshot.records;
+    match kind {
+        Kind::Agents => records.agents.keys().cloned().map(RowKey::Agent).collect(),
+        Kind::Hosts => records.hosts.keys().cloned().map(RowKey::Host).collect(),
+        Kind::Runs => records.runs.keys().copied().map(RowKey::Run).collect(),
+        Kind::Goals => records.goals.keys().copied().map(RowKey::Goal).collect(),
+        Kind::Nodes => {
+            let of_epic = records.nodes.iter();
+            of_epic
+                .flat_map(|(epic, nodes)| nodes.keys().map(|node| RowKey::Node(*epic, *node)))
+                .collect()
+        }
+    }
+}
+
+/// The rows that records which changed are part of.
+pub(crate) fn affected(changed: &[RecordKey], kind: Kind) -> BTreeSet<RowKey> {
+    let mut keys = BTreeSet::new();
+    for key in changed {
+        match (kind, key) {
+            (Kind::Agents, RecordKey::Agent(id)) => drop(keys.insert(RowKey::Agent(id.clone()))),
+            (Kind::Hosts, RecordKey::Host(host) | RecordKey::Agent(AgentId::Ho(host))) => {
+                keys.insert(RowKey::Host(host.clone()));
+            }
+            (Kind::Runs, RecordKey::Run(run) | RecordKey::RunStatus(run)) => {
+                keys.insert(RowKey::Run(*run));
+            }
+            (Kind::Goals, RecordKey::Goal(epic) | RecordKey::GoalState(epic)) => {
+                keys.insert(RowKey::Goal(*epic));
+            }
+            (Kind::Nodes, RecordKey::Node(epic, node) | RecordKey::NodeState(epic, node)) => {
+                let above = std::iter::successors(Some(*node), |node| node.parent());
+                keys.extend(above.map(|node| RowKey::Node(*epic, node)));
+            }
+            (Kind::Agents | Kind::Hosts | Kind::Runs | Kind::Goals | Kind::Nodes, _) => {}
+        }
+    }
+    keys
+}
+
+/// What a row can be filtered by.
+pub(crate) fn facts<'a>(snapshot: &'a Snapshot, key: &RowKey) -> Facts<'a> {
+    let records = &snapshot.records;
+    let project_of = |epic: EpicId| records.goals.get(&epic).map(|goal| &goal.project);
+    match key {
+        RowKey::Agent(id) => records.agents.get(id).map_or_else(Facts::default, |agent| Facts {
+            project: agent.project.as_ref(),
+            epic: agent.work.as_ref().map(|work| work.epic),
+            state: agent.liveness.as_str(),
+        }),
+        RowKey::Host(host) => Facts {
+            state: host_state(snapshot, host),
+            ..Facts::default()
+        },
+        RowKey::Run(run) => {
+            let epic = records.runs.get(run).map(|run| run.epic);
+            Facts { project: epic.and_then(project_of), epic, state: run_state(snapshot, *run) }
+        }
+        RowKey::Goal(epic) => Facts {
+            project: project_of(*epic),
+            epic: Some(*epic),
+            state: records.goal_states.get(epic).map_or("", |state| state.status.as_str()),
+        },
+        RowKey::Node(epic, node) => Facts {
+            project: project_of(*epic),
+            epic: Some(*epic),
+            state: snapshot.node_status(*epic, *node).as_str(),
+        },
+    }
+}
+
+fn host_state(snapshot: &Snapshot, host: &HostName) -> &'static str {
+    let orchestrator = snapshot.records.agents.get(&AgentId::Ho(host.clone()));
+    orchestrator.map_or("", |agent| agent.liveness.as_str())
+}
+
+fn run_state(snapshot: &Snapshot, run: RunId) -> &'static str {
+    snapshot.records.run_status.get(&run).map_or("", |status| status.state.as_str())
+}
+
+/// How rows are made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    /// When it is, for ages.
+    pub(crate) now: BusTime,
+    /// Whether programs want the whole record; to write it takes longer than the row.
+    pub(crate) whole: bool,
+}
+
+impl Look {
+    fn record(self, snapshot: &Snapshot, record: impl FnOnce() -> Record) -> Result<Value, CliError> {
+        if self.whole { snapshot.json(&record()) } else { Ok(Value::Null) }
+    }
+}
+
+/// The row; none when its records are not there.
+///
+/// # Errors
+/// A record that cannot be written as JSON.
+pub(crate) fn row(
+    snapshot: &Snapshot,
+    key: &RowKey,
+    look: Look,
+) -> Result<Option<Row>, CliError> {
+    match key {
+        RowKey::Agent(id) => agent_row(snapshot, id, look),
+        RowKey::Host(host) => host_row(snapshot, host, look),
+        RowKey::Run(run) => run_row(snapshot, *run, look),
+        RowKey::Goal(epic) => goal_row(snapshot, *epic, look),
+        RowKey::Node(epic, node) => node_row(snapshot, (*epic, *node), look),
+    }
+}
+
+/// Where an agent's process runs, for people.
+pub(crate) fn place_of(agent: &Agent) -> String {
+    use tetrarch_core::agent::Hosting;
+    match (&agent.placement, &agent.id, agent.hosting) {
+        (Some(placement), _, _) => placement.host.to_string(),
+        (None, AgentId::Ho(host), _) => host.to_string(),
+        (None, _, Hosting::External) => "external".to_owned(),
+        (None, _, Hosting::Owner | Hosting::Hosted) => String::new(),
+    }
+}
+
+fn agent_row(
+    snapshot: &Snapshot,
+    id: &AgentId,
+    look: Look,
+) -> Result<Option<Row>, CliError> {
+    let Some(agent) = snapshot.records.agents.get(id) else { return Ok(None) };
+    let work = agent.work.as_ref();
+    let spent = agent.account.spent.tokens;
+    let slots = if agent.slots.is_empty() { String::new() } else { agent.slots.len().to_string() };
+    let cells = vec![
+        id.to_string().into(),
+        Cell::state(agent.liveness.as_str()),
+        Cell::state(work.map_or("", |work| run_state(snapshot, work.run))),
+        Cell::some(work.map(|work| work.node)),
+        slots.into(),
+        place_of(agent).into(),
+        agent.label.as_str().into(),
+        age(look.now, agent.since).into(),
+        Cell::some(agent.parent.as_ref()),
+        agent.epoch.to_string().into(),
+        Cell::some(Some(spent).filter(|spent| *spent > 0)),
+        agent.reason.as_str().into(),
+    ];
+    let record = look.record(snapshot, || Record::Agent(Box::new(agent.clone())))?;
+    Ok(Some(Row { cells, record }))
+}
+
+fn host_row(
+    snapshot: &Snapshot,
+    name: &HostName,
+    look: Look,
+) -> Result<Option<Row>, CliError> {
+    let Some(host) = snapshot.records.hosts.get(name) else { return Ok(None) };
+    let labels: Vec<String> =
+        host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let placed = snapshot.records.placed_on(name).filter(|id| Role::of(id) != Role::Host).count();
+    let cells = vec![
+        name.as_str().into(),
+        Cell::state(host_state(snapshot, name)),
+        placed.to_string().into(),
+        host.capacity.to_string().into(),
+        age(look.now, host.joined).into(),
+        labels.join(",").into(),
+        host.address.as_str().into(),
+    ];
+    let record = look.record(snapshot, || Record::Host(host.clone()))?;
+    Ok(Some(Row { cells, record }))
+}
+
+/// A definition's JSON with its state's beside it.
+fn with_state(mut definition: Value, state: Option<Value>) -> Value {
+    if let (Value::Object(fields), Some(state)) = (&mut definition, state) {
+        fields.insert("state".to_owned(), state);
+    }
+    definition
+}
+
+fn run_row(snapshot: &Snapshot, id: RunId, look: Look) -> Result<Option<Row>, CliError> {
+    let Some(run) = snapshot.records.runs.get(&id) else { return Ok(None) };
+    let status = snapshot.records.run_status.get(&id);
+    let result = status.and_then(|status| status.result.as_ref());
+    let spend = status.map(|status| status.usage.spend()).unwrap_or_default();
+    let cells = vec![
+        id.to_string().into(),
+        Cell::state(run_state(snapshot, id)),
+        run.agent.to_string().into(),
+        run.node.to_string().into(),
+        Cell::state(result.map_or("", |result| result.outcome.as_str())),
+        age(look.now, run.created).into(),
+        run.epic.to_string().into(),
+        spend.tokens.to_string().into(),
+        cost(spend.cost_micro).into(),
+        Cell::some(result.map(|result| &result.error)),
+    ];
+    let state = status
+        .map(|status| look.record(snapshot, || Record::RunStatus(Box::new(status.clone()))));
+    let definition = look.record(snapshot, || Record::Run(Box::new(run.clone())))?;
+    Ok(Some(Row { cells, record: with_state(definition, state.transpose()?) }))
+}
+
+/// Millionths of a dollar as dollars.
+pub(crate) fn cost(micro: u64) -> String {
+    format!("${}.{:04}", micro / 1_000_000, micro % 1_000_000 / 100)
+}
+
+fn goal_row(snapshot: &Snapshot, id: EpicId, look: Look) -> Result<Option<Row>, CliError> {
+    let Some(goal) = snapshot.records.goals.get(&id) else { return Ok(None) };
+    let state = snapshot.records.goal_states.get(&id);
+    let summary = state.and_then(|state| state.result.as_ref()).map(|result| &result.summary);
+    let cells = vec![
+        id.to_string().into(),
+        Cell::state(state.map_or("", |state| state.status.as_str())),
+        Cell::some(state.map(|state| format!("{}%", state.percent))),
+        goal.project.to_string().into(),
+        goal.title.as_str().into(),
+        age(look.now, goal.created).into(),
+        goal.owner.to_string().into(),
+        Cell::some(summary),
+    ];
+    let state =
+        state.map(|state| look.record(snapshot, || Record::GoalState(Box::new(state.clone()))));
+    let definition = look.record(snapshot, || Record::Goal(Box::new(goal.clone())))?;
+    Ok(Some(Row { cells, record: with_state(definition, state.transpose()?) }))
+}
+
+fn node_row(
+    snapshot: &Snapshot,
+    (epic, id): (EpicId, NodeId),
+    look: Look,
+) -> Result<Option<Row>, CliError> {
+    let nodes = snapshot.records.nodes.get(&epic);
+    let Some(node) = nodes.and_then(|nodes| nodes.get(&id)) else { return Ok(None) };
+    let states = snapshot.records.node_states.get(&epic);
+    let state = states.and_then(|states| states.get(&id));
+    let status = snapshot.node_status(epic, id);
+    let blocker = state.and_then(|state| state.blocker.as_ref());
+    let deps: Vec<String> = node.depends_on.iter().map(ToString::to_string).collect();
+    let cells = vec![
+        id.to_string().into(),
+        Cell::state(status.as_str()),
+        Cell::some(state.map(|state| format!("{}/{}", state.attempts, node.max_attempts))),
+        Cell::some(state.and_then(|state| state.assignee.as_ref())),
+        node.name.as_str().into(),
+        epic.to_string().into(),
+        deps.join(" ").into(),
+        Cell::some(blocker.map(|blocker| format!("{}: {}", blocker.kind, blocker.detail))),
+    ];
+    let state = state.map(|state| {
+        look.record(snapshot, || Record::NodeState(epic, Box::new(state.clone())))
+    });
+    let definition = look.record(snapshot, || Record::Node(epic, Box::new(node.clone())))?;
+    let mut record = with_state(definition, state.transpose()?);
+    if let Value::Object(fields) = &mut record {
+        fields.insert("status".to_owned(), json!(status.as_str()));
+    }
+    Ok(Some(Row { cells, record }))
+}

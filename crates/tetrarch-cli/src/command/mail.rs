@@ -1,0 +1,295 @@
+//! `mail`: writes to agents and people in a human's name, and shows what was written to somebody
+//! (spec 02, Mail). Reading takes nothing away.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tetrarch_bus::creds::Party;
+use tetrarch_bus::mailbox::{Letter, read_any, read_own};
+use tetrarch_bus::send::{Author, send_mail};
+use tetrarch_bus::state::Select;
+use tetrarch_core::id::{AgentId, EpicId, Principal};
+use tetrarch_core::ledger::RecordKey;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::mail::{Mail, MailBody};
+use tetrarch_core::time::BusTime;
+
+use crate::command::events::Since;
+use crate::context::{Context, Desk, new_ulid};
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Column, Listing, Row, Sheet, Tone, is_coloured, now, stamp};
+use crate::snapshot::Snapshot;
+
+/// How long the bus may take to store a message.
+const SENT_WITHIN: Duration = Duration::from_secs(15);
+/// Characters of a message that a list shows.
+const SAID_SHOWN: usize = 80;
+
+/// What `mail` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch mail send PO-demo 'please stop at phase 2'
+  tetrarch mail send W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one' --topic answer
+  tetrarch mail list --since 1h
+  tetrarch mail list PO-demo
+  tetrarch mail read 4711")]
+pub(crate) enum MailCommand {
+    /// Write to an agent or a human.
+    Send(SendArgs),
+    /// List what was written to you, or to somebody else.
+    List {
+        /// Whose mail; yours unless said.
+        who: Option<Principal>,
+        /// From so long ago (10m, 2h) or from this sequence on.
+        #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
+        since: Option<Since>,
+    },
+    /// Show messages whole; the newest unless said.
+    Read {
+        /// Their sequences, as `mail list` shows them.
+        seq: Vec<u64>,
+        /// Whose mail; yours unless said.
+        #[arg(long, value_name = "WHO")]
+        of: Option<Principal>,
+    },
+}
+
+/// What `mail send` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SendArgs {
+    /// To whom: an agent, or human:<name>.
+    to: Principal,
+    /// In words.
+    text: String,
+    /// What it is: for information, or the answer to a question.
+    #[arg(long, value_enum, default_value_t = Topic::Info)]
+    topic: Topic,
+    /// The epic it is about.
+    #[arg(long)]
+    epic: Option<EpicId>,
+}
+
+/// Topics that people write on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Topic {
+    /// For information.
+    Info,
+    /// The answer to a question.
+    Answer,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nobody of that name; the inbox may not be read; the bus does not answer.
+pub(crate) async fn run(context: &Context, command: MailCommand) -> Result<(), CliError> {
+    match command {
+        MailCommand::Send(args) => send(context, args).await,
+        MailCommand::List { who, since } => list(context, who, since).await,
+        MailCommand::Read { seq, of } => read(context, of, &seq).await,
+    }
+}
+
+async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
+    let desk = context.desk().await?;
+    let SendArgs { to, text, topic, epic } = args;
+    if let Principal::Agent(agent) = &to {
+        check_reads(&desk, agent).await?;
+    }
+    let body = match topic {
+        Topic::Info => MailBody::Info { text },
+        Topic::Answer => MailBody::Answer { text },
+    };
+    let mail = Mail {
+        to,
+        epic,
+        correlation: None,
+        cause: String::new(),
+        ack_required: false,
+        trace: None,
+        body,
+    };
+    let author = Author { from: desk.human.clone(), via: None, session: None, epoch: 1 };
+    let id = new_ulid().to_string();
+    let seq = send_mail(&desk.bus, &author, &mail, &id, Some(SENT_WITHIN)).await?;
+    let value = json!({"seq": seq, "to": mail.to.to_string(), "topic": mail.body.topic()});
+    output::record(context.output, &value, || format!("stored for {} as {seq}\n", mail.to))?;
+    Ok(())
+}
+
+/// Refuses mail that nobody would read.
+async fn check_reads(desk: &Desk, agent: &AgentId) -> Result<(), CliError> {
+    let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
+    let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    match snapshot.records.agents.get(agent) {
+        None => Err(CliError::new(Code::NotFound, format!("there is no agent {agent}"))
+            .hint("list agents with `tetrarch get agents`")),
+        Some(found) if found.liveness == Liveness::Terminated => {
+            let what = format!("{agent} is terminated: {}", found.reason);
+            Err(CliError::new(Code::Conflict, what).hint("write to its parent instead"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// What is kept of somebody's mail. One's own is read with one's own credential, another's with
+/// the owner's, which only the installation that runs the bus has.
+async fn letters(context: &Context, who: Option<Principal>) -> Result<Vec<Letter>, CliError> {
+    let me = Principal::Human(context.human()?);
+    let who = who.unwrap_or_else(|| me.clone());
+    if who == me {
+        let desk = context.desk().await?;
+        return Ok(read_own(&desk.bus, &me).await?);
+    }
+    if let Some(file) = &context.config.bus.credentials {
+        let what = format!("the mail of {who} cannot be read with {}", file.display());
+        return Err(CliError::new(Code::Denied, what)
+            .hint("read it on the machine that runs `tetrarch up`"));
+    }
+    let bus = context.connect(&Party::Control, "tetrarch mail").await?;
+    Ok(read_any(&bus, &who).await?)
+}
+
+async fn list(
+    context: &Context,
+    who: Option<Principal>,
+    since: Option<Since>,
+) -> Result<(), CliError> {
+    let mut letters = letters(context, who).await?;
+    match since {
+        Some(Since::Seq(seq)) => letters.retain(|letter| letter.seq >= seq),
+        Some(Since::Ago(ago)) => {
+            let from = BusTime(now().0.saturating_sub(ago.0));
+            letters.retain(|letter| letter.at >= from);
+        }
+        None => {}
+    }
+    let columns = vec![
+        Column::always("SEQ"),
+        Column::always("TIME"),
+        Column::always("FROM"),
+        Column::always("TOPIC"),
+        Column::always("SAYS"),
+        Column::wide("EPIC"),
+    ];
+    let rows = letters.iter().map(row).collect();
+    output::listing(context.output, &Listing { columns, rows })?;
+    Ok(())
+}
+
+fn row(letter: &Letter) -> Row {
+    let (from, topic, epic) = match &letter.content {
+        Ok((mail, sender)) => {
+            (sender.from.to_string(), Cell::from(mail.body.topic()), Cell::some(mail.epic))
+        }
+        Err(_) => (String::new(), Cell::from("unreadable").toned(Tone::Bad), Cell::default()),
+    };
+    let says: String = says(letter).chars().take(SAID_SHOWN).collect();
+    let cells = vec![
+        letter.seq.to_string().into(),
+        stamp(letter.at).into(),
+        from.into(),
+        topic,
+        says.into(),
+        epic,
+    ];
+    Row { cells, record: value(letter) }
+}
+
+/// A message in one line of words.
+fn says(letter: &Letter) -> String {
+    let mail = match &letter.content {
+        Ok((mail, _)) => mail,
+        Err(error) => return error.to_string(),
+    };
+    match &mail.body {
+        MailBody::Info { text } | MailBody::Answer { text } => text.clone(),
+        MailBody::Question { question, .. } => question.clone(),
+        MailBody::Reply(reply) => match reply.error {
+            Some(code) => format!("{}: {code}: {}", reply.op, reply.detail),
+            None => format!("{}: {}", reply.op, reply.detail),
+        },
+        MailBody::SpawnAnswer(answer) | MailBody::SponsorAnswer(answer) => {
+            let who: Vec<String> = answer.spawned.iter().map(|s| s.agent.to_string()).collect();
+            if who.is_empty() { answer.reason.clone() } else { who.join(" ") }
+        }
+        MailBody::ReviewNeeded { reason } => reason.clone(),
+        MailBody::AgentCompleted { agent, reason, .. } => format!("{agent}: {reason}"),
+        MailBody::AgentLost { agent, cause, .. } => format!("{agent}: {cause}"),
+        MailBody::ResultReady(ready) => {
+            format!("{} {}: {}", ready.agent, ready.node, ready.result.outcome)
+        }
+        MailBody::Violation { sender, parent, .. } => format!("{sender} for {parent}"),
+        MailBody::SponsorSilent { agent, sponsor, .. } => format!("{agent} waits for {sponsor}"),
+        MailBody::Launch(launch) => launch.agent.to_string(),
+        MailBody::Kill(order) | MailBody::Stop(order) | MailBody::Superseded(order) => {
+            format!("{}: {}", order.agent, order.reason)
+        }
+        MailBody::Sponsor(sponsor) => sponsor.wanted.reason.clone(),
+        MailBody::TakeOn { epic } => epic.to_string(),
+        MailBody::Unknown { json, .. } => json.clone(),
+    }
+}
+
+/// A message as it was sent, with where it stands.
+fn value(letter: &Letter) -> Value {
+    let body: Value = serde_json::from_slice(&letter.payload).unwrap_or_else(|_| {
+        Value::String(String::from_utf8_lossy(&letter.payload).into_owned())
+    });
+    let from = letter.content.as_ref().ok().map(|(_, sender)| sender.from.to_string());
+    json!({
+        "seq": letter.seq,
+        "time": stamp(letter.at),
+        "from": from,
+        "subject": letter.subject,
+        "mail": body,
+    })
+}
+
+async fn read(context: &Context, of: Option<Principal>, wanted: &[u64]) -> Result<(), CliError> {
+    let letters = letters(context, of).await?;
+    let chosen: Vec<&Letter> = if wanted.is_empty() {
+        letters.last().into_iter().collect()
+    } else {
+        letters.iter().filter(|letter| wanted.contains(&letter.seq)).collect()
+    };
+    let missing = wanted.iter().find(|seq| !letters.iter().any(|letter| letter.seq == **seq));
+    if let Some(seq) = missing {
+        return Err(CliError::new(Code::NotFound, format!("there is no message {seq} here"))
+            .hint("list them with `tetrarch mail list`"));
+    }
+    if chosen.is_empty() {
+        return Err(CliError::new(Code::NotFound, "there is no mail"));
+    }
+    let values = Value::Array(chosen.iter().map(|letter| value(letter)).collect());
+    output::record(context.output, &values, || {
+        let sheets: Vec<String> = chosen.iter().map(|letter| sheet(letter)).collect();
+        sheets.join("\n")
+    })?;
+    Ok(())
+}
+
+fn sheet(letter: &Letter) -> String {
+    let mut sheet = Sheet::new(&format!("message {}", letter.seq), is_coloured());
+    sheet.field("time", stamp(letter.at));
+    match &letter.content {
+        Ok((mail, sender)) => {
+            sheet
+                .field("from", sender.from.to_string())
+                .field("to", mail.to.to_string())
+                .field("topic", mail.body.topic())
+                .field("epic", Cell::some(mail.epic))
+                .field("answers", Cell::some(mail.correlation));
+            sheet.passage("says", &says(letter));
+        }
+        Err(error) => {
+            sheet.field("subject", letter.subject.as_str()).field("unreadable", error.to_string());
+        }
+    }
+    let body = value(letter).get("mail").and_then(|mail| mail.get("body")).cloned();
+    if let Some(body) = body.and_then(|body| serde_json::to_string_pretty(&body).ok()) {
+        sheet.passage("body", &body);
+    }
+    sheet.finish()
+}

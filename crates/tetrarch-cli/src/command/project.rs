@@ -1,0 +1,185 @@
+//! `project`: creates projects, sets their mode, retires them. The owner decides.
+
+use serde_json::{Value, json};
+use tetrarch_core::agent::{Mode, UnknownMode};
+use tetrarch_core::budget::Limits;
+use tetrarch_core::id::{HostName, ProjectName};
+use tetrarch_core::mail::OpReply;
+use tetrarch_core::plan::PlacementWish;
+use tetrarch_core::request::{Op, ProjectCreate};
+
+use crate::context::Context;
+use crate::exit::CliError;
+use crate::output;
+
+/// What `project` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch project create demo --mode tight --tools git,shell --tokens 200000
+  tetrarch project mode demo orchestrator
+  tetrarch project retire demo")]
+pub(crate) enum ProjectCommand {
+    /// Create a project: its orchestrator is started on a host.
+    Create(CreateArgs),
+    /// Set how a project delegates.
+    Mode {
+        /// The project.
+        name: ProjectName,
+        /// solo, tight or orchestrator.
+        #[arg(value_parser = mode)]
+        mode: Mode,
+    },
+    /// Retire a project: its orchestrator and all its agents end.
+    Retire {
+        /// The project.
+        name: ProjectName,
+    },
+}
+
+/// What `project create` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CreateArgs {
+    /// Its name.
+    name: ProjectName,
+    /// How it delegates: solo, tight or orchestrator; the configured mode unless said.
+    #[arg(long, value_parser = mode)]
+    mode: Option<Mode>,
+    /// Tools its agents may use, with commas; * is all of them.
+    #[arg(long, value_delimiter = ',')]
+    tools: Vec<String>,
+    /// What it may spend.
+    #[command(flatten)]
+    budget: BudgetArgs,
+    /// The host its orchestrator runs on.
+    #[arg(long)]
+    host: Option<HostName>,
+    /// Levels below GO that it may reach, 1 to 3.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=3))]
+    max_depth: Option<u8>,
+}
+
+/// What may be spent; what is not said is not limited by itself.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct BudgetArgs {
+    /// Model tokens.
+    #[arg(long)]
+    tokens: Option<u64>,
+    /// Dollars, such as 2.50.
+    #[arg(long, value_parser = dollars)]
+    cost_usd: Option<MicroUsd>,
+    /// Turns of the agents' loops.
+    #[arg(long)]
+    turns: Option<u64>,
+}
+
+/// Millionths of a dollar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MicroUsd(u64);
+
+impl From<BudgetArgs> for Limits {
+    fn from(args: BudgetArgs) -> Self {
+        let BudgetArgs { tokens, cost_usd, turns } = args;
+        Self { tokens, cost_micro: cost_usd.map(|MicroUsd(micro)| micro), turns }
+    }
+}
+
+/// Reads a mode's word.
+pub(crate) fn mode(text: &str) -> Result<Mode, UnknownMode> {
+    Mode::parse(text)
+}
+
+/// Dollars as millionths of one, without a detour through floating point.
+fn dollars(text: &str) -> Result<MicroUsd, String> {
+    let wrong = || format!("{text:?} is no amount; allowed: dollars with at most 6 decimals, 2.50");
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || decimals.len() > 6 || !digits(whole) || !digits(decimals) {
+        return Err(wrong());
+    }
+    let whole: u64 = whole.parse().map_err(|_| wrong())?;
+    let micro: u64 = format!("{decimals:0<6}").parse().map_err(|_| wrong())?;
+    let total = whole.checked_mul(1_000_000).and_then(|whole| whole.checked_add(micro));
+    total.map(MicroUsd).ok_or_else(wrong)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<(), CliError> {
+    let (op, said) = match command {
+        ProjectCommand::Create(args) => {
+            let said = format!("project {} created", args.name);
+            (Op::ProjectCreate(creation(context, args)), said)
+        }
+        ProjectCommand::Mode { name, mode } => {
+            let said = format!("project {name} is {mode} now");
+            (Op::ProjectMode { project: name, mode }, said)
+        }
+        ProjectCommand::Retire { name } => {
+            let said = format!("project {name} retired");
+            (Op::ProjectRetire { project: name }, said)
+        }
+    };
+    let reply = context.desk().await?.operate(&op).await?;
+    report(context, &reply, &said)
+}
+
+fn creation(context: &Context, args: CreateArgs) -> ProjectCreate {
+    ProjectCreate {
+        project: args.name,
+        mode: args.mode.unwrap_or(context.config.limits.mode),
+        external: false,
+        tools: args.tools.into_iter().collect(),
+        budget: args.budget.into(),
+        local_max_depth: args.max_depth,
+        placement: PlacementWish { host: args.host, labels: Vec::new() },
+    }
+}
+
+/// Prints what came of an operation: `said` for people, the reply for programs.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) fn report(context: &Context, reply: &OpReply, said: &str) -> Result<(), CliError> {
+    output::record(context.output, &reply_json(reply), || match &reply.agent {
+        Some(agent) => {
+            let state = reply.liveness.map(|state| format!(", {state}")).unwrap_or_default();
+            format!("{said} ({agent}{state})\n")
+        }
+        None => format!("{said}\n"),
+    })?;
+    Ok(())
+}
+
+/// A reply as programs get it, with the names of its own JSON.
+pub(crate) fn reply_json(reply: &OpReply) -> Value {
+    json!({
+        "op": reply.op,
+        "detail": reply.detail,
+        "epic": reply.epic.map(|epic| epic.to_string()),
+        "version": reply.version,
+        "agent": reply.agent.as_ref().map(ToString::to_string),
+        "session": reply.session.map(|session| session.to_string()),
+        "epoch": reply.agent_epoch,
+        "liveness": reply.liveness.map(|state| state.as_str()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dollars_are_read_exactly() {
+        for (text, micro) in
+            [("2.50", 2_500_000), ("0.000001", 1), ("3", 3_000_000), ("0.1", 100_000)]
+        {
+            assert_eq!(dollars(text), Ok(MicroUsd(micro)), "{text}");
+        }
+        for text in ["", ".5", "1.0000001", "-1", "1e3", "2,50", "99999999999999999999"] {
+            assert!(dollars(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `stop`: ends one agent and waits until the ledger says it is terminated. Sub-agents are asked
+//! to stop at a boundary; projects' and people's orchestrators end through the owner.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use serde_json::json;
+use tetrarch_bus::send::{Author, send_mail};
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::follow_ledger;
+use tetrarch_core::agent::Agent;
+use tetrarch_core::duration;
+use tetrarch_core::id::AgentId;
+use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::limits::{DRAIN, KILL_GRACE};
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::mail::{Mail, MailBody, SessionOrder};
+use tetrarch_core::request::Op;
+use tetrarch_core::role::Role;
+use tetrarch_core::time::Millis;
+
+use crate::context::{Context, Desk, new_ulid};
+use crate::exit::{CliError, Code};
+use crate::output;
+use crate::snapshot::Snapshot;
+
+/// How long the bus may take to store the order.
+const SENT_WITHIN: Duration = Duration::from_secs(15);
+/// How long the owner may take to say that it is over, besides the kill ladder.
+const TOLD_WITHIN: Millis = Millis::from_secs(25);
+
+/// What `stop` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch stop W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'wrong branch'
+  tetrarch stop PO-demo
+
+A sub-agent has 30 s to reach a boundary, then its processes are killed. Exits with 3 when there
+is no such agent and with 5 when it is terminated already.")]
+pub(crate) struct StopArgs {
+    /// Who.
+    agent: AgentId,
+    /// Why, for the log.
+    #[arg(long, default_value = "a human asked")]
+    reason: String,
+    /// How long to wait until it is terminated, such as 90s.
+    #[arg(long, value_parser = patience)]
+    timeout: Option<Millis>,
+}
+
+fn patience(text: &str) -> Result<Millis, String> {
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// No such agent (3); it is terminated already (5); it does not end in time.
+pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliError> {
+    let desk = context.desk().await?;
+    // Read before the order is sent: what it causes comes after this entry.
+    let last = desk.bus.stream_last_seq(LEDGER).await?;
+    let agent = current(&desk, &args.agent).await?;
+    order(&desk, &agent, &args.reason).await?;
+    let ladder = Millis(DRAIN.0 + KILL_GRACE.0 + TOLD_WITHIN.0);
+    let within = Duration::from_millis(args.timeout.unwrap_or(ladder).0);
+    let ended = tokio::time::timeout(within, ending(&desk, last + 1, &agent)).await;
+    let Ok(ended) = ended else {
+        let what = format!("{} has not ended within {} ms", agent.id, within.as_millis());
+        let hint = format!("look at it with `tetrarch describe {}`", agent.id);
+        return Err(CliError::new(Code::Failed, what).hint(hint));
+    };
+    let value = json!({
+        "agent": ended.id.to_string(),
+        "session": agent.session.map(|session| session.to_string()),
+        "liveness": ended.liveness.as_str(),
+        "reason": ended.reason,
+    });
+    output::record(context.output, &value, || {
+        format!("{} {}: {}\n", ended.id, ended.liveness, output::visible(&ended.reason))
+    })?;
+    Ok(())
+}
+
+/// The agent, if there is anything to stop.
+async fn current(desk: &Desk, id: &AgentId) -> Result<Agent, CliError> {
+    let wanted = [Select::One(RecordKey::Agent(id.clone()))];
+    let mut snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let Some(agent) = snapshot.records.agents.remove(id) else {
+        return Err(CliError::new(Code::NotFound, format!("there is no agent {id}"))
+            .hint("list agents with `tetrarch get agents`"));
+    };
+    if agent.liveness == Liveness::Terminated {
+        let what = format!("{id} is terminated already: {}", agent.reason);
+        return Err(CliError::new(Code::Conflict, what));
+    }
+    Ok(agent)
+}
+
+async fn order(desk: &Desk, agent: &Agent, reason: &str) -> Result<(), CliError> {
+    match Role::of(&agent.id) {
+        Role::Global | Role::Host => {
+            let what = format!("{} ends with its process", agent.id);
+            Err(CliError::new(Code::Usage, what)
+                .hint("end that `tetrarch serve`, `tetrarch host` or `tetrarch up`"))
+        }
+        Role::Project | Role::Interaction => {
+            let (agent, reason) = (agent.id.clone(), reason.to_owned());
+            desk.operate(&Op::AgentRetire { agent, reason }).await.map(drop)
+        }
+        Role::Specialist | Role::Reviewer | Role::Worker => {
+            let order = SessionOrder {
+                agent: agent.id.clone(),
+                session: agent.session,
+                epoch: agent.epoch,
+                reason: reason.to_owned(),
+            };
+            let mail = Mail {
+                to: agent.id.clone().into(),
+                epic: agent.work.as_ref().map(|work| work.epic),
+                correlation: None,
+                cause: reason.to_owned(),
+                ack_required: false,
+                trace: None,
+                body: MailBody::Stop(order),
+            };
+            let author =
+                Author { from: desk.human.clone(), via: None, session: None, epoch: 1 };
+            let id = new_ulid().to_string();
+            send_mail(&desk.bus, &author, &mail, &id, Some(SENT_WITHIN)).await?;
+            Ok(())
+        }
+    }
+}
+
+/// Waits until this session is over: terminated, or replaced by the next one.
+async fn ending(desk: &Desk, from: u64, agent: &Agent) -> Agent {
+    let mut items = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
+    loop {
+        let Some(item) = items.next().await else { continue };
+        let Ok(entry) = item.entry else { continue };
+        for record in entry.records {
+            if let Record::Agent(found) = record
+                && found.id == agent.id
+                && (found.liveness == Liveness::Terminated || found.epoch > agent.epoch)
+            {
+                return *found;
+            }
+        }
+    }
+}
