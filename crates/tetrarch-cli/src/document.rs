@@ -110,9 +110,9 @@ mod tests {
     use serde_json::json;
 
     fn written(name: &str, text: &str) -> Result<Value, CliError> {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir()?;
         let path = dir.path().join(name);
-        fs::write(&path, text).unwrap();
+        fs::write(&path, text)?;
         read_document(&path)
     }
 

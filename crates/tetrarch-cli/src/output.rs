@@ -37,9 +37,7 @@ pub(crate) fn text(text: &str) -> Result<Reader, CliError> {
     match written {
         Ok(()) => Ok(Reader::There),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
-        Err(error) => {
-            Err(CliError::new(Code::Failed, format!("cannot write the output: {error}")))
-        }
+        Err(error) => Err(CliError::new(Code::Failed, format!("cannot write the output: {error}"))),
     }
 }
 
@@ -89,9 +87,7 @@ pub(crate) fn item(output: Output, value: &Value, line: &str) -> Result<Reader, 
 fn document(output: Output, value: &Value) -> Result<String, CliError> {
     let broken = |error: String| CliError::new(Code::Failed, error);
     match output {
-        Output::Yaml => {
-            serde_saphyr::to_string(value).map_err(|error| broken(error.to_string()))
-        }
+        Output::Yaml => serde_saphyr::to_string(value).map_err(|error| broken(error.to_string())),
         Output::Table | Output::Wide | Output::Json => {
             serde_json::to_string_pretty(value).map_err(|error| broken(error.to_string()))
         }

@@ -48,7 +48,8 @@ enum Thing {
 
 impl Thing {
     fn named(text: &str) -> Result<Self, CliError> {
-        let wrong = |error: tetrarch_core::id::IdError| CliError::new(Code::Usage, error.to_string());
+        let wrong =
+            |error: tetrarch_core::id::IdError| CliError::new(Code::Usage, error.to_string());
         if let Some(name) = text.strip_prefix("project/") {
             return ProjectName::new(name).map(Self::Project).map_err(wrong);
         }

@@ -78,7 +78,9 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliEr
     let last = bus.stream_last_seq(LEDGER).await?;
     let from = match (args.since, args.follow) {
         (Some(Since::Seq(seq)), _) => seq.max(1),
-        (Some(Since::Ago(ago)), _) => first_since(&bus, BusTime(now().0.saturating_sub(ago.0)), last).await?,
+        (Some(Since::Ago(ago)), _) => {
+            first_since(&bus, BusTime(now().0.saturating_sub(ago.0)), last).await?
+        }
         (None, true) => last + 1,
         (None, false) => 1,
     };
@@ -145,7 +147,8 @@ fn show(output: Output, item: &LedgerItem, args: &EventsArgs) -> Result<Reader, 
         Ok(entry) => entry,
         Err(error) => {
             let all = args.agent.is_none() && args.kind.is_none();
-            let value = json!({"time": stamp(item.at), "seq": item.seq, "invalid": error.to_string()});
+            let value =
+                json!({"time": stamp(item.at), "seq": item.seq, "invalid": error.to_string()});
             let line = line(item, Cell::from("invalid").toned(Tone::Bad), "", &error.to_string());
             return if all { output::item(output, &value, &line) } else { Ok(Reader::There) };
         }

@@ -158,9 +158,9 @@ fn check_state(args: &GetArgs) -> Result<(), CliError> {
 }
 
 async fn next_entry(bus: &Bus) -> Result<u64, CliError> {
-    let meta = load_meta(bus).await.map_err(|error| {
-        CliError::new(Code::BusUnreachable, error.to_string())
-    })?;
+    let meta = load_meta(bus)
+        .await
+        .map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
     Ok(meta.map_or(1, |meta| meta.outbox_through + 1))
 }
 

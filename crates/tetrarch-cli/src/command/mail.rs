@@ -234,9 +234,8 @@ fn says(letter: &Letter) -> String {
 
 /// A message as it was sent, with where it stands.
 fn value(letter: &Letter) -> Value {
-    let body: Value = serde_json::from_slice(&letter.payload).unwrap_or_else(|_| {
-        Value::String(String::from_utf8_lossy(&letter.payload).into_owned())
-    });
+    let body: Value = serde_json::from_slice(&letter.payload)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&letter.payload).into_owned()));
     let from = letter.content.as_ref().ok().map(|(_, sender)| sender.from.to_string());
     json!({
         "seq": letter.seq,

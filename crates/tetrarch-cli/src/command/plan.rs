@@ -66,9 +66,8 @@ async fn show(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError
     let Some(plan) = snapshot.records.plans.get(&epic) else { return Err(missing(epic)) };
     let nodes: Result<Vec<Value>, CliError> = nodes(&snapshot, epic)
         .map(|(node, state)| {
-            let state = state.map(|state| {
-                snapshot.json(&Record::NodeState(epic, Box::new(state.clone())))
-            });
+            let state =
+                state.map(|state| snapshot.json(&Record::NodeState(epic, Box::new(state.clone()))));
             Ok(json!({
                 "definition": snapshot.json(&Record::Node(epic, Box::new(node.clone())))?,
                 "state": state.transpose()?,
@@ -86,10 +85,7 @@ async fn show(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError
     Ok(())
 }
 
-fn nodes(
-    snapshot: &Snapshot,
-    epic: EpicId,
-) -> impl Iterator<Item = (&Node, Option<&NodeState>)> {
+fn nodes(snapshot: &Snapshot, epic: EpicId) -> impl Iterator<Item = (&Node, Option<&NodeState>)> {
     let states = snapshot.records.node_states.get(&epic);
     let nodes = snapshot.records.nodes.get(&epic).into_iter().flatten();
     nodes.map(move |(id, node)| (node, states.and_then(|states| states.get(id))))

@@ -78,9 +78,9 @@ mod tests {
     use super::*;
 
     fn written(text: &str) -> Result<Profile, CliError> {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir()?;
         let path = dir.path().join("coder.toml");
-        std::fs::write(&path, text).unwrap();
+        std::fs::write(&path, text)?;
         read_profile(&path)
     }
 

@@ -96,7 +96,10 @@ pub(crate) async fn run(context: &Context, args: SpawnArgs) -> Result<(), CliErr
     let subject = Subject::SpawnRequest { epic, node, from: desk.human.clone(), via: None };
     let mail = desk.request(&subject, id, payload, None).await?;
     let MailBody::SpawnAnswer(answer) = mail else {
-        return Err(CliError::new(Code::Failed, "the governor's answer is none to a spawn request"));
+        return Err(CliError::new(
+            Code::Failed,
+            "the governor's answer is none to a spawn request",
+        ));
     };
     if !answer.spawned.is_empty() {
         output::record(context.output, &value(&answer), || sheet(&answer))?;
@@ -145,11 +148,18 @@ fn verdict(answer: &SpawnAnswer) -> Result<(), CliError> {
                 (Some(limit), None) => format!(" (limit {limit})"),
                 (None, _) => String::new(),
             };
-            format!("{} {}: {}{numbers}: {}", denied.role, denied.index, denied.reason, denied.detail)
+            format!(
+                "{} {}: {}{numbers}: {}",
+                denied.role, denied.index, denied.reason, denied.detail
+            )
         })
         .collect();
     let head = if answer.accepted() { "some were denied" } else { "denied" };
-    let overall = if answer.reason.is_empty() { head.to_owned() } else { format!("{head}: {}", answer.reason) };
+    let overall = if answer.reason.is_empty() {
+        head.to_owned()
+    } else {
+        format!("{head}: {}", answer.reason)
+    };
     let what = std::iter::once(overall).chain(each).collect::<Vec<_>>().join("\n  ");
     let error = CliError::new(Code::Denied, what);
     let hint = match (answer.suggestion.as_str(), answer.retry) {
@@ -243,7 +253,11 @@ mod tests {
         };
         let error = verdict(&answer).unwrap_err();
         assert_eq!(error.code, Code::Denied);
-        assert!(error.what.contains("children_limit_exceeded (limit 3, current 3)"), "{}", error.what);
+        assert!(
+            error.what.contains("children_limit_exceeded (limit 3, current 3)"),
+            "{}",
+            error.what
+        );
         assert_eq!(error.hint.as_deref(), Some("complete it yourself"));
     }
 

@@ -126,8 +126,7 @@ async fn order(desk: &Desk, agent: &Agent, reason: &str) -> Result<(), CliError>
                 trace: None,
                 body: MailBody::Stop(order),
             };
-            let author =
-                Author { from: desk.human.clone(), via: None, session: None, epoch: 1 };
+            let author = Author { from: desk.human.clone(), via: None, session: None, epoch: 1 };
             let id = new_ulid().to_string();
             send_mail(&desk.bus, &author, &mail, &id, Some(SENT_WITHIN)).await?;
             Ok(())

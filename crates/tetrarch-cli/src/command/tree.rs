@@ -146,7 +146,9 @@ impl<'a> Forest<'a> {
 }
 
 /// Orchestrators by role, then by name; sub-agents in the order of their work.
-fn place_among_siblings(agent: &Agent) -> (Role, Option<(EpicId, tetrarch_core::id::NodeId)>, BusTime, AgentId) {
+fn place_among_siblings(
+    agent: &Agent,
+) -> (Role, Option<(EpicId, tetrarch_core::id::NodeId)>, BusTime, AgentId) {
     let role = Role::of(&agent.id);
     let work = agent.work.as_ref().map(|work| (work.epic, work.node));
     // Specialists, reviewers and workers of one plan stand together.
@@ -157,9 +159,8 @@ fn place_among_siblings(agent: &Agent) -> (Role, Option<(EpicId, tetrarch_core::
 fn is_wanted(agent: &Agent, options: &TreeOptions) -> bool {
     let living = options.all || agent.liveness != Liveness::Terminated;
     let project = options.project.is_none() || agent.project == options.project;
-    let epic = options.epic.is_none_or(|epic| {
-        agent.work.as_ref().is_some_and(|work| work.epic == epic)
-    });
+    let epic =
+        options.epic.is_none_or(|epic| agent.work.as_ref().is_some_and(|work| work.epic == epic));
     living && project && epic
 }
 
@@ -192,7 +193,8 @@ impl Branch {
             return "  ".repeat(self.more.len());
         }
         let Some((last, above)) = self.more.split_last() else { return String::new() };
-        let mut prefix: String = above.iter().map(|more| if *more { "│  " } else { "   " }).collect();
+        let mut prefix: String =
+            above.iter().map(|more| if *more { "│  " } else { "   " }).collect();
         prefix.push_str(if *last { "├─ " } else { "└─ " });
         prefix
     }

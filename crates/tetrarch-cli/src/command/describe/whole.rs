@@ -55,11 +55,7 @@ impl Whole<'_> {
         Ok(())
     }
 
-    fn many(
-        &mut self,
-        name: &str,
-        records: impl Iterator<Item = Record>,
-    ) -> Result<(), CliError> {
+    fn many(&mut self, name: &str, records: impl Iterator<Item = Record>) -> Result<(), CliError> {
         let values: Result<Vec<Value>, CliError> =
             records.map(|record| self.snapshot.json(&record)).collect();
         self.fields.insert(name.to_owned(), Value::Array(values?));
@@ -112,9 +108,7 @@ impl Whole<'_> {
         let profiles = records.profiles.iter().filter(|((project, _), _)| project == name);
         self.many(
             "profiles",
-            profiles.map(|(_, profile)| {
-                Record::Profile(name.clone(), Box::new(profile.clone()))
-            }),
+            profiles.map(|(_, profile)| Record::Profile(name.clone(), Box::new(profile.clone()))),
         )?;
         let goals = records.goals.values().filter(|goal| goal.project == *name);
         self.many("goals", goals.map(|goal| Record::Goal(Box::new(goal.clone()))))

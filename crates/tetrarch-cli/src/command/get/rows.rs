@@ -174,10 +174,7 @@ pub(crate) fn facts<'a>(snapshot: &'a Snapshot, key: &RowKey) -> Facts<'a> {
             epic: agent.work.as_ref().map(|work| work.epic),
             state: agent.liveness.as_str(),
         }),
-        RowKey::Host(host) => Facts {
-            state: host_state(snapshot, host),
-            ..Facts::default()
-        },
+        RowKey::Host(host) => Facts { state: host_state(snapshot, host), ..Facts::default() },
         RowKey::Run(run) => {
             let epic = records.runs.get(run).map(|run| run.epic);
             Facts { project: epic.and_then(project_of), epic, state: run_state(snapshot, *run) }
@@ -214,7 +211,11 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    fn record(self, snapshot: &Snapshot, record: impl FnOnce() -> Record) -> Result<Value, CliError> {
+    fn record(
+        self,
+        snapshot: &Snapshot,
+        record: impl FnOnce() -> Record,
+    ) -> Result<Value, CliError> {
         if self.whole { snapshot.json(&record()) } else { Ok(Value::Null) }
     }
 }
@@ -223,11 +224,7 @@ impl Look {
 ///
 /// # Errors
 /// A record that cannot be written as JSON.
-pub(crate) fn row(
-    snapshot: &Snapshot,
-    key: &RowKey,
-    look: Look,
-) -> Result<Option<Row>, CliError> {
+pub(crate) fn row(snapshot: &Snapshot, key: &RowKey, look: Look) -> Result<Option<Row>, CliError> {
     match key {
         RowKey::Agent(id) => agent_row(snapshot, id, look),
         RowKey::Host(host) => host_row(snapshot, host, look),
@@ -248,11 +245,7 @@ pub(crate) fn place_of(agent: &Agent) -> String {
     }
 }
 
-fn agent_row(
-    snapshot: &Snapshot,
-    id: &AgentId,
-    look: Look,
-) -> Result<Option<Row>, CliError> {
+fn agent_row(snapshot: &Snapshot, id: &AgentId, look: Look) -> Result<Option<Row>, CliError> {
     let Some(agent) = snapshot.records.agents.get(id) else { return Ok(None) };
     let work = agent.work.as_ref();
     let spent = agent.account.spent.tokens;
@@ -275,11 +268,7 @@ fn agent_row(
     Ok(Some(Row { cells, record }))
 }
 
-fn host_row(
-    snapshot: &Snapshot,
-    name: &HostName,
-    look: Look,
-) -> Result<Option<Row>, CliError> {
+fn host_row(snapshot: &Snapshot, name: &HostName, look: Look) -> Result<Option<Row>, CliError> {
     let Some(host) = snapshot.records.hosts.get(name) else { return Ok(None) };
     let labels: Vec<String> =
         host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -322,8 +311,8 @@ fn run_row(snapshot: &Snapshot, id: RunId, look: Look) -> Result<Option<Row>, Cl
         cost(spend.cost_micro).into(),
         Cell::some(result.map(|result| &result.error)),
     ];
-    let state = status
-        .map(|status| look.record(snapshot, || Record::RunStatus(Box::new(status.clone()))));
+    let state =
+        status.map(|status| look.record(snapshot, || Record::RunStatus(Box::new(status.clone()))));
     let definition = look.record(snapshot, || Record::Run(Box::new(run.clone())))?;
     Ok(Some(Row { cells, record: with_state(definition, state.transpose()?) }))
 }
@@ -375,9 +364,8 @@ fn node_row(
         deps.join(" ").into(),
         Cell::some(blocker.map(|blocker| format!("{}: {}", blocker.kind, blocker.detail))),
     ];
-    let state = state.map(|state| {
-        look.record(snapshot, || Record::NodeState(epic, Box::new(state.clone())))
-    });
+    let state = state
+        .map(|state| look.record(snapshot, || Record::NodeState(epic, Box::new(state.clone()))));
     let definition = look.record(snapshot, || Record::Node(epic, Box::new(node.clone())))?;
     let mut record = with_state(definition, state.transpose()?);
     if let Value::Object(fields) = &mut record {
