@@ -100,8 +100,6 @@ pub(crate) struct HostSection {
 pub(crate) struct RunsConfig {
     /// Output of one run that is kept, in bytes.
     pub(crate) output_limit: u64,
-    /// Largest artifact, in bytes.
-    pub(crate) artifact_max: u64,
 }
 
 /// `[retention]`.
@@ -148,7 +146,6 @@ impl Config {
             },
             runs: RunsConfig {
                 output_limit: settings.whole("runs.output_limit"),
-                artifact_max: settings.whole("runs.artifact_max"),
             },
             retention: RetentionConfig {
                 go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),

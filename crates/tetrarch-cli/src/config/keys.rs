@@ -100,7 +100,7 @@ pub(crate) const KEYS: &[Key] = &[
     later("runs.kill_grace", Span(0, HOUR), Is("5s")),
     later("runs.turn_timeout", Span(SECOND, ANY), Follows("none")),
     used("runs.output_limit", Size(64 * 1024, TIB), Is("16MiB")),
-    used("runs.artifact_max", Size(1024, TIB), Is("64MiB")),
+    later("runs.artifact_max", Size(1024, TIB), Is("64MiB")),
     later("runs.network", Flag, Is("false")),
     later("deadlines.spawning", Span(SECOND, ANY), Is("60s")),
     later("deadlines.awaiting_input", Span(SECOND, ANY), Is("24h")),

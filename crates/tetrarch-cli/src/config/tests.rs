@@ -75,7 +75,6 @@ fn nobody_says_anything() {
     assert_eq!((config.host.capacity, config.host.labels.len()), (None, 0));
     assert!(!config.host.isolation_required);
     assert_eq!(config.runs.output_limit, 16 << 20);
-    assert_eq!(config.runs.artifact_max, 64 << 20);
     assert_eq!(config.retention.go_ttl_secs, 3);
     assert_eq!((config.telemetry.otlp_endpoint, config.telemetry.log), (None, None));
     assert!(config.settings.all().iter().all(|setting| setting.from == Source::Default));
@@ -116,7 +115,6 @@ fn every_typed_value_follows_its_key() {
         isolation = "required"
         [runs]
         output_limit = "1MiB"
-        artifact_max = "2MiB"
         [telemetry]
         otlp_endpoint = "http://collector:4318"
         log = "info,tetrarch_bus=debug"
@@ -137,7 +135,7 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.host.capacity, Some(16));
     assert_eq!(config.host.workspace_dir, Some(PathBuf::from("/work")));
     assert!(config.host.isolation_required);
-    assert_eq!((config.runs.output_limit, config.runs.artifact_max), (1 << 20, 2 << 20));
+    assert_eq!(config.runs.output_limit, 1 << 20);
     assert_eq!(config.retention.go_ttl_secs, 15, "a cluster's elections take longer");
     assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://collector:4318"));
     assert_eq!(config.telemetry.log.as_deref(), Some("info,tetrarch_bus=debug"));

@@ -1,0 +1,148 @@
+//! `tetrarch doctor`: looks at this machine, the bus and the ledger, and says for each thing
+//! whether it is well and what to do if it is not. It repairs nothing.
+
+mod bus;
+mod ledger;
+mod machine;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+use tetrarch_bus::creds::Party;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Tone, align, is_coloured};
+
+/// What `doctor` is told.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tetrarch doctor\n  tetrarch doctor -o json\n  tetrarch doctor --check-ledger"
+)]
+pub(crate) struct DoctorArgs {
+    /// Fold the whole ledger, name every broken invariant, and compare the result with STATE.
+    #[arg(long)]
+    check_ledger: bool,
+}
+
+/// How a check went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// It is well.
+    Ok,
+    /// It works, but not as well as it could.
+    Warn,
+    /// It does not work.
+    Fail,
+}
+
+impl Verdict {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+
+    fn tone(self) -> Tone {
+        match self {
+            Self::Ok => Tone::Good,
+            Self::Warn => Tone::Warn,
+            Self::Fail => Tone::Bad,
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Check {
+    name: String,
+    verdict: Verdict,
+    what: String,
+    next: Option<String>,
+}
+
+impl Check {
+    fn new(name: &str, verdict: Verdict, what: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), verdict, what: what.into(), next: None }
+    }
+
+    fn ok(name: &str, what: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Ok, what)
+    }
+
+    fn warn(name: &str, what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { next: Some(next.into()), ..Self::new(name, Verdict::Warn, what) }
+    }
+
+    fn fail(name: &str, what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { next: Some(next.into()), ..Self::new(name, Verdict::Fail, what) }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "check": self.name,
+            "verdict": self.verdict.as_str(),
+            "what": self.what,
+            "next": self.next,
+        })
+    }
+
+    fn lines(&self) -> Vec<Vec<Cell>> {
+        let verdict = Cell::from(self.verdict.as_str()).toned(self.verdict.tone());
+        let mut what = self.what.lines();
+        let first = what.next().unwrap_or_default();
+        let mut lines = vec![vec![verdict, self.name.as_str().into(), first.into()]];
+        let below = |text: String| vec![Cell::default(), Cell::default(), text.into()];
+        lines.extend(what.map(|line| below(line.to_owned())));
+        lines.extend(self.next.as_ref().map(|next| below(format!("next: {next}"))));
+        lines
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A check failed: 6 when it is the bus that does not answer, else 1.
+pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliError> {
+    if args.check_ledger {
+        let bus = context.connect(&party(context)?, "doctor").await?;
+        return ledger::run(context, &bus).await;
+    }
+    let mut checks = machine::checks(context).await;
+    let unreachable = match bus::connect(context).await {
+        Ok((bus, check)) => {
+            checks.push(check);
+            checks.extend(bus::checks(context, &bus).await);
+            false
+        }
+        Err(check) => {
+            let failed = check.verdict == Verdict::Fail;
+            checks.push(check);
+            failed
+        }
+    };
+    let all: Vec<Value> = checks.iter().map(Check::json).collect();
+    let shown = || {
+        let lines: Vec<Vec<Cell>> = checks.iter().flat_map(Check::lines).collect();
+        align(&lines, is_coloured())
+    };
+    // A reader that went away has seen enough.
+    output::record(context.output, &Value::Array(all), shown).map(drop)?;
+    let failed = checks.iter().filter(|check| check.verdict == Verdict::Fail).count();
+    match (failed, unreachable) {
+        (0, _) => Ok(()),
+        (_, true) => Err(CliError::new(Code::BusUnreachable, "the bus cannot be reached")),
+        (_, false) => Err(CliError::new(Code::Failed, format!("{failed} of the checks failed"))),
+    }
+}
+
+/// As whom to look: the control plane where its keys are, since people do not see every stream;
+/// elsewhere the human who asks.
+fn party(context: &Context) -> Result<Party, CliError> {
+    if context.config.bus.url.is_none() {
+        return Ok(Party::Control);
+    }
+    Ok(Party::Human(context.human()?))
+}

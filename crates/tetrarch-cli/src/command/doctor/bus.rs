@@ -1,0 +1,242 @@
+//! What the bus says: the connection, the server, the streams against the contract, who holds
+//! the leases.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tetrarch_bus::Bus;
+use tetrarch_bus::error::ReadError;
+use tetrarch_bus::lease::{Lease, LeaseKey};
+use tetrarch_bus::server;
+use tetrarch_bus::state::{Meta, Select, load_meta, read_records};
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::subject::pattern::{LEASES, LEDGER};
+use tetrarch_bus::topology;
+use tetrarch_core::id::HostName;
+use tetrarch_core::ledger::Record;
+use tetrarch_core::time::BusTime;
+
+use super::Check;
+use crate::context::Context;
+use crate::exit::Code;
+use crate::output::{age, now};
+
+/// Windows without a renewal after which a lease is worth a warning (spec 04).
+const WINDOWS: u32 = 3;
+
+/// Connects, or says why not. A bus that was never started is no failure.
+pub(super) async fn connect(context: &Context) -> Result<(Bus, Check), Check> {
+    let name = "bus";
+    let data_dir = &context.config.bus.data_dir;
+    if context.config.bus.url.is_none() && server::endpoint(data_dir).is_none() {
+        let what = format!("no bus was ever started in {}", data_dir.display());
+        return Err(Check::warn(name, what, "start one with `tetrarch up`"));
+    }
+    let party = super::party(context)
+        .map_err(|error| Check::fail(name, error.what, error.hint.unwrap_or_default()))?;
+    match context.connect(&party, "doctor").await {
+        Ok(bus) => {
+            let server = bus.client().server_info();
+            let what =
+                format!("nats-server {} at {}:{}, JetStream", server.version, server.host, server.port);
+            Ok((bus, Check::ok(name, what)))
+        }
+        Err(error) if error.code == Code::BusUnreachable => {
+            Err(Check::fail(name, error.what, error.hint.unwrap_or_default()))
+        }
+        Err(error) => {
+            let next = "the credential or the server has to be put right first";
+            Err(Check::fail(name, error.what, error.hint.unwrap_or_else(|| next.to_owned())))
+        }
+    }
+}
+
+/// Every check that needs the bus.
+pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
+    let (streams, owner, ledger, hosts) = tokio::join!(
+        streams(bus, context.config.bus.replicas),
+        owner(context, bus),
+        ledger(bus),
+        hosts(context, bus),
+    );
+    let mut checks = streams;
+    checks.extend([owner, ledger]);
+    checks.extend(hosts);
+    checks
+}
+
+async fn streams(bus: &Bus, replicas: usize) -> Vec<Check> {
+    let wanted = topology::streams(replicas);
+    let total = wanted.len();
+    let looks = wanted.into_iter().map(async |wanted| {
+        let settings = serde_json::to_value(&wanted).unwrap_or_default();
+        stream(bus, &wanted.name, &settings).await
+    });
+    let found = futures::future::join_all(looks).await;
+    let wrong: Vec<Check> = found.into_iter().flatten().collect();
+    if wrong.is_empty() {
+        return vec![Check::ok("streams", format!("all {total} are as the bus contract says"))];
+    }
+    wrong
+}
+
+/// What is wrong with a stream; none when it is as it should be.
+async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<Check> {
+    let check = format!("stream {name}");
+    // Asked first because it tells a missing right at once, where the client would wait.
+    match bus.stream_created(name).await {
+        Ok(_) => {}
+        Err(ReadError::Refused { code: 403, .. }) => {
+            let next = "run doctor where the installation's keys are, or give its --credentials";
+            return Some(Check::warn(&check, "your credential may not look at it", next));
+        }
+        Err(error) => {
+            let next = "the owner makes missing streams at its start: `tetrarch serve --global`";
+            return Some(Check::fail(&check, error.to_string(), next));
+        }
+    }
+    let found = match bus.jetstream().get_stream(name).await {
+        Ok(stream) => serde_json::to_value(&stream.cached_info().config).unwrap_or_default(),
+        Err(error) => {
+            return Some(Check::fail(&check, error.to_string(), "try again; see the server's log"));
+        }
+    };
+    let differences = differences(wanted, &found);
+    (!differences.is_empty()).then(|| {
+        let next = "the owner changes at its start what a server can change; see `serve` and its log";
+        Check::warn(&check, differences.join("; "), next)
+    })
+}
+
+/// Settings that differ, in words. What a server notes by itself is no setting.
+pub(super) fn differences(wanted: &Value, found: &Value) -> Vec<String> {
+    let empty = serde_json::Map::new();
+    let wanted = wanted.as_object().unwrap_or(&empty);
+    let found = found.as_object().unwrap_or(&empty);
+    let names: std::collections::BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
+    names
+        .into_iter()
+        .filter(|name| name.as_str() != "metadata")
+        .filter_map(|name| {
+            let (is, must) = (found.get(name), wanted.get(name));
+            let shown = |value: Option<&Value>| {
+                value.map_or_else(|| "not set".to_owned(), Value::to_string)
+            };
+            let differs = is != must && !(is_nothing(is) && is_nothing(must));
+            differs.then(|| format!("{name} is {}, not {}", shown(is), shown(must)))
+        })
+        .collect()
+}
+
+/// Whether a setting says no more than if it were left out.
+fn is_nothing(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => true,
+        Some(Value::Bool(flag)) => !flag,
+        Some(Value::Number(number)) => number.as_f64() == Some(0.0),
+        Some(Value::String(text)) => text.is_empty() || text == "none",
+        Some(Value::Array(values)) => values.is_empty(),
+        Some(Value::Object(fields)) => fields.values().all(|value| is_nothing(Some(value))),
+    }
+}
+
+async fn owner(context: &Context, bus: &Bus) -> Check {
+    let silent = Duration::from_secs(u64::from(context.config.retention.go_ttl_secs));
+    let none = "nobody owns the ledger, so nothing is decided";
+    lease(bus, &LeaseKey::Go, "owner", none, "start one with `tetrarch serve --global`", silent).await
+}
+
+async fn hosts(context: &Context, bus: &Bus) -> Vec<Check> {
+    let found = match read_records(bus, &[Select::Kind(KeyKind::Host)]).await {
+        Ok(found) => found,
+        Err(error) => return vec![Check::fail("hosts", error.to_string(), "see the bus above")],
+    };
+    let names: Vec<HostName> = found
+        .records
+        .into_iter()
+        .filter_map(|(record, _)| if let Record::Host(host) = record { Some(host.name) } else { None })
+        .collect();
+    if names.is_empty() {
+        let next = "start one with `tetrarch host`";
+        return vec![Check::warn("hosts", "no host ever joined, so nothing can run", next)];
+    }
+    let silent = context.config.liveness.window * WINDOWS;
+    let looks = names.into_iter().map(async |host| {
+        let (name, next) = (format!("host {host}"), format!("start it there: `tetrarch host --name {host}`"));
+        let key = LeaseKey::Host(host);
+        lease(bus, &key, &name, "nobody holds its lease", &next, silent).await
+    });
+    futures::future::join_all(looks).await
+}
+
+/// Who holds a lease, since when, and whether it is still renewed.
+async fn lease(
+    bus: &Bus,
+    key: &LeaseKey,
+    name: &str,
+    none: &str,
+    next: &str,
+    silent: Duration,
+) -> Check {
+    let seen = match Lease::look(bus, key).await {
+        Ok(seen) => seen,
+        Err(error) => return Check::fail(name, error.to_string(), "see the bus above"),
+    };
+    let Some((seq, holder)) = seen.and_then(|seen| Some((seen.seq, seen.holder?))) else {
+        return match key {
+            LeaseKey::Go => Check::fail(name, none, next),
+            LeaseKey::Host(_) => Check::warn(name, none, next),
+        };
+    };
+    let renewed = match bus.get_seq(LEASES, seq).await {
+        Ok(Some(message)) => BusTime(message.time_unix_ms),
+        // Renewed in between, which is all that was to be found out.
+        Ok(None) => now(),
+        Err(error) => return Check::fail(name, error.to_string(), "see the bus above"),
+    };
+    let held = age(now(), BusTime(holder.since_unix_ms));
+    let what = format!(
+        "{}, epoch {}, for {held}, renewed {} ago",
+        holder.address,
+        holder.epoch,
+        age(now(), renewed)
+    );
+    if u128::from((now() - renewed).0) > silent.as_millis() {
+        return Check::warn(name, what, "it is silent: look whether that process still runs");
+    }
+    Check::ok(name, what)
+}
+
+/// The ledger's figures, and whether it is still the one that was written to (spec 02, Amnesia
+/// guard).
+async fn ledger(bus: &Bus) -> Check {
+    let read = tokio::try_join!(bus.stream_created(LEDGER), bus.stream_last_seq(LEDGER));
+    let (created, last) = match read {
+        Ok(read) => read,
+        Err(error) => return Check::fail("ledger", error.to_string(), "see the streams"),
+    };
+    match load_meta(bus).await {
+        Ok(meta) => ledger_check(&meta.unwrap_or_default(), &created, last),
+        Err(error) => Check::fail("ledger", error.to_string(), "see the bus above"),
+    }
+}
+
+pub(super) fn ledger_check(meta: &Meta, created: &str, last: u64) -> Check {
+    let name = "ledger";
+    let restore = "the owner does not start on it; restore the stream from a backup";
+    if !meta.ledger_created.is_empty() && meta.ledger_created != created {
+        let what = format!("made at {created}, but {} was written to", meta.ledger_created);
+        return Check::fail(name, what, restore);
+    }
+    if last < meta.ledger_high {
+        let what = format!("its last sequence is {last}, but {} was acknowledged", meta.ledger_high);
+        return Check::fail(name, what, restore);
+    }
+    match last - meta.outbox_through.min(last) {
+        0 => Check::ok(name, format!("{last} entries, all of them visible")),
+        behind => {
+            let what = format!("{last} entries, {behind} of them not yet visible");
+            Check::warn(name, what, "look again: a running owner catches up within moments")
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `doctor --check-ledger`: folds the whole ledger, names every invariant that an entry or the
+//! result breaks (spec 10), and compares the result with STATE.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use tetrarch_bus::Bus;
+use tetrarch_bus::state::{Loaded, load};
+use tetrarch_bus::subject::Subject;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::{InvalidEntry, LedgerItem, read_ledger};
+use tetrarch_core::check::{Violation, check, check_entry};
+use tetrarch_core::ledger::{Entry, Record, RecordKey};
+use tetrarch_core::records::Records;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output;
+
+/// Entries that are read at one stroke.
+const STRETCH: u64 = 2048;
+/// That every state follows from the ledger (spec 10).
+const REPLAY: u8 = 20;
+/// That a deposed owner commits nothing (spec 10).
+const DEPOSED: u8 = 8;
+/// That any bytes are borne (spec 10).
+const BYTES: u8 = 24;
+
+/// Checks the ledger and prints what is broken.
+///
+/// # Errors
+/// Something is broken, or the ledger cannot be read.
+pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
+    let loaded =
+        load(bus).await.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let last = bus.stream_last_seq(LEDGER).await?;
+    let mut audit = Audit::new(loaded);
+    while audit.next <= last {
+        let through = last.min(audit.next.saturating_add(STRETCH - 1));
+        let items = read_ledger(bus, audit.next, through, audit.highest).await;
+        if items.is_empty() {
+            break;
+        }
+        items.into_iter().for_each(|item| audit.take(item));
+    }
+    let report = audit.finish();
+    // A reader that went away has seen enough.
+    output::record(context.output, &report.json(), || report.text()).map(drop)?;
+    match report.violations.len() {
+        0 => Ok(()),
+        broken => Err(CliError::new(Code::Failed, format!("{broken} rules are broken"))
+            .hint("stop the owner, keep the ledger as it is, and report this with its output")),
+    }
+}
+
+/// The fold so far, and what of STATE is still to be found on the ledger.
+#[derive(Debug)]
+pub(super) struct Audit {
+    pub(super) next: u64,
+    pub(super) highest: u64,
+    entries: u64,
+    records: Records,
+    written: BTreeMap<RecordKey, u64>,
+    dropped: BTreeMap<RecordKey, u64>,
+    state: BTreeMap<RecordKey, (Record, u64)>,
+    found: BTreeSet<RecordKey>,
+    published: u64,
+    violations: Vec<Violation>,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) entries: u64,
+    pub(super) records: usize,
+    pub(super) violations: Vec<Violation>,
+}
+
+impl Audit {
+    pub(super) fn new(loaded: Loaded) -> Self {
+        let unreadable = loaded.unreadable.into_iter().map(|broken| Violation {
+            invariant: REPLAY,
+            subject: broken.subject,
+            what: format!("STATE has something that cannot be read: {}", broken.error),
+            seq: (broken.ledger_seq > 0).then_some(broken.ledger_seq),
+        });
+        Self {
+            next: 1,
+            highest: 0,
+            entries: 0,
+            records: Records::default(),
+            written: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            violations: unreadable.collect(),
+            published: loaded.meta.map_or(0, |meta| meta.outbox_through),
+            state: loaded
+                .records
+                .into_iter()
+                .map(|(record, seq)| (record.key(), (record, seq)))
+                .collect(),
+            found: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn take(&mut self, item: LedgerItem) {
+        let seq = item.seq;
+        if seq != self.next {
+            let what = format!("sequences {} to {} are not there", self.next, seq - 1);
+            self.broken(REPLAY, LEDGER, what, Some(seq));
+        }
+        self.next = seq + 1;
+        match item.entry {
+            Ok(entry) => self.fold(seq, &entry),
+            Err(InvalidEntry::Undecodable(error)) => {
+                self.broken(BYTES, LEDGER, format!("no commit: {error}"), Some(seq));
+            }
+            Err(error @ InvalidEntry::Deposed { .. }) => {
+                self.broken(DEPOSED, LEDGER, error.to_string(), Some(seq));
+            }
+        }
+    }
+
+    pub(super) fn fold(&mut self, seq: u64, entry: &Entry) {
+        self.entries += 1;
+        self.highest = self.highest.max(entry.epoch);
+        self.violations.extend(check_entry(&self.records, seq, entry));
+        self.records.apply(entry);
+        for record in &entry.records {
+            let key = record.key();
+            if let Some((known, at)) = self.state.get(&key)
+                && *at == seq
+            {
+                let same = known == record;
+                self.found.insert(key.clone());
+                if !same {
+                    let what = "STATE differs from the entry it names".to_owned();
+                    self.broken(REPLAY, &name(&key), what, Some(seq));
+                }
+            }
+            self.dropped.remove(&key);
+            self.written.insert(key, seq);
+        }
+        for key in &entry.dropped {
+            self.written.remove(key);
+            self.dropped.insert(key.clone(), seq);
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Report {
+        self.violations.extend(check(&self.records));
+        for (key, (_, seq)) in &self.state {
+            let what = match (self.found.contains(key), self.dropped.get(key)) {
+                (false, _) => format!("STATE has it from entry {seq}, which does not write it"),
+                (true, Some(dropped)) if dropped > seq && *dropped <= self.published => {
+                    format!("STATE still has it, but entry {dropped} dropped it")
+                }
+                (true, _) => continue,
+            };
+            self.violations.push(violation(REPLAY, &name(key), what, None));
+        }
+        for (key, seq) in self.written.iter().filter(|(_, seq)| **seq <= self.published) {
+            let at = self.state.get(key).map(|(_, at)| *at);
+            if at.is_none_or(|at| at < *seq) {
+                let has = at.map_or("nothing".to_owned(), |at| format!("entry {at}"));
+                let what = format!("STATE has {has} of it, entry {seq} is its last and published");
+                self.violations.push(violation(REPLAY, &name(key), what, None));
+            }
+        }
+        let records = self.written.len();
+        Report { entries: self.entries, records, violations: self.violations }
+    }
+
+    fn broken(&mut self, invariant: u8, subject: &str, what: String, seq: Option<u64>) {
+        self.violations.push(violation(invariant, subject, what, seq));
+    }
+}
+
+fn violation(invariant: u8, subject: &str, what: String, seq: Option<u64>) -> Violation {
+    Violation { invariant, subject: subject.to_owned(), what, seq }
+}
+
+/// The record's key as STATE has it.
+fn name(key: &RecordKey) -> String {
+    Subject::State(key.clone()).to_string()
+}
+
+impl Report {
+    fn summary(&self) -> String {
+        let Self { entries, records, violations } = self;
+        match violations.len() {
+            0 => format!("{entries} entries, {records} records, nothing broken"),
+            broken => format!("{entries} entries, {records} records, {broken} broken"),
+        }
+    }
+
+    fn text(&self) -> String {
+        let lines = self.violations.iter().map(|violation| output::visible(&violation.to_string()));
+        lines.chain([self.summary()]).collect::<Vec<_>>().join("\n")
+    }
+
+    fn json(&self) -> Value {
+        let violations = self.violations.iter().map(|violation| {
+            json!({
+                "invariant": violation.invariant,
+                "subject": violation.subject,
+                "what": violation.what,
+                "seq": violation.seq,
+            })
+        });
+        json!({
+            "entries": self.entries,
+            "records": self.records,
+            "violations": violations.collect::<Vec<_>>(),
+        })
+    }
+}

