@@ -397,6 +397,14 @@ pub struct PlanEvent {
     pub at: BusTime,
 }
 
+impl PlanEvent {
+    /// Whether a node is one that agents are assigned to: no phase, and nothing below it.
+    #[must_use]
+    pub fn is_leaf(&self, id: NodeId) -> bool {
+        id.parent().is_some() && !self.nodes.iter().any(|view| view.id.parent() == Some(id))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,9 +54,13 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
     let prepared = prepare::prepare(&args.plan, &args.arguments)?;
     let project = project_name(&args, &prepared.plan)?;
-    let mut fleet = fleet::ensure(context).await?;
-    let outcome = execute(&fleet.desk, &args, &prepared, &project).await;
-    fleet.stop().await?;
+    let (desk, own) = fleet::ensure(context).await?;
+    let outcome = execute(&desk, &args, &prepared, &project).await;
+    // A connection that outlives its bus complains about it.
+    drop(desk);
+    if let Some(fleet) = own {
+        fleet.stop().await?;
+    }
     outcome
 }
 

@@ -143,9 +143,8 @@ impl Epic {
 
     /// The nodes whose results the whole is made of: the output node, else every done leaf.
     fn wanted_results<'a>(&'a self, plan: &'a PlanEvent) -> impl Iterator<Item = NodeId> + 'a {
-        let leaf = |id: NodeId| !plan.nodes.iter().any(|view| view.id.parent() == Some(id));
         let done =
-            plan.nodes.iter().filter(move |view| view.status == NodeStatus::Done && leaf(view.id));
+            plan.nodes.iter().filter(move |view| view.status == NodeStatus::Done && plan.is_leaf(view.id));
         done.map(|view| view.id).filter(|id| plan.output.is_none_or(|output| output == *id))
     }
 

@@ -15,31 +15,25 @@ use crate::process::READY;
 /// How long bringing a fleet up may take; the first time the bus's binary is fetched.
 const UP_WITHIN: Duration = Duration::from_secs(180);
 
-/// A fleet, and whether it is ours to stop.
-pub(super) struct Fleet {
-    /// The connection to it.
-    pub(super) desk: Desk,
-    own: Option<Child>,
-}
+/// A fleet that was brought up here and is ours to stop.
+pub(super) struct Fleet(Child);
 
-/// The fleet that is up here, else a new one.
+/// A connection to the fleet that is up here, else to a new one, which comes with it.
 ///
 /// # Errors
 /// None is up and none can be brought up.
-pub(super) async fn ensure(context: &Context) -> Result<Fleet, CliError> {
+pub(super) async fn ensure(context: &Context) -> Result<(Desk, Option<Fleet>), CliError> {
     if let Ok(desk) = context.desk().await {
         let owned = Lease::look(&desk.bus, &LeaseKey::Go).await?;
         if owned.is_some_and(|seen| seen.holder.is_some()) {
-            return Ok(Fleet { desk, own: None });
+            return Ok((desk, None));
         }
     }
     if context.config.bus.url.is_some() {
-        let desk = context.desk().await?;
-        return Ok(Fleet { desk, own: None });
+        return Ok((context.desk().await?, None));
     }
-    let child = bring_up(context).await?;
-    let desk = context.desk().await?;
-    Ok(Fleet { desk, own: Some(child) })
+    let fleet = Fleet(bring_up(context).await?);
+    Ok((context.desk().await?, Some(fleet)))
 }
 
 async fn bring_up(context: &Context) -> Result<Child, CliError> {
@@ -77,12 +71,12 @@ async fn bring_up(context: &Context) -> Result<Child, CliError> {
 }
 
 impl Fleet {
-    /// Stops the fleet if it was brought up here.
+    /// Stops the fleet.
     ///
     /// # Errors
     /// It cannot be waited for.
-    pub(super) async fn stop(&mut self) -> Result<(), CliError> {
-        let Some(mut child) = self.own.take() else { return Ok(()) };
+    pub(super) async fn stop(self) -> Result<(), CliError> {
+        let Self(mut child) = self;
         // `up` stops when its standard input ends.
         drop(child.stdin.take());
         child.wait().await?;

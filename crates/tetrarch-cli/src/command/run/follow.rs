@@ -103,7 +103,7 @@ impl Follower {
         let mut out = std::io::stderr().lock();
         // Whoever does not listen any more still gets the exit code.
         if event.version == 1 {
-            let nodes = event.nodes.iter().filter(|view| is_leaf(event, view)).count();
+            let nodes = event.nodes.iter().filter(|view| event.is_leaf(view.id)).count();
             let _unheard = writeln!(out, "{at:6.2}s  v1   {} ({nodes} pieces of work)", event.title);
         }
         for change in &event.changes {
@@ -127,13 +127,9 @@ async fn until(moment: Option<tokio::time::Instant>) {
     }
 }
 
-fn is_leaf(event: &PlanEvent, view: &NodeView) -> bool {
-    view.id.parent().is_some() && !event.nodes.iter().any(|other| other.id.parent() == Some(view.id))
-}
-
 /// What is unsettled when nothing is ready or running (spec 05, Roll-up).
 fn stuck(event: &PlanEvent) -> Option<Vec<String>> {
-    let leaves: Vec<&NodeView> = event.nodes.iter().filter(|view| is_leaf(event, view)).collect();
+    let leaves: Vec<&NodeView> = event.nodes.iter().filter(|view| event.is_leaf(view.id)).collect();
     let moving = leaves
         .iter()
         .any(|view| matches!(view.status, NodeStatus::Queued | NodeStatus::InProgress));

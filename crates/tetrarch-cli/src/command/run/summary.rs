@@ -96,7 +96,7 @@ impl Figures {
 
     fn text(&self, took: Duration, result: Option<&GoalResult>) -> String {
         let mut text = String::from("\nAgents\n");
-        self.branch(&mut text, None, 0);
+        self.roots(&mut text);
         let reasons = self.versions.values().fold(BTreeMap::new(), |mut counts, reason| {
             *counts.entry(reason.as_str()).or_insert(0usize) += 1;
             counts
@@ -128,25 +128,39 @@ impl Figures {
         text
     }
 
-    /// The agents below one, indented; their parents above GO's children included.
-    fn branch(&self, text: &mut String, parent: Option<&AgentId>, depth: usize) {
-        let below = self.agents.values().filter(|agent| match parent {
-            Some(parent) => agent.parent.as_ref() == Some(parent),
-            None => {
-                let known = |id: &AgentId| self.agents.contains_key(id);
-                agent.parent.as_ref().is_none_or(|id| !known(id))
+    /// The agents that nothing known stands above, below the parents that the run left alone.
+    fn roots(&self, text: &mut String) {
+        let mut above: BTreeMap<&AgentId, Vec<&Agent>> = BTreeMap::new();
+        for agent in self.agents.values() {
+            match &agent.parent {
+                Some(parent) if !self.agents.contains_key(parent) => {
+                    above.entry(parent).or_default().push(agent);
+                }
+                Some(_) => {}
+                None => self.branch(text, agent, 0),
             }
+        }
+        for (parent, below) in above {
+            let _infallible = writeln!(text, "  {parent}");
+            for agent in below {
+                self.branch(text, agent, 1);
+            }
+        }
+    }
+
+    /// An agent and those below it, indented.
+    fn branch(&self, text: &mut String, agent: &Agent, depth: usize) {
+        let work = agent.work.as_ref().map_or_else(String::new, |work| {
+            let state = self.runs.get(&work.run).map_or("", |run| run.state.as_str());
+            format!("  {:<7} {state}  {}", work.node.to_string(), agent.label)
         });
+        let name = format!("{}{}", "  ".repeat(depth + 1), agent.id);
+        let _infallible = writeln!(text, "{}", format!("{name:<48}{work}").trim_end());
+        let below = self.agents.values().filter(|other| other.parent.as_ref() == Some(&agent.id));
         let mut below: Vec<&Agent> = below.collect();
         below.sort_by_key(|agent| (agent.work.as_ref().map(|work| work.node), agent.created));
         for agent in below {
-            let work = agent.work.as_ref().map_or_else(String::new, |work| {
-                let run = self.runs.get(&work.run);
-                let state = run.map_or("", |run| run.state.as_str());
-                format!("  {} {state}  {}", work.node, agent.label)
-            });
-            let _infallible = writeln!(text, "{}{}{work}", "  ".repeat(depth + 1), agent.id);
-            self.branch(text, Some(&agent.id), depth + 1);
+            self.branch(text, agent, depth + 1);
         }
     }
 }
