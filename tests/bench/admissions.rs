@@ -1,0 +1,83 @@
+//! Admissions per second: 64 requesters, each asking again as soon as it has a free slot, agents
+//! that end at once. A closed loop, since what is sought is the highest rate. Its floor is the
+//! raw bus doing the writes of a whole such round.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use tetrarch_core::id::EpicId;
+use tetrarch_core::limits::CHILDREN_MAX;
+use tetrarch_core::mail::MailBody;
+use tokio::time::Instant;
+
+use crate::Effort;
+use crate::capture::{Capture, Replay, settled};
+use crate::fleet::{Fleet, soon};
+use crate::requester::Requester;
+use crate::table::{Aim, Line, Unit};
+
+/// Measures the rate; `requesters` ask side by side.
+pub(crate) async fn measure(
+    fleet: &Fleet,
+    replay: &Replay,
+    requesters: &mut [Requester],
+    effort: Effort,
+) -> Vec<Line> {
+    let what = format!("admissions, {} requesters, agents that end at once", requesters.len());
+    let mut line = Line::new(&what, Unit::PerSecond, Aim::AtLeast(0.6));
+    let admissions = requesters.len() * effort.admissions;
+    let epics = goals(fleet, requesters).await;
+    let work = round(requesters, &epics, effort.admissions);
+    let (capture, _) = Capture::of(fleet, work).await;
+    for _ in 0..effort.rounds {
+        let epics = goals(fleet, requesters).await;
+        settled(fleet).await;
+        let ours = round(requesters, &epics, effort.admissions).await;
+        settled(fleet).await;
+        let floor = replay.run(&capture).await;
+        line.push(per_second(admissions, ours), per_second(admissions, floor));
+    }
+    vec![line]
+}
+
+/// How many of something there were in a second.
+pub(crate) fn per_second(count: usize, time: Duration) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
+    let count = count as f64;
+    count / time.as_secs_f64()
+}
+
+async fn goals(fleet: &Fleet, requesters: &[Requester]) -> Vec<EpicId> {
+    let mut epics = Vec::new();
+    for requester in requesters {
+        epics.push(requester.goal(fleet).await);
+    }
+    epics
+}
+
+/// Has every requester ask so many times; gives how long it took until the last agent had ended.
+async fn round(requesters: &mut [Requester], epics: &[EpicId], each: usize) -> Duration {
+    let started = Instant::now();
+    let all = requesters.iter_mut().zip(epics).map(|(requester, epic)| one(requester, *epic, each));
+    soon("every admission", join_all(all)).await;
+    started.elapsed()
+}
+
+async fn one(requester: &mut Requester, epic: EpicId, count: usize) {
+    let (mut asked, mut answered, mut ended) = (0, 0, 0);
+    while ended < count {
+        while asked < count && asked == answered && answered - ended < CHILDREN_MAX {
+            let (_, request) = requester.request(epic);
+            request.send(&requester.bus).await;
+            asked += 1;
+        }
+        match requester.read().await.0.body {
+            MailBody::SpawnAnswer(answer) => {
+                assert!(answer.accepted(), "{answer:?}");
+                answered += 1;
+            }
+            MailBody::AgentCompleted { .. } => ended += 1,
+            _other => {}
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Everything a stretch of the fleet's work writes to the bus, and writing it again without a
+//! fleet: the floor under a rate. Order is kept where the contract asks for it, within each
+//! subject; nothing else waits for anything.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_nats::Message;
+use futures::{StreamExt, stream};
+use tetrarch_bus::envelope::MSG_ID;
+use tetrarch_bus::error::PublishError;
+use tetrarch_bus::state::load_meta;
+use tetrarch_bus::subject::Subject;
+use tetrarch_bus::subject::pattern::{LEDGER, TAKES};
+use tetrarch_bus::{Bus, HeaderMap};
+use tetrarch_tests::Server;
+use tokio::time::Instant;
+
+use crate::fleet::{Fleet, new_id, soon};
+
+/// Lines that are written at once, as the owner's outbox does.
+const LINES_AT_ONCE: usize = 512;
+/// The fence of a write.
+const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
+/// Longest queue of what was seen and not yet taken.
+const SEEN_MAX: usize = 1 << 20;
+
+/// Messages as they were stored.
+#[derive(Debug)]
+pub(crate) struct Capture(Vec<Message>);
+
+/// Mean sizes of what was written, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Requests, operations, reports.
+    pub(crate) request: usize,
+    /// One input's part of a ledger entry.
+    pub(crate) entry: usize,
+    /// Mail and control.
+    pub(crate) mail: usize,
+    /// Cursors.
+    pub(crate) cursor: usize,
+    /// Entries of journals.
+    pub(crate) journal: usize,
+    /// Plan events.
+    pub(crate) plan: usize,
+}
+
+impl Capture {
+    /// Does some work and keeps what it writes, up to the last image in STATE.
+    pub(crate) async fn of<T>(fleet: &Fleet, work: impl Future<Output = T>) -> (Self, T) {
+        let bus = fleet.server.control().await;
+        let mut all = Vec::new();
+        for (stream, patterns) in TAKES {
+            for pattern in patterns.iter().filter(|_| is_product(stream)) {
+                all.push(bus.client().subscribe((*pattern).to_owned()).await.unwrap());
+            }
+        }
+        bus.client().flush().await.unwrap();
+        let (tell, mut seen) = tokio::sync::mpsc::channel(SEEN_MAX);
+        let listening = tokio::spawn(async move {
+            let mut all = stream::select_all(all);
+            while let Some(message) = all.next().await {
+                if tell.send(message).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let done = work.await;
+        settled(fleet).await;
+        bus.client().flush().await.unwrap();
+        listening.abort();
+        let mut kept = Vec::new();
+        while let Some(message) = seen.recv().await {
+            kept.push(message);
+        }
+        assert!(!kept.is_empty(), "nothing was written");
+        (Self(kept), done)
+    }
+
+    /// How many messages there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Their mean sizes.
+    pub(crate) fn sizes(&self) -> Sizes {
+        let heads = |heads: &[&str]| {
+            let of = self.0.iter().filter(|message| heads.contains(&head(message)));
+            let (count, bytes) =
+                of.fold((0, 0), |(count, bytes), m| (count + 1, bytes + m.payload.len()));
+            (count, bytes)
+        };
+        let mean = |(count, bytes): (usize, usize)| bytes / count.max(1);
+        let requests = heads(&["spawn", "op", "report"]);
+        Sizes {
+            request: mean(requests),
+            entry: mean((requests.0, heads(&["ledger"]).1)),
+            mail: mean(heads(&["mail", "ctl"])),
+            cursor: mean(heads(&["cursor"])),
+            journal: mean(heads(&["run"])),
+            plan: mean(heads(&["plan"])),
+        }
+    }
+}
+
+fn is_product(stream: &str) -> bool {
+    TAKES.iter().take(7).any(|(known, _)| *known == stream)
+}
+
+fn head(message: &Message) -> &str {
+    message.subject.split('.').next().unwrap_or_default()
+}
+
+/// Waits until everything that is committed is visible.
+pub(crate) async fn settled(fleet: &Fleet) {
+    let bus = &fleet.control;
+    let mut metas = bus.client().subscribe(Subject::StateMeta.to_string()).await.unwrap();
+    bus.client().flush().await.unwrap();
+    let all = async {
+        loop {
+            let last = bus.stream_last_seq(LEDGER).await.unwrap();
+            let through = load_meta(bus).await.unwrap().map_or(0, |meta| meta.outbox_through);
+            if through >= last {
+                return;
+            }
+            metas.next().await.unwrap();
+        }
+    };
+    soon("a quiet outbox", all).await;
+}
+
+/// A bus without a fleet on which captures are written again.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    requesters: Bus,
+    owner: Bus,
+    host: Bus,
+    last: Mutex<HashMap<String, u64>>,
+}
+
+impl Replay {
+    /// Connections to a server on which nothing runs.
+    pub(crate) async fn on(server: &Server) -> Self {
+        let last = Mutex::default();
+        let (requesters, owner) = (server.control().await, server.control().await);
+        Self { requesters, owner, host: server.control().await, last }
+    }
+
+    /// Writes everything again; gives how long it took.
+    pub(crate) async fn run(&self, capture: &Capture) -> Duration {
+        let salt = new_id().to_string();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut lines: Vec<Vec<&Message>> = Vec::new();
+        for message in &capture.0 {
+            let place = *places.entry(message.subject.as_str()).or_insert(lines.len());
+            match lines.get_mut(place) {
+                Some(line) => line.push(message),
+                None => lines.push(vec![message]),
+            }
+        }
+        let started = Instant::now();
+        let written = stream::iter(lines.into_iter().map(|line| self.line(line, &salt)))
+            .buffer_unordered(LINES_AT_ONCE)
+            .fold(0, async |sum, count| sum + count);
+        assert_eq!(written.await, capture.count(), "every message is written again");
+        started.elapsed()
+    }
+
+    async fn line(&self, line: Vec<&Message>, salt: &str) -> usize {
+        for message in &line {
+            let subject = message.subject.as_str();
+            let mut headers = HeaderMap::new();
+            let mut fenced = false;
+            for (name, values) in message.headers.iter().flat_map(HeaderMap::iter) {
+                let name: &str = name.as_ref();
+                fenced |= name == EXPECTED;
+                for value in values.iter().filter(|_| name != EXPECTED && name != MSG_ID) {
+                    headers.append(name, value.clone());
+                }
+                if let Some(id) = values.first().filter(|_| name == MSG_ID) {
+                    headers.insert(MSG_ID, format!("{id}.{salt}"));
+                }
+            }
+            let mut expect = fenced.then(|| self.known(subject));
+            let seq = loop {
+                let (headers, payload) = (headers.clone(), message.payload.clone());
+                match self.bus(message).publish_expect(subject, headers, payload, expect).await {
+                    Ok(seq) => break seq,
+                    Err(PublishError::WrongLast { last, .. }) => expect = Some(last),
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            self.last.lock().unwrap().insert(subject.to_owned(), seq);
+        }
+        line.len()
+    }
+
+    fn known(&self, subject: &str) -> u64 {
+        self.last.lock().unwrap().get(subject).copied().unwrap_or(0)
+    }
+
+    /// Who wrote it.
+    fn bus(&self, message: &Message) -> &Bus {
+        match head(message) {
+            "spawn" | "op" => &self.requesters,
+            "report" | "cursor" | "run" => &self.host,
+            _ => &self.owner,
+        }
+    }
+}

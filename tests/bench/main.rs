@@ -1,0 +1,145 @@
+//! The benchmarks of spec 10, each beside its floor: what bare clients on the same machine, in
+//! the same run, need for the same chain or the same writes. Absolute times belong to the machine,
+//! ratios to the code. It prints a table and checks nothing but that it ran.
+#![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking where it went wrong")]
+
+mod admissions;
+mod bare;
+mod capture;
+mod fleet;
+mod lead;
+mod letters;
+mod machine;
+mod numbers;
+mod requester;
+mod spawning;
+mod table;
+mod tree;
+
+use std::path::PathBuf;
+
+use bare::Bare;
+use capture::Replay;
+use fleet::Fleet;
+use requester::Requester;
+use table::Line;
+use tree::Agents;
+
+/// Requesters that ask side by side (spec 10).
+const REQUESTERS: usize = 64;
+
+const USAGE: &str = "\
+benchmarks beside their floor
+  --quick    a smoke run of a few seconds; its numbers mean little
+  --write    write docs/benchmarks.md too
+  <word>...  only what is named: spawn, admissions, mail, tree, processes";
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+struct Effort {
+    rounds: usize,
+    /// Requests of one round, on an idle fleet.
+    requests: usize,
+    /// Admissions of one requester in one round.
+    admissions: usize,
+    /// Mails of one round.
+    letters: usize,
+    /// Trees of one round, one after the other.
+    trees: usize,
+    /// The same with real processes.
+    process_trees: usize,
+}
+
+const FULL: Effort =
+    Effort { rounds: 7, requests: 128, admissions: 16, letters: 500, trees: 7, process_trees: 3 };
+
+const QUICK: Effort =
+    Effort { rounds: 1, requests: 8, admissions: 2, letters: 20, trees: 1, process_trees: 1 };
+
+#[derive(Debug)]
+struct Args {
+    effort: Effort,
+    requesters: usize,
+    write: bool,
+    only: Vec<String>,
+}
+
+impl Args {
+    fn wants(&self, word: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == word)
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the table is for whoever started it")]
+#[tokio::main]
+async fn main() {
+    let Some(args) = args() else {
+        println!("{USAGE}");
+        return;
+    };
+    let fleet = Fleet::start().await;
+    let lines = measure(&fleet, &args).await;
+    let facts = machine::facts(&fleet.control);
+    fleet.stop().await;
+    let table = table::markdown(&lines);
+    println!("{facts}\n{table}");
+    for line in &lines {
+        assert!(line.is_sound(), "{} has no numbers", line.what);
+    }
+    if args.write {
+        write(&facts, &table);
+    }
+}
+
+/// What was asked for; none when it cannot be understood.
+fn args() -> Option<Args> {
+    let mut args = Args { effort: FULL, requesters: REQUESTERS, write: false, only: Vec::new() };
+    for word in std::env::args().skip(1) {
+        match word.as_str() {
+            "--quick" => (args.effort, args.requesters) = (QUICK, 8),
+            "--write" => args.write = true,
+            // What Cargo adds.
+            "--bench" => {}
+            "spawn" | "admissions" | "mail" | "tree" | "processes" => args.only.push(word),
+            _ => return None,
+        }
+    }
+    Some(args)
+}
+
+async fn measure(fleet: &Fleet, args: &Args) -> Vec<Line> {
+    let server = tetrarch_tests::server().await;
+    let replay = Replay::on(&server).await;
+    let mut requester = Requester::join(fleet, "alone").await;
+    let mut lines = Vec::new();
+    if args.wants("spawn") {
+        let mut bare = Bare::on(&server, false).await;
+        lines.extend(spawning::measure(fleet, &mut bare, &mut requester, args.effort).await);
+    }
+    if args.wants("mail") {
+        lines.extend(letters::measure(fleet, &server, &requester, args.effort).await);
+    }
+    if args.wants("admissions") {
+        let mut requesters = Vec::new();
+        for number in 0..args.requesters {
+            requesters.push(Requester::join(fleet, &number.to_string()).await);
+        }
+        lines.extend(admissions::measure(fleet, &replay, &mut requesters, args.effort).await);
+    }
+    for (word, agents) in [("tree", Agents::InProcess), ("processes", Agents::Processes)] {
+        if args.wants(word) {
+            let mut bare = Bare::on(&server, agents == Agents::Processes).await;
+            lines.extend(tree::measure(fleet, &mut bare, &replay, agents, args.effort).await);
+        }
+    }
+    lines
+}
+
+fn write(facts: &str, table: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
+    let text = format!("{}\n{facts}\n{table}\n{}", ABOVE.trim_end(), BELOW.trim_start());
+    std::fs::write(path, text).unwrap();
+}
+
+const ABOVE: &str = include_str!("above.md");
+const BELOW: &str = include_str!("below.md");
