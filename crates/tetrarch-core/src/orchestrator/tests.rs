@@ -1,1 +1,214 @@
+//! What a project orchestrator does about what it learns: staffing within its slots, waiting,
+//! sponsoring, putting results together.
 
+use super::*;
+use crate::id::{CommitId, Domain, PlanId, ProjectName, Ulid};
+use crate::plan::{NodeView, PlanReason, PlanSource, Review};
+use crate::plan::schema::one_task;
+
+const NOW: BusTime = BusTime(1_000_000);
+
+fn epic() -> EpicId {
+    EpicId(Ulid(7))
+}
+
+fn po() -> Orchestrator {
+    let mut po = Orchestrator::new("PO-a".parse().unwrap(), SessionId(Ulid(1)));
+    assert_eq!(po.step(NOW, Input::TakeOn(epic())), [Effect::Watch(epic())]);
+    po
+}
+
+fn node(id: &str) -> Node {
+    let mut node = one_task("work").nodes.pop().unwrap();
+    node.id = id.parse().unwrap();
+    node.name = format!("node {id}");
+    node.objective = format!("do {id}");
+    node
+}
+
+fn view(id: &str, status: NodeStatus) -> NodeView {
+    NodeView {
+        id: id.parse().unwrap(),
+        title: id.to_owned(),
+        status,
+        assignee: None,
+        purpose: Purpose::Execute,
+        attempts: 0,
+        findings: Vec::new(),
+    }
+}
+
+fn plan(version: u32, nodes: Vec<NodeView>) -> PlanEvent {
+    PlanEvent {
+        epic: epic(),
+        plan: PlanId(Ulid(3)),
+        project: ProjectName::new("a").unwrap(),
+        version,
+        source: PlanSource::Overseer,
+        reason: PlanReason::InitialCreate,
+        changes: Vec::new(),
+        definitions: nodes.iter().map(|view| node(&view.id.to_string())).collect(),
+        nodes,
+        title: "goal".to_owned(),
+        output: None,
+        goal: GoalStatus::Active,
+        percent: 0,
+        result: None,
+        trace: None,
+        at: NOW,
+    }
+}
+
+fn requests(effects: &[Effect]) -> Vec<(RequestId, SpawnRequest)> {
+    let request = |effect: &Effect| {
+        if let Effect::Request { id, request, .. } = effect {
+            Some((*id, (**request).clone()))
+        } else {
+            None
+        }
+    };
+    effects.iter().filter_map(request).collect()
+}
+
+fn learn(po: &mut Orchestrator, event: PlanEvent) -> Vec<Effect> {
+    po.step(NOW, Input::Plan(Box::new(event)))
+}
+
+fn mail(po: &mut Orchestrator, now: BusTime, from: &str, body: MailBody) -> Vec<Effect> {
+    let mail = Mail {
+        to: "PO-a".parse().unwrap(),
+        epic: Some(epic()),
+        correlation: None,
+        cause: CommitId(Ulid(1)).to_string(),
+        ack_required: false,
+        trace: None,
+        body,
+    };
+    po.step(now, Input::Mail { from: from.parse().unwrap(), mail: Box::new(mail) })
+}
+
+fn answer(request: RequestId, parent: &str) -> SpawnAnswer {
+    SpawnAnswer {
+        epic: Some(epic()),
+        request,
+        parent: Some(parent.parse().unwrap()),
+        spawned: Vec::new(),
+        denied: Vec::new(),
+        reason: String::new(),
+        suggestion: String::new(),
+        retry: false,
+        corrections: Vec::new(),
+    }
+}
+
+fn denied(request: RequestId, reason: DenialReason) -> SpawnAnswer {
+    let denied = Denied {
+        index: 0,
+        role: Role::Worker,
+        reason,
+        limit: Some(3),
+        current: Some(3),
+        detail: "because".to_owned(),
+    };
+    SpawnAnswer { denied: vec![denied], ..answer(request, "PO-a") }
+}
+
+#[test]
+fn three_slots_are_filled_with_ready_leaves_and_no_fourth() {
+    let mut po = po();
+    let queued = |id| view(id, NodeStatus::Queued);
+    let nodes = ["P1", "T1.1", "T1.2", "S1.2.1", "S1.2.2", "T1.3"].map(queued).to_vec();
+    let asked = requests(&learn(&mut po, plan(1, nodes)));
+    let ids: Vec<String> =
+        asked.iter().map(|(_, request)| request.node.unwrap().to_string()).collect();
+    assert_eq!(ids, ["T1.1", "S1.2.1", "S1.2.2"], "leaves only, in the plan's order");
+    assert!(requests(&po.step(NOW, Input::Tick)).is_empty(), "nothing is asked for twice");
+}
+
+#[test]
+fn work_that_waits_for_review_comes_first() {
+    let mut po = po();
+    let queued = |id| view(id, NodeStatus::Queued);
+    let mut nodes = ["T1.1", "T1.2", "T1.3"].map(queued).to_vec();
+    nodes.push(NodeView {
+        purpose: Purpose::Review,
+        ..view("T1.4", NodeStatus::InProgress)
+    });
+    let mut event = plan(1, nodes);
+    let domain = Domain::new("quality").unwrap();
+    event.definitions[3].review = Some(Review { domain, profile: None });
+    let asked = requests(&learn(&mut po, event));
+    assert_eq!(asked.len(), 3);
+    let first = &asked[0].1;
+    assert_eq!(first.node, Some("T1.4".parse().unwrap()));
+    assert_eq!(first.subagents[0].role, Role::Reviewer);
+}
+
+#[test]
+fn a_refusal_that_time_may_cure_is_asked_again_after_its_wait() {
+    let mut po = po();
+    let asked = requests(&learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Queued)])));
+    let refusal = denied(asked[0].0, DenialReason::NoHostAvailable);
+    let effects = mail(&mut po, NOW, "GO", MailBody::SpawnAnswer(refusal));
+    assert!(requests(&effects).is_empty(), "not at once");
+    let due = po.next_deadline().unwrap();
+    assert!(due > NOW);
+    assert!(requests(&po.step(BusTime(due.0 - 1), Input::Tick)).is_empty(), "not before");
+    let again = requests(&po.step(due, Input::Tick));
+    assert_eq!(again.len(), 1);
+    assert_ne!(again[0].0, asked[0].0, "a denial is final: it is another request");
+}
+
+#[test]
+fn what_nothing_can_cure_blocks_the_node() {
+    let mut po = po();
+    let asked = requests(&learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Queued)])));
+    let refusal = denied(asked[0].0, DenialReason::ToolNotAllowed);
+    let effects = mail(&mut po, NOW, "GO", MailBody::SpawnAnswer(refusal));
+    let blocked = effects.iter().any(|effect| {
+        matches!(effect, Effect::Op { op, .. }
+            if matches!(&**op, Op::WorkBlock { node, blocker, .. }
+                if node.to_string() == "T1.1" && blocker.kind == "tool_not_allowed"))
+    });
+    assert!(blocked, "{effects:?}");
+}
+
+#[test]
+fn an_answer_for_a_specialist_is_passed_on_by_any_incarnation() {
+    let mut po = po();
+    let specialist = format!("S:api:{}", Ulid(9));
+    let passed = answer(RequestId(Ulid(5)), &specialist);
+    let effects = mail(&mut po, NOW, "GO", MailBody::SpawnAnswer(passed.clone()));
+    let relayed = effects.iter().find_map(|effect| {
+        if let Effect::Mail(mail) = effect { Some((**mail).clone()) } else { None }
+    });
+    let relayed = relayed.unwrap();
+    assert_eq!(relayed.to.to_string(), specialist);
+    assert_eq!(relayed.body, MailBody::SponsorAnswer(passed));
+}
+
+#[test]
+fn a_reached_goal_is_put_together_once_and_only_from_what_is_there() {
+    let mut po = po();
+    let mut event = plan(1, vec![view("T1.1", NodeStatus::Done)]);
+    event.goal = GoalStatus::Completed;
+    let effects = learn(&mut po, event.clone());
+    assert!(effects.contains(&Effect::Collect(epic())), "the result was not seen: read it");
+    let collected = |results| Input::Collected { epic: epic(), nodes: Vec::new(), results };
+    assert!(po.step(NOW, collected(Vec::new())).is_empty(), "STATE lags behind");
+    let due = po.next_deadline().unwrap();
+    assert_eq!(po.step(due, Input::Tick), [Effect::Collect(epic())]);
+    let found = Collected { deliverable: "42".to_owned(), artifacts: Vec::new() };
+    let effects = po.step(due, collected(vec![("T1.1".parse().unwrap(), found)]));
+    let reported: Vec<&Report> = effects
+        .iter()
+        .filter_map(|e| if let Effect::Report(report) = e { Some(&**report) } else { None })
+        .collect();
+    let [Report::Result { epic: Some(of), result, .. }] = reported[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(*of, epic());
+    assert!(result.deliverable.contains("42"));
+    event.version = 2;
+    assert!(learn(&mut po, event).is_empty(), "not twice");
+}
