@@ -1,1 +1,316 @@
+//! In which order a hosted session is claimed, journaled, started, heard and ended.
 
+use super::*;
+use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
+use crate::budget::Limits;
+use crate::id::{AgentId, AssignmentId, EpicId, ProfileName, ProjectName, SessionId, Ulid};
+use crate::limits::SPONSOR_ANSWER_WITHIN;
+use crate::mail::{Duty, MailBody, SessionOrder, SpawnAnswer};
+use crate::time::Millis;
+
+const NOW: BusTime = BusTime(1_000_000);
+
+fn brief() -> Brief {
+    Brief {
+        goal: "count".to_owned(),
+        key_facts: Vec::new(),
+        expected_output: ExpectedOutput::Text,
+        success_criteria: vec!["counted".to_owned()],
+        definition_of_done: String::new(),
+        tools: Tools::default(),
+        workspace: String::new(),
+        scope_paths: Vec::new(),
+        budget: Limits::default(),
+        wall: None,
+        turn_timeout: None,
+        runner: Runner {
+            profile: ProfileName::new("default").unwrap(),
+            kind: RunnerKind::Process,
+            argv: vec!["true".to_owned()],
+            env: Vec::new(),
+            pass_env: Vec::new(),
+            model: String::new(),
+            prompt: String::new(),
+        },
+        worktree: Worktree::None,
+        inputs: Vec::new(),
+    }
+}
+
+fn session(agent: &str) -> Hosted {
+    let agent: AgentId = agent.parse().unwrap();
+    let run = Run {
+        id: RunId(Ulid(2)),
+        agent: agent.clone(),
+        session: SessionId(Ulid(3)),
+        epoch: 1,
+        epic: EpicId(Ulid(4)),
+        node: "T1.1".parse().unwrap(),
+        assignment: AssignmentId(Ulid(5)),
+        brief: brief(),
+        continues: None,
+        placement: None,
+        created: NOW,
+    };
+    let launch = Launch {
+        agent,
+        session: run.session,
+        epoch: 1,
+        host_epoch: 1,
+        parent: "PO-a".parse().unwrap(),
+        project: Some(ProjectName::new("a").unwrap()),
+        depth: 2,
+        duty: Duty::Run(run.clone()),
+    };
+    Hosted::new(launch, run, "h".to_owned(), None, None)
+}
+
+fn worker() -> Hosted {
+    session(&format!("W:{}", Ulid(1)))
+}
+
+fn running(mut hosted: Hosted) -> Hosted {
+    assert_eq!(hosted.begin(), [Effect::Claim]);
+    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
+    hosted.step(NOW, Input::Runner(started));
+    hosted
+}
+
+fn success() -> Box<RunResult> {
+    let mut result = RunResult::ended(Outcome::Success, "");
+    result.deliverable = "42".to_owned();
+    result.usage = Usage { turns: 1, ..Usage::default() };
+    Box::new(result)
+}
+
+fn exited(hosted: &mut Hosted) -> Vec<Effect> {
+    hosted.step(NOW, Input::Runner(RunnerEvent::Exited { exit: Exit::Code(0), result: None }))
+}
+
+fn letter(body: MailBody) -> Input {
+    let mail = Mail {
+        to: "PO-a".parse().unwrap(),
+        epic: None,
+        correlation: None,
+        cause: String::new(),
+        ack_required: false,
+        trace: None,
+        body,
+    };
+    let from = Principal::Agent(AgentId::Go);
+    Input::Mail { from, mail: Box::new(mail), json: "{}".to_owned() }
+}
+
+fn order(reason: &str) -> SessionOrder {
+    SessionOrder {
+        agent: format!("W:{}", Ulid(1)).parse().unwrap(),
+        session: Some(SessionId(Ulid(3))),
+        epoch: 1,
+        reason: reason.to_owned(),
+    }
+}
+
+/// The kinds of effects, for saying an order in one line.
+fn kinds(effects: &[Effect]) -> Vec<&'static str> {
+    let kind = |effect: &Effect| match effect {
+        Effect::Claim => "claim",
+        Effect::Journal(_) => "journal",
+        Effect::Order(order) => match **order {
+            Order::Start(_) => "start",
+            Order::Deliver { .. } => "deliver",
+            Order::Stop { .. } => "stop",
+            Order::Kill { .. } => "kill",
+        },
+        Effect::Report(_) => "report",
+        Effect::ReadSpawn { .. } => "read spawn",
+        Effect::Request(..) => "request",
+        Effect::Mail(_) => "mail",
+        Effect::Store(_) => "store",
+        Effect::Stream(_) => "stream",
+        Effect::End => "end",
+    };
+    effects.iter().map(kind).collect()
+}
+
+#[test]
+fn it_is_claimed_then_journaled_then_started_then_reported() {
+    let mut hosted = worker();
+    assert_eq!(kinds(&hosted.begin()), ["claim"]);
+    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    assert_eq!(kinds(&effects), ["journal", "start"], "nothing starts before its journal says so");
+    let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
+    let effects = hosted.step(NOW, Input::Runner(started));
+    assert_eq!(kinds(&effects), ["journal", "report"]);
+    assert!(matches!(&effects[1], Effect::Report(report) if **report == Report::Ready));
+}
+
+#[test]
+fn a_claim_that_is_not_ours_starts_nothing() {
+    let mut hosted = worker();
+    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::DoNotStart));
+    assert_eq!(kinds(&effects), ["end"]);
+    let mut hosted = worker();
+    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::EarlierLife));
+    assert_eq!(kinds(&effects), ["report", "end"]);
+    let mut hosted = worker();
+    assert_eq!(kinds(&hosted.step(NOW, Input::Claimed(ClaimOutcome::ClaimAgain))), ["claim"]);
+}
+
+#[test]
+fn a_result_is_reported_only_when_every_process_is_gone() {
+    let mut hosted = running(worker());
+    let told = RunnerEvent::Result { result: success(), files: Vec::new() };
+    let effects = hosted.step(NOW, Input::Runner(told));
+    assert!(!kinds(&effects).contains(&"report"), "{effects:?}");
+    assert_eq!(kinds(&exited(&mut hosted)), ["journal", "report", "journal", "end"]);
+    assert!(hosted.step(NOW, Input::Tick).is_empty(), "it is over");
+}
+
+#[test]
+fn a_result_waits_for_its_files() {
+    let mut hosted = running(worker());
+    let file = LocalFile {
+        name: "report.md".to_owned(),
+        path: "/w/report.md".to_owned(),
+        media_type: "text/markdown".to_owned(),
+    };
+    let told = RunnerEvent::Result { result: success(), files: vec![file] };
+    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(told))), ["store"]);
+    assert!(exited(&mut hosted).is_empty(), "not before they are stored");
+    let kept = Artifact {
+        name: "report.md".to_owned(),
+        sha256: "0".repeat(64),
+        size: 3,
+        media_type: "text/markdown".to_owned(),
+    };
+    let effects = hosted.step(NOW, Input::Stored(vec![kept.clone()]));
+    let reported = effects.iter().find_map(|effect| match effect {
+        Effect::Report(report) => match &**report {
+            Report::Result { result, .. } => Some(result.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(reported.unwrap().artifacts, [kept]);
+}
+
+#[test]
+fn a_deliverable_beyond_its_bound_becomes_an_artifact() {
+    for (len, stored) in [(DELIVERABLE_BYTES_MAX, false), (DELIVERABLE_BYTES_MAX + 1, true)] {
+        let mut hosted = running(worker());
+        let mut result = success();
+        result.deliverable = "x".repeat(len);
+        let told = RunnerEvent::Result { result, files: Vec::new() };
+        let effects = hosted.step(NOW, Input::Runner(told));
+        assert_eq!(kinds(&effects).contains(&"store"), stored, "{len} bytes");
+    }
+}
+
+#[test]
+fn a_program_that_ends_without_a_result_has_failed() {
+    let mut hosted = running(worker());
+    let effects = exited(&mut hosted);
+    let failed = effects.iter().any(|effect| {
+        matches!(effect, Effect::Report(report)
+            if matches!(&**report, Report::Result { result, .. }
+                if result.outcome == Outcome::Failure))
+    });
+    assert!(failed, "{effects:?}");
+}
+
+#[test]
+fn a_stop_is_drained_and_a_kill_is_not_reported() {
+    let mut hosted = running(worker());
+    let effects = hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
+    assert!(kinds(&effects).contains(&"stop"), "{effects:?}");
+    let mut hosted = running(worker());
+    let effects = hosted.step(NOW, letter(MailBody::Kill(order("replaced"))));
+    assert_eq!(kinds(&effects), ["kill"]);
+    assert_eq!(kinds(&exited(&mut hosted)), ["end"], "its session is no longer current");
+}
+
+#[test]
+fn an_order_for_another_session_is_dropped() {
+    let mut hosted = running(worker());
+    let other = SessionOrder { session: Some(SessionId(Ulid(99))), ..order("old") };
+    assert!(hosted.step(NOW, letter(MailBody::Kill(other))).is_empty());
+}
+
+#[test]
+fn a_fenced_session_kills_its_program() {
+    let mut hosted = running(worker());
+    assert_eq!(kinds(&hosted.step(NOW, Input::Fenced)), ["kill"]);
+    assert_eq!(kinds(&exited(&mut hosted)), ["end"]);
+}
+
+fn wanted() -> Box<SpawnRequest> {
+    Box::new(SpawnRequest {
+        epic: EpicId(Ulid(4)),
+        node: None,
+        parent: None,
+        requested_by: None,
+        reason: "help".to_owned(),
+        caller_depth: None,
+        caller_max_depth: None,
+        caller_local_max_depth: None,
+        subagents: Vec::new(),
+        ack_required: true,
+    })
+}
+
+#[test]
+fn a_specialist_asks_its_sponsor_and_silence_is_reported_at_its_end_not_before() {
+    let mut hosted = running(session(&format!("S:api:{}", Ulid(1))));
+    let effects = hosted.step(NOW, Input::SpawnRead(Ok((None, wanted()))));
+    assert!(kinds(&effects).contains(&"mail"), "to its PO, not to the governor: {effects:?}");
+    let due = NOW + SPONSOR_ANSWER_WITHIN;
+    assert_eq!(hosted.next_deadline(), Some(due));
+    assert!(hosted.step(BusTime(due.0 - 1), Input::Tick).is_empty());
+    assert_eq!(kinds(&hosted.step(due, Input::Tick)), ["report"]);
+    assert_eq!(hosted.next_deadline(), None);
+}
+
+#[test]
+fn an_answer_ends_the_wait_for_the_sponsor() {
+    let mut hosted = running(session(&format!("S:api:{}", Ulid(1))));
+    let request = RequestId(Ulid(77));
+    hosted.step(NOW, Input::SpawnRead(Ok((Some(request), wanted()))));
+    let answer = SpawnAnswer {
+        epic: None,
+        request,
+        parent: None,
+        spawned: Vec::new(),
+        denied: Vec::new(),
+        reason: String::new(),
+        suggestion: String::new(),
+        retry: false,
+        corrections: Vec::new(),
+    };
+    let effects = hosted.step(NOW, letter(MailBody::SponsorAnswer(answer)));
+    assert!(kinds(&effects).contains(&"deliver"), "{effects:?}");
+    assert_eq!(hosted.next_deadline(), None);
+    assert!(hosted.step(NOW + SPONSOR_ANSWER_WITHIN + Millis(1), Input::Tick).is_empty());
+}
+
+#[test]
+fn anybody_else_asks_the_governor() {
+    let mut hosted = running(worker());
+    let effects = hosted.step(NOW, Input::SpawnRead(Ok((None, wanted()))));
+    assert!(kinds(&effects).contains(&"request"), "{effects:?}");
+}
+
+#[test]
+fn log_lines_are_streamed_at_once_and_journaled_together() {
+    let mut hosted = running(worker());
+    for _ in 0..3 {
+        let line = RunnerEvent::Log { text: "line".to_owned() };
+        assert_eq!(kinds(&hosted.step(NOW, Input::Runner(line))), ["stream"]);
+    }
+    let progress = RunnerEvent::Progress { text: "on".to_owned(), done: None, total: None };
+    let effects = hosted.step(NOW, Input::Runner(progress));
+    let gathered = effects.iter().any(|effect| {
+        matches!(effect, Effect::Journal(JournalEvent::Log { text }) if text.matches("line").count() == 3)
+    });
+    assert!(gathered, "{effects:?}");
+}
