@@ -1,1 +1,96 @@
-//! The `sim` suite.
+//! The simulation: core's real machines under a seeded scheduler and a simulated bus, with
+//! repeats, delays, losses, crashes between any two steps, zombies and deposed owners. Every
+//! commit is checked for broken invariants; in the end everything has to settle. Each seed runs
+//! twice and must do the same.
+
+mod bug;
+mod bus;
+mod dice;
+mod host;
+mod observe;
+mod owner;
+mod people;
+mod program;
+mod seat;
+mod tally;
+mod wire;
+mod work;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bug::Bug;
+use tally::Tally;
+
+/// Seeds of an ordinary run; `SIM_SEEDS` says otherwise.
+const SEEDS: u64 = 200;
+/// Seeds within which a planted bug has to be found.
+const SEEDS_FOR_BUGS: u64 = 40;
+/// Threads that share the seeds.
+const THREADS: u64 = 2;
+/// Lines of a failed seed's history that are shown.
+const SHOWN: usize = 40;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
+}
+
+/// Runs a seed twice; gives what happened, or what to tell: all of its history when it runs
+/// `alone`.
+fn try_seed(seed: u64, alone: bool) -> Result<Tally, String> {
+    let once = catch_unwind(AssertUnwindSafe(|| world::run(seed, None)));
+    let reproduce = format!("SIM_SEED={seed} cargo test -p tetrarch-tests --test sim -- seeds");
+    let once = once.map_err(|_| format!("seed {seed} panicked; run it again with {reproduce}"))?;
+    if let Some(broken) = once.broken {
+        let lines: Vec<&str> = once.history.lines().collect();
+        let hidden = if alone { 0 } else { lines.len().saturating_sub(SHOWN) };
+        let last = lines[hidden..].join("\n");
+        return Err(format!("seed {seed}: {broken}\n{last}\nrun it again with {reproduce}"));
+    }
+    let twice = world::run(seed, None);
+    if twice.history != once.history || twice.tally != once.tally {
+        return Err(format!("seed {seed} did something else the second time; {reproduce}"));
+    }
+    Ok(once.tally)
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the counts are what a reader of the suite looks for")]
+fn seeds() {
+    if let Some(seed) = number("SIM_SEED") {
+        if let Err(told) = try_seed(seed, true) {
+            panic!("{told}");
+        }
+        return;
+    }
+    let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
+    let threads = (0..THREADS).map(|thread| {
+        std::thread::spawn(move || {
+            let mut tally = Tally::default();
+            for seed in (0..seeds).filter(|seed| seed % THREADS == thread) {
+                tally.add(&try_seed(seed, false)?);
+            }
+            Ok::<Tally, String>(tally)
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    let mut tally = Tally::default();
+    for thread in threads {
+        match thread.join() {
+            Ok(Ok(part)) => tally.add(&part),
+            Ok(Err(told)) => panic!("{told}"),
+            Err(_) => panic!("a thread of seeds ended without a word"),
+        }
+    }
+    println!("{seeds} seeds, each twice:\n{}", tally.lines());
+    assert_eq!(tally.missing(), Vec::<&str>::new(), "these never happened");
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    for (bug, expected) in Bug::ALL {
+        let found = (0..SEEDS_FOR_BUGS).find_map(|seed| world::run(seed, Some(bug)).broken);
+        let found = found.unwrap_or_else(|| panic!("{bug:?} was not found"));
+        assert!(found.contains(expected), "{bug:?} was found as {found}");
+    }
+}

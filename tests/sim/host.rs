@@ -1,0 +1,205 @@
+//! A host orchestrator of the simulation: joins, reads what the owner sends it, and seats the
+//! sessions that are launched on it. It does what the engine's shells do around core's machines.
+
+use std::collections::BTreeMap;
+
+use tetrarch_core::cursor::{Claim, Positions};
+use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId, Ulid};
+use tetrarch_core::mail::{Duty, Lane, Launch, Mail, MailBody, SessionOrder};
+use tetrarch_core::request::{HostJoin, Op, Report, RequestBody, Sender};
+
+use crate::bus::{Bus, Reader, Stored};
+use crate::seat::{Agent, Project, Seat};
+use crate::wire::{Reach, Wire};
+
+/// One life of a host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) name: HostName,
+    pub(crate) life: u64,
+    pub(crate) lease_epoch: u64,
+    capacity: u32,
+    join: RequestId,
+    joined: Option<(SessionId, u64)>,
+    reader: Reader,
+    pub(crate) seats: BTreeMap<AgentId, Seat>,
+    reports: u64,
+    /// It can do nothing more.
+    pub(crate) dead: bool,
+}
+
+impl Host {
+    /// A new life, which asks to join at once.
+    pub(crate) fn start(
+        name: &HostName,
+        life: u64,
+        lease_epoch: u64,
+        capacity: u32,
+        reach: &mut Reach<'_>,
+    ) -> Self {
+        let who = Principal::Agent(AgentId::Ho(name.clone()));
+        let mut host = Self {
+            name: name.clone(),
+            life,
+            lease_epoch,
+            capacity,
+            join: RequestId(Ulid(u128::from(life) << 64 | 1)),
+            joined: None,
+            reader: Reader::at(reach.bus.end_of(&who)),
+            seats: BTreeMap::new(),
+            reports: 0,
+            dead: false,
+        };
+        host.ask_to_join(reach);
+        host
+    }
+
+    fn id(&self) -> AgentId {
+        AgentId::Ho(self.name.clone())
+    }
+
+    fn instance(&self) -> String {
+        format!("life{}", self.life)
+    }
+
+    fn sender(&self, from: AgentId, session: Option<SessionId>, epoch: u64) -> Sender {
+        Sender { from: from.into(), via: Some(self.name.clone()), session, epoch }
+    }
+
+    fn ask_to_join(&mut self, reach: &mut Reach<'_>) {
+        let op = Op::HostJoin(HostJoin {
+            instance: self.instance(),
+            lease_epoch: self.lease_epoch,
+            labels: Vec::new(),
+            capacity: self.capacity,
+            address: String::new(),
+        });
+        let sender = self.sender(self.id(), None, self.lease_epoch);
+        reach.send(Wire::request(sender, self.join, RequestBody::Op(op)), self.life);
+    }
+
+    /// Whether there is a message to read.
+    pub(crate) fn can_read(&self, bus: &Bus) -> bool {
+        !self.dead && self.next(bus).is_some()
+    }
+
+    /// Until it has joined, only the answer to that concerns it.
+    fn next<'b>(&self, bus: &'b Bus) -> Option<(Lane, &'b Stored)> {
+        let (who, at) = (Principal::Agent(self.id()), self.reader.positions);
+        if self.joined.is_some() { bus.next(&who, at) } else { bus.next_mail(&who, at) }
+    }
+
+    /// Reads one message.
+    pub(crate) fn read(&mut self, reach: &mut Reach<'_>) {
+        let Some((lane, stored)) = self.next(reach.bus) else { return };
+        let stored = stored.clone();
+        advance(&mut self.reader.positions, lane);
+        if !self.reader.is_new(lane, &stored) {
+            reach.tally.note("mail repeated, dropped");
+            return;
+        }
+        let from = stored.from;
+        match stored.mail.body.clone() {
+            MailBody::Reply(reply) if stored.mail.correlation == Some(self.join) => {
+                match (reply.session, reply.agent_epoch) {
+                    (Some(session), Some(epoch)) if reply.error.is_none() => {
+                        self.joined = Some((session, epoch));
+                    }
+                    (_, _) => self.dead = true,
+                }
+            }
+            MailBody::Launch(launch) => self.launch(*launch, reach),
+            MailBody::Kill(order) | MailBody::Superseded(order) => {
+                if self.joined.is_some_and(|(session, _)| order.session == Some(session))
+                    && order.agent == self.id()
+                {
+                    self.dead = true;
+                    return;
+                }
+                self.pass_on(&order, from, stored.mail, reach);
+            }
+            _ => {}
+        }
+    }
+
+    fn launch(&mut self, launch: Launch, reach: &mut Reach<'_>) {
+        let ours = self.joined.is_some_and(|(_, epoch)| epoch == launch.host_epoch);
+        let known = self.seats.get(&launch.agent);
+        if !ours || known.is_some_and(|seat| seat.epoch() >= launch.epoch) {
+            return;
+        }
+        if let Some(Seat::Agent(before)) = self.seats.get_mut(&launch.agent) {
+            before.kill_program();
+        }
+        let claim = Claim {
+            host: self.name.clone(),
+            host_epoch: launch.host_epoch,
+            instance: self.instance(),
+        };
+        let id = launch.agent.clone();
+        let seat = match launch.duty.clone() {
+            Duty::Run(run) => Agent::start(launch, run, claim, self.life, reach).map(Seat::agent),
+            Duty::Project(epics) => {
+                Project::start(launch, epics, claim, self.life, reach).map(Seat::project)
+            }
+            Duty::Human(_) => None,
+        };
+        match seat {
+            Some(seat) => drop(self.seats.insert(id, seat)),
+            None => drop(self.seats.remove(&id)),
+        }
+    }
+
+    fn pass_on(
+        &mut self,
+        order: &SessionOrder,
+        from: Principal,
+        mail: Mail,
+        reach: &mut Reach<'_>,
+    ) {
+        let Some(seat) = self.seats.get_mut(&order.agent) else { return };
+        if order.session.is_some_and(|session| session != seat.session()) {
+            return;
+        }
+        reach.tally.note("session superseded");
+        match seat {
+            Seat::Agent(agent) => agent.hear(from, mail, reach),
+            Seat::Project(_) => drop(self.seats.remove(&order.agent)),
+        }
+    }
+
+    /// An actor dies of a fault in it: its program is killed, the owner is told.
+    pub(crate) fn lose_actor(&mut self, who: &AgentId, reach: &mut Reach<'_>) {
+        let Some(seat) = self.seats.remove(who) else { return };
+        self.reports += 1;
+        let id = RequestId(Ulid(u128::from(self.life) << 64 | u128::from(self.reports + 1)));
+        let sender = self.sender(who.clone(), Some(seat.session()), seat.epoch());
+        let report = Report::Crashed { cause: "its actor died".to_owned() };
+        reach.send(Wire::request(sender, id, RequestBody::Report(report)), self.life);
+        reach.tally.note("actor died");
+    }
+
+    /// Leaves in good order.
+    pub(crate) fn leave(&mut self, reach: &mut Reach<'_>) {
+        if let Some((session, epoch)) = self.joined {
+            let id = RequestId(Ulid(u128::from(self.life) << 64));
+            let sender = self.sender(self.id(), Some(session), epoch);
+            let report = Report::Gone { cause: "the host was stopped".to_owned() };
+            reach.send(Wire::request(sender, id, RequestBody::Report(report)), self.life);
+        }
+        self.dead = true;
+    }
+
+    /// Clears the seats whose sessions are over.
+    pub(crate) fn tidy(&mut self) {
+        self.seats.retain(|_, seat| !seat.is_over());
+    }
+}
+
+/// One message further in its lane.
+pub(crate) fn advance(positions: &mut Positions, lane: Lane) {
+    match lane {
+        Lane::Ctl => positions.ctl += 1,
+        Lane::Mail => positions.mail += 1,
+    }
+}

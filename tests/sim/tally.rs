@@ -1,0 +1,68 @@
+//! What happened in the seeds of a run. A suite in which an interesting thing never happens
+//! proves nothing about it, so the suite fails on a zero.
+
+use std::collections::BTreeMap;
+
+/// Everything that has to happen at least once.
+pub(crate) const EXPECTED: [&str; 32] = [
+    "actor died",
+    "burst of requests",
+    "claim refused",
+    "commit acknowledged",
+    "commit lost, sent again",
+    "commit refused, reloaded",
+    "acknowledgement lost",
+    "attempt failed",
+    "denied: no slot",
+    "goal completed",
+    "goal stands blocked",
+    "group of several inputs",
+    "host crashed",
+    "host left",
+    "host paused, another life began",
+    "mail repeated, dropped",
+    "mode switched",
+    "node cancelled",
+    "owner crashed",
+    "owner deposed",
+    "plan event repeated, dropped",
+    "project orchestrator replaced",
+    "question answered",
+    "request repeated",
+    "review did not pass",
+    "session fenced",
+    "session offline",
+    "session replaced",
+    "session superseded",
+    "sponsored worker",
+    "state read too early",
+    "stopped by a human",
+];
+
+/// Counts by name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Tally(BTreeMap<&'static str, u64>);
+
+impl Tally {
+    pub(crate) fn note(&mut self, what: &'static str) {
+        assert!(EXPECTED.contains(&what), "{what:?} is not among what is expected");
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (what, count) in &other.0 {
+            *self.0.entry(what).or_default() += count;
+        }
+    }
+
+    /// What never happened.
+    pub(crate) fn missing(&self) -> Vec<&'static str> {
+        EXPECTED.into_iter().filter(|what| !self.0.contains_key(what)).collect()
+    }
+
+    /// One line each.
+    pub(crate) fn lines(&self) -> String {
+        let line = |(what, count): (&&str, &u64)| format!("{count:>9}  {what}\n");
+        self.0.iter().map(line).collect()
+    }
+}

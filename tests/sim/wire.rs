@@ -1,0 +1,93 @@
+//! What is on its way to the bus, and what a part of the world can reach of the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use tetrarch_core::id::{AgentId, EpicId, NodeId, Principal, RequestId, sha256_hex};
+use tetrarch_core::mail::Mail;
+use tetrarch_core::records::Records;
+use tetrarch_core::request::{Request, RequestBody, Sender};
+use tetrarch_core::time::BusTime;
+
+use crate::bus::{Bus, Stored};
+use crate::dice::Dice;
+use crate::tally::Tally;
+
+/// A message that has not arrived.
+#[derive(Debug, Clone)]
+pub(crate) enum Wire {
+    Request(Box<Request>),
+    Mail(Box<Stored>),
+}
+
+impl Wire {
+    pub(crate) fn request(sender: Sender, id: RequestId, body: RequestBody) -> Self {
+        let digest = sha256_hex(format!("{body:?}").as_bytes());
+        Self::Request(Box::new(Request { seq: 0, sender, id, digest, trace: None, body }))
+    }
+
+    pub(crate) fn mail(from: AgentId, mail: Mail) -> Self {
+        Self::Mail(Box::new(Stored { place: None, from: from.into(), mail }))
+    }
+}
+
+/// A message on its way, and the process that would send it again if it were lost.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub(crate) wire: Wire,
+    /// The life of the host that sends it; 0 for people.
+    pub(crate) life: u64,
+    /// The sender has noted that it is stored, so it is not lost with its process.
+    pub(crate) kept: bool,
+}
+
+impl Sending {
+    /// Who sends it, in which life.
+    pub(crate) fn sender(&self) -> (&Principal, u64) {
+        let from = match &self.wire {
+            Wire::Request(request) => &request.sender.from,
+            Wire::Mail(stored) => &stored.from,
+        };
+        (from, self.life)
+    }
+}
+
+/// What happened that must not happen twice.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) starts: BTreeSet<(AgentId, u64)>,
+    pub(crate) failures: BTreeMap<(EpicId, NodeId), usize>,
+    pub(crate) broken: Vec<String>,
+}
+
+/// What a process can reach.
+pub(crate) struct Reach<'w> {
+    pub(crate) bus: &'w mut Bus,
+    pub(crate) wires: &'w mut Vec<Sending>,
+    pub(crate) dice: &'w mut Dice,
+    pub(crate) tally: &'w mut Tally,
+    pub(crate) watch: &'w mut Watch,
+    pub(crate) truth: &'w Records,
+    pub(crate) history: &'w mut String,
+    pub(crate) now: BusTime,
+    pub(crate) faulty: bool,
+}
+
+impl Reach<'_> {
+    /// Writes down what happens.
+    pub(crate) fn tell(&mut self, what: std::fmt::Arguments<'_>) {
+        let _never_fails = writeln!(self.history, "  {what}");
+    }
+
+    pub(crate) fn send(&mut self, wire: Wire, life: u64) {
+        self.wires.push(Sending { wire, life, kept: false });
+    }
+
+    /// An agent notes that all it sent is stored, before it notes what it has read.
+    pub(crate) fn keep(&mut self, who: &AgentId, life: u64) {
+        for sending in self.wires.iter_mut() {
+            let (from, of) = sending.sender();
+            sending.kept |= of == life && from.agent() == Some(who);
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! The world of one seed: everything that runs, one thing at a time, in an order that chance
+//! decides; faults first, then quiet, in which everything has to settle.
+
+mod faults;
+mod settle;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use tetrarch_core::check::{check, check_entry};
+use tetrarch_core::id::{AgentId, HostName};
+use tetrarch_core::ledger::Entry;
+use tetrarch_core::records::Records;
+use tetrarch_core::request::RequestBody;
+use tetrarch_core::time::BusTime;
+
+use crate::bug::Bug;
+use crate::bus::Bus;
+use crate::dice::Dice;
+use crate::host::Host;
+use crate::observe::observe;
+use crate::owner::{Owner, Sent};
+use crate::people::People;
+use crate::seat::{Seat, Turn};
+use crate::tally::Tally;
+use crate::wire::{Reach, Sending, Watch, Wire};
+
+use faults::Faults;
+
+/// Steps with faults.
+const STORMY: usize = 500;
+/// Steps in which everything has to settle after that.
+const QUIET_MAX: usize = 40_000;
+/// Messages on their way, at most: senders wait then.
+const WIRES_MAX: usize = 400;
+
+/// Something that can happen next.
+#[derive(Debug, Clone)]
+enum Act {
+    Deliver,
+    Decide(usize),
+    Commit(usize),
+    Publish(usize),
+    HostReads(Which),
+    AgentReads(Which, AgentId),
+    ProgramRuns(Which, AgentId),
+    ProjectTurns(Which, AgentId, Turn),
+    People,
+}
+
+/// A present host, or a paused one that came back as a zombie.
+#[derive(Debug, Clone, Copy)]
+enum Which {
+    Host(usize),
+    Zombie(usize),
+}
+
+/// The world.
+pub(crate) struct World {
+    dice: Dice,
+    now: BusTime,
+    bus: Bus,
+    owners: Vec<Owner>,
+    owner_epochs: u64,
+    hosts: Vec<Host>,
+    zombies: Vec<Host>,
+    lives: u64,
+    leases: BTreeMap<HostName, u64>,
+    wires: Vec<Sending>,
+    people: People,
+    faults: Faults,
+    bug: Option<Bug>,
+    watch: Watch,
+    /// What the ledger says, folded and looked at entry by entry.
+    truth: Records,
+    looked_at: usize,
+    tally: Tally,
+    history: String,
+}
+
+/// What came of a seed.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) tally: Tally,
+    /// Every step, to compare two runs by.
+    pub(crate) history: String,
+    /// What was broken first, when something was.
+    pub(crate) broken: Option<String>,
+}
+
+/// Runs a seed from its first step to its last.
+pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Outcome {
+    let mut world = World::new(seed, bug);
+    let broken = world.live().err();
+    Outcome { tally: world.tally, history: world.history, broken }
+}
+
+impl World {
+    fn new(seed: u64, bug: Option<Bug>) -> Self {
+        let mut dice = Dice::new(seed);
+        let faults = Faults::by_chance(&mut dice);
+        let goals = dice.range(1, 2);
+        let mut world = Self {
+            dice,
+            now: BusTime(1_700_000_000_000),
+            bus: Bus::default(),
+            owners: Vec::new(),
+            owner_epochs: 0,
+            hosts: Vec::new(),
+            zombies: Vec::new(),
+            lives: 0,
+            leases: BTreeMap::new(),
+            wires: Vec::new(),
+            people: People::new(goals),
+            faults,
+            bug,
+            watch: Watch::default(),
+            truth: Records::default(),
+            looked_at: 0,
+            tally: Tally::default(),
+            history: String::new(),
+        };
+        world.start_owner();
+        for name in ["h1", "h2"] {
+            world.start_host(&HostName::new(name).expect("it is a name"));
+        }
+        world
+    }
+
+    fn start_owner(&mut self) {
+        self.owner_epochs += 1;
+        self.owners.push(Owner::start(&self.bus, self.owner_epochs, self.now));
+    }
+
+    fn start_host(&mut self, name: &HostName) {
+        self.lives += 1;
+        let lease = self.leases.entry(name.clone()).or_default();
+        *lease += 1;
+        let (life, lease, capacity) = (self.lives, *lease, [4, 8, 16][self.dice.below(3)]);
+        let host = Host::start(name, life, lease, capacity, &mut self.reach());
+        self.hosts.push(host);
+    }
+
+    fn reach(&mut self) -> Reach<'_> {
+        Reach {
+            bus: &mut self.bus,
+            wires: &mut self.wires,
+            dice: &mut self.dice,
+            tally: &mut self.tally,
+            watch: &mut self.watch,
+            truth: &self.truth,
+            history: &mut self.history,
+            now: self.now,
+            faulty: self.faults.on,
+        }
+    }
+
+    /// A host with what it can reach.
+    fn with_host<T>(
+        &mut self,
+        which: Which,
+        act: impl FnOnce(&mut Host, &mut Reach<'_>) -> T,
+    ) -> Option<T> {
+        let mut hosts = std::mem::take(&mut self.hosts);
+        let mut zombies = std::mem::take(&mut self.zombies);
+        let host = match which {
+            Which::Host(at) => hosts.get_mut(at),
+            Which::Zombie(at) => zombies.get_mut(at),
+        };
+        let done = host.map(|host| {
+            let done = act(host, &mut self.reach());
+            host.tidy();
+            done
+        });
+        self.hosts = hosts;
+        self.zombies = zombies;
+        done
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        for _ in 0..STORMY {
+            self.break_something();
+            self.step()?;
+        }
+        self.calm();
+        for _ in 0..QUIET_MAX {
+            if self.is_settled() {
+                return self.judge();
+            }
+            self.step()?;
+        }
+        Err(format!("invariant 27: nothing settles: {}", self.what_is_open()))
+    }
+
+    /// One thing happens.
+    fn step(&mut self) -> Result<(), String> {
+        let acts = self.possible();
+        self.now.0 += self.dice.below(20) as u64;
+        match self.dice.pick(&acts).cloned() {
+            Some(act) => {
+                let _ = writeln!(self.history, "{} {act:?}", self.now.0);
+                self.perform(act)?;
+            }
+            None => self.wait()?,
+        }
+        self.ring_timers();
+        match self.watch.broken.pop() {
+            Some(broken) => Err(broken),
+            None => Ok(()),
+        }
+    }
+
+    fn possible(&mut self) -> Vec<Act> {
+        let mut acts = Vec::new();
+        if !self.wires.is_empty() {
+            acts.extend([Act::Deliver, Act::Deliver]);
+        }
+        for (at, owner) in self.owners.iter().enumerate() {
+            if owner.can_take(&self.bus) {
+                acts.push(Act::Decide(at));
+            }
+            if owner.can_send() {
+                acts.push(Act::Commit(at));
+            }
+            if owner.can_publish() {
+                acts.extend([Act::Publish(at), Act::Publish(at), Act::Publish(at)]);
+            }
+        }
+        let all = (0..self.hosts.len()).map(Which::Host);
+        let all: Vec<Which> = all.chain((0..self.zombies.len()).map(Which::Zombie)).collect();
+        for which in all {
+            self.with_host(which, |host, reach| host_acts(which, host, reach, &mut acts));
+        }
+        let people = std::mem::replace(&mut self.people, People::new(0));
+        if people.can_act(&self.reach()) {
+            acts.push(Act::People);
+        }
+        self.people = people;
+        acts
+    }
+
+    fn perform(&mut self, act: Act) -> Result<(), String> {
+        match act {
+            Act::Deliver => self.deliver(),
+            Act::Decide(at) => {
+                let count = self.dice.range(1, 6);
+                self.owners[at].decide(&self.bus, self.now, count, &mut self.tally);
+            }
+            Act::Commit(at) => self.commit(at)?,
+            Act::Publish(at) => {
+                self.owners[at].publish(&mut self.bus, &mut self.dice, &mut self.tally);
+            }
+            Act::HostReads(which) => {
+                self.with_host(which, Host::read);
+            }
+            Act::AgentReads(which, id) => self.with_agent(which, &id, |agent, r| agent.read(r)),
+            Act::ProgramRuns(which, id) => {
+                self.with_agent(which, &id, |agent, reach| agent.run_program(reach));
+            }
+            Act::ProjectTurns(which, id, turn) => {
+                self.with_host(which, |host, reach| {
+                    if let Some(Seat::Project(project)) = host.seats.get_mut(&id) {
+                        project.turn(turn, reach);
+                    }
+                });
+            }
+            Act::People => {
+                let mut people = std::mem::replace(&mut self.people, People::new(0));
+                people.act(&mut self.reach());
+                self.people = people;
+            }
+        }
+        Ok(())
+    }
+
+    fn with_agent(
+        &mut self,
+        which: Which,
+        id: &AgentId,
+        act: impl FnOnce(&mut crate::seat::Agent, &mut Reach<'_>),
+    ) {
+        self.with_host(which, |host, reach| {
+            if let Some(Seat::Agent(agent)) = host.seats.get_mut(id) {
+                act(agent, reach);
+            }
+        });
+    }
+
+    /// A message arrives; in a storm not always once, and in order only from each sender, who
+    /// waits for one acknowledgement after the other.
+    fn deliver(&mut self) {
+        let late = self.faults.on && self.dice.percent(50);
+        let some = if late { self.dice.below(self.wires.len()) } else { 0 };
+        let sender = self.wires[some].sender();
+        let first = self.wires.iter().position(|sending| sending.sender() == sender);
+        let at = first.unwrap_or(some);
+        let again = self.faults.on && self.dice.percent(self.faults.repeat);
+        let wire = if again && self.wires.len() < WIRES_MAX {
+            self.wires[at].wire.clone()
+        } else {
+            self.wires.remove(at).wire
+        };
+        let _ = match &wire {
+            Wire::Request(r) => writeln!(self.history, "  {} asks {}", r.sender.from, kind(&r.body)),
+            Wire::Mail(m) => writeln!(self.history, "  {} writes {}", m.from, m.mail.body.topic()),
+        };
+        match wire {
+            Wire::Request(request) => self.bus.store_request(*request),
+            Wire::Mail(stored) => self.bus.store_mail(*stored),
+        }
+    }
+
+    fn commit(&mut self, at: usize) -> Result<(), String> {
+        let lost = self.faults.on && self.dice.percent(self.faults.lost);
+        let unacknowledged = self.faults.on && self.dice.percent(self.faults.unacknowledged);
+        let bug = self.bug;
+        let unfenced = bug == Some(Bug::UnfencedLedger);
+        let truth = &self.truth;
+        let spoil = |entry: &mut Entry| {
+            if let Some(bug) = bug {
+                bug.spoil(truth, entry);
+            }
+        };
+        let owner = &mut self.owners[at];
+        let sent = owner.send(&mut self.bus, self.now, (lost, unacknowledged), unfenced, spoil);
+        let _ = writeln!(self.history, "  {sent:?}");
+        match sent {
+            Sent::Applied(_) if unacknowledged => self.tally.note("acknowledgement lost"),
+            Sent::Applied(_) | Sent::Known => self.tally.note("commit acknowledged"),
+            Sent::Unknown => self.tally.note("commit lost, sent again"),
+            Sent::Reloaded => self.tally.note("commit refused, reloaded"),
+            Sent::Deposed => {
+                self.tally.note("owner deposed");
+                self.owners.remove(at);
+            }
+        }
+        self.look()?;
+        let settled = self.owners.get(at).and_then(Owner::settled_records);
+        let same = settled.is_none_or(|records| *records == self.truth);
+        if same || sent == Sent::Deposed || unacknowledged || bug.is_some() {
+            Ok(())
+        } else {
+            Err("invariant 20: an owner's records are not what the ledger replays to".to_owned())
+        }
+    }
+
+    /// Looks at what is new on the ledger.
+    fn look(&mut self) -> Result<(), String> {
+        while let Some(entry) = self.bus.ledger.get(self.looked_at) {
+            let seq = self.looked_at as u64 + 1;
+            let mut found = check_entry(&self.truth, seq, entry);
+            observe(&self.truth, entry, &mut self.tally);
+            self.truth.apply(entry);
+            found.extend(check(&self.truth));
+            let kinds: Vec<&str> = entry.events.iter().map(|event| event.kind.as_str()).collect();
+            let _ = writeln!(self.history, "  entry {seq} of {}: {kinds:?}", entry.epoch);
+            self.looked_at += 1;
+            if let Some(first) = found.first() {
+                return Err(first.to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn kind(body: &RequestBody) -> &'static str {
+    match body {
+        RequestBody::Spawn(_) => "spawn",
+        RequestBody::Op(op) => op.name(),
+        RequestBody::Report(report) => report.kind(),
+        RequestBody::Malformed { .. } => "malformed",
+    }
+}
+
+fn host_acts(which: Which, host: &Host, reach: &Reach<'_>, acts: &mut Vec<Act>) {
+    if host.dead {
+        return;
+    }
+    if host.can_read(reach.bus) {
+        acts.extend([Act::HostReads(which), Act::HostReads(which)]);
+    }
+    for (id, seat) in &host.seats {
+        match seat {
+            Seat::Agent(agent) => {
+                let (reads, runs) = agent.can(reach);
+                if reads {
+                    acts.push(Act::AgentReads(which, id.clone()));
+                }
+                if runs {
+                    acts.push(Act::ProgramRuns(which, id.clone()));
+                }
+            }
+            Seat::Project(project) => {
+                let turns = project.turns(reach).into_iter();
+                acts.extend(turns.map(|turn| Act::ProjectTurns(which, id.clone(), turn)));
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What goes wrong in a storm, and how often: each seed has its own weather.
+
+use tetrarch_core::agent::Mode;
+use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::id::AgentId;
+
+use super::{Which, World};
+use crate::dice::Dice;
+use crate::host::Host;
+use crate::people::People;
+
+/// How often things go wrong, in times of a hundred, or of a thousand steps.
+#[derive(Debug, Clone)]
+pub(super) struct Faults {
+    pub(super) on: bool,
+    pub(super) lost: usize,
+    pub(super) unacknowledged: usize,
+    pub(super) repeat: usize,
+    owners: usize,
+    hosts: usize,
+    actors: usize,
+    people: usize,
+}
+
+impl Faults {
+    /// The weather of a seed: some kinds of faults are there, others are not.
+    pub(super) fn by_chance(dice: &mut Dice) -> Self {
+        let mut often = |most: usize| if dice.percent(50) { dice.range(1, most) } else { 0 };
+        Self {
+            on: true,
+            lost: often(20),
+            unacknowledged: often(20),
+            repeat: often(15),
+            owners: often(20),
+            hosts: often(15),
+            actors: often(15),
+            people: often(15),
+        }
+    }
+}
+
+impl World {
+    /// Something breaks, or nothing.
+    pub(super) fn break_something(&mut self) {
+        let Faults { owners, hosts, actors, people, .. } = self.faults;
+        let happens = |dice: &mut Dice, chance| chance > 0 && dice.below(1000) < chance;
+        if happens(&mut self.dice, owners) {
+            self.break_owner();
+        }
+        if happens(&mut self.dice, hosts) {
+            self.break_host();
+        }
+        if happens(&mut self.dice, actors) {
+            self.break_actor();
+        }
+        if happens(&mut self.dice, people) {
+            self.meddle();
+        }
+        if !self.zombies.is_empty() && self.dice.below(1000) < 15 {
+            self.zombies.remove(0);
+        }
+    }
+
+    fn break_owner(&mut self) {
+        if self.dice.percent(50) {
+            self.tally.note("owner crashed");
+            self.owners.pop();
+        }
+        self.start_owner();
+    }
+
+    /// What a process had not noted as sent is lost with it, or not.
+    fn lose_process(&mut self, life: u64) {
+        let dice = &mut self.dice;
+        self.wires.retain(|sending| sending.life != life || sending.kept || dice.percent(50));
+    }
+
+    fn break_host(&mut self) {
+        let at = self.dice.below(self.hosts.len());
+        match self.dice.below(3) {
+            0 => {
+                self.tally.note("host crashed");
+                let host = self.hosts.remove(at);
+                self.lose_process(host.life);
+                self.start_host(&host.name);
+            }
+            1 => {
+                self.tally.note("host left");
+                self.with_host(Which::Host(at), Host::leave);
+                self.hosts[at].seats.clear();
+            }
+            _ => {
+                self.tally.note("host paused, another life began");
+                let host = self.hosts.remove(at);
+                self.start_host(&host.name);
+                self.zombies.push(host);
+            }
+        }
+        self.restart_hosts(30);
+    }
+
+    /// Hosts that ended begin another life, each with this chance of a hundred.
+    fn restart_hosts(&mut self, chance: usize) {
+        for at in (0..self.hosts.len()).rev() {
+            if self.hosts[at].dead && self.dice.percent(chance) {
+                let host = self.hosts.remove(at);
+                self.start_host(&host.name);
+            }
+        }
+    }
+
+    fn break_actor(&mut self) {
+        let at = self.dice.below(self.hosts.len());
+        let ids: Vec<AgentId> = self.hosts[at].seats.keys().cloned().collect();
+        let spared = |id: &AgentId| {
+            let work = self.truth.agents.get(id).and_then(|agent| agent.work.as_ref());
+            work.is_some_and(|work| {
+                let node = self.truth.nodes.get(&work.epic).and_then(|all| all.get(&work.node));
+                let failed = self.watch.failures.get(&(work.epic, work.node)).copied();
+                node.is_none_or(|node| node.max_attempts < 2) || failed.unwrap_or(0) > 3
+            })
+        };
+        let ids: Vec<AgentId> = ids.into_iter().filter(|id| !spared(id)).collect();
+        let Some(id) = self.dice.pick(&ids).cloned() else { return };
+        if let Some(work) = self.truth.agents.get(&id).and_then(|agent| agent.work.clone()) {
+            *self.watch.failures.entry((work.epic, work.node)).or_default() += 1;
+        }
+        self.with_host(Which::Host(at), |host, reach| host.lose_actor(&id, reach));
+    }
+
+    fn meddle(&mut self) {
+        let mut people = std::mem::replace(&mut self.people, People::new(0));
+        let live: Vec<AgentId> =
+            self.hosts.iter().flat_map(|host| host.seats.keys().cloned()).collect();
+        let active = people.goals.iter().copied().find(|epic| {
+            self.truth.goal_states.get(epic).is_some_and(|goal| goal.status == GoalStatus::Active)
+        });
+        match (self.dice.below(5), active, self.dice.pick(&live).cloned()) {
+            (0, Some(epic), _) => {
+                self.tally.note("burst of requests");
+                people.burst(epic, 8, &mut self.reach());
+            }
+            (1, _, Some(agent))
+                if matches!(agent, AgentId::Worker(_) | AgentId::Specialist(..)) =>
+            {
+                self.tally.note("stopped by a human");
+                people.stop(agent, &mut self.reach());
+            }
+            (2 | 3, ..) => {
+                self.tally.note("mode switched");
+                let mode = Mode::ALL[self.dice.below(Mode::ALL.len())];
+                people.set_mode(mode, &mut self.reach());
+            }
+            (_, _, _) => {}
+        }
+        self.people = people;
+    }
+
+    /// The storm is over: what is broken is gone, what has ended begins again, and nothing new
+    /// breaks.
+    pub(super) fn calm(&mut self) {
+        self.faults.on = false;
+        self.zombies.clear();
+        self.restart_hosts(100);
+        if self.owners.is_empty() {
+            self.start_owner();
+        }
+        while !self.wires.is_empty() {
+            self.deliver();
+        }
+        let mut people = std::mem::replace(&mut self.people, People::new(0));
+        people.set_mode(Mode::Orchestrator, &mut self.reach());
+        self.people = people;
+    }
+}

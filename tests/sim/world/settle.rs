@@ -1,0 +1,166 @@
+//! Quiet: time passes when nothing else can happen, and in the end everything is where it has to
+//! be.
+
+use std::collections::BTreeSet;
+
+use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::plan::NodeStatus;
+use tetrarch_core::role::Role;
+use tetrarch_core::time::BusTime;
+
+use super::{Which, World};
+use crate::seat::Seat;
+
+impl World {
+    fn next_deadline(&self) -> Option<BusTime> {
+        let seats = self.hosts.iter().chain(&self.zombies).flat_map(|host| host.seats.values());
+        seats.filter_map(deadline).min()
+    }
+
+    /// Nothing can happen: time passes up to the next deadline.
+    pub(super) fn wait(&mut self) -> Result<(), String> {
+        match self.next_deadline() {
+            Some(at) => {
+                self.now = self.now.max(at);
+                Ok(())
+            }
+            None if self.faults.on => Ok(()),
+            None => Err(format!("invariant 27: nothing can happen: {}", self.what_is_open())),
+        }
+    }
+
+    /// Sessions whose deadline has come are told.
+    pub(super) fn ring_timers(&mut self) {
+        let now = self.now;
+        if self.next_deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        let all = (0..self.hosts.len()).map(Which::Host);
+        let all: Vec<Which> = all.chain((0..self.zombies.len()).map(Which::Zombie)).collect();
+        for which in all {
+            self.with_host(which, |host, reach| {
+                for seat in host.seats.values_mut() {
+                    if deadline(seat).is_none_or(|at| at > now) {
+                        continue;
+                    }
+                    match seat {
+                        Seat::Agent(agent) => agent.tick(reach),
+                        Seat::Project(project) => project.tick(reach),
+                    }
+                    if deadline(seat).is_some_and(|at| at <= now) {
+                        reach.watch.broken.push(format!("a deadline does not pass: {seat:?}"));
+                    }
+                }
+            });
+        }
+    }
+
+    /// Whether nothing more is going to happen.
+    pub(super) fn is_settled(&mut self) -> bool {
+        let given = self.people.is_content() && self.wires.is_empty();
+        let (Some(owner), 1) = (self.owners.first(), self.owners.len()) else { return false };
+        let owner = !owner.can_take(&self.bus) && !owner.can_send() && !owner.can_publish();
+        given
+            && owner
+            && self.truth.goals.keys().all(|epic| self.is_closed(*epic))
+            && self.possible().is_empty()
+    }
+
+    /// Reached with its result, or blocked with nothing left to do.
+    fn is_closed(&self, epic: tetrarch_core::id::EpicId) -> bool {
+        let Some(goal) = self.truth.goal_states.get(&epic) else { return false };
+        match goal.status {
+            GoalStatus::Completed => goal.result.is_some(),
+            GoalStatus::Cancelled | GoalStatus::Archived => true,
+            GoalStatus::Paused => false,
+            GoalStatus::Active => {
+                let states: BTreeSet<NodeStatus> = self
+                    .truth
+                    .node_states
+                    .get(&epic)
+                    .into_iter()
+                    .flat_map(|states| states.values().map(|state| state.status))
+                    .collect();
+                let open = [NodeStatus::Queued, NodeStatus::InProgress];
+                states.contains(&NodeStatus::Blocked) && open.iter().all(|s| !states.contains(s))
+            }
+        }
+    }
+
+    /// The last look: who should be gone is gone, what is shown is what is true.
+    pub(super) fn judge(&mut self) -> Result<(), String> {
+        for goal in self.truth.goal_states.values() {
+            self.tally.note(match goal.status {
+                GoalStatus::Completed => "goal completed",
+                GoalStatus::Cancelled
+                | GoalStatus::Archived
+                | GoalStatus::Paused
+                | GoalStatus::Active => "goal stands blocked",
+            });
+        }
+        for (epic, states) in &self.truth.node_states {
+            for state in states.values() {
+                let kind = state.blocker.as_ref().map(|blocker| blocker.kind.as_str());
+                if state.status == NodeStatus::Blocked && kind != Some("stopped") {
+                    return Err(format!("{epic} {} is blocked: {:?}", state.id, state.blocker));
+                }
+            }
+        }
+        for agent in self.truth.agents.values() {
+            let member = Role::of(&agent.id).takes_slot();
+            if member && agent.liveness != Liveness::Terminated {
+                return Err(format!("invariant 27: {} is {} at the end", agent.id, agent.liveness));
+            }
+        }
+        for host in &self.hosts {
+            let running = host.seats.values().filter(|seat| matches!(seat, Seat::Agent(_))).count();
+            if running > 0 {
+                return Err(format!("invariant 22: {running} programs run on {}", host.name));
+            }
+        }
+        if self.bus.state != self.truth {
+            return Err("invariant 20: STATE is not what the ledger replays to".to_owned());
+        }
+        for (epic, events) in &self.bus.plans {
+            for (at, (_, event)) in events.iter().enumerate() {
+                if u64::from(event.version) != at as u64 + 1 {
+                    return Err(format!(
+                        "invariant 13: version {} of {epic} repeats",
+                        event.version
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What has not settled, in words.
+    pub(super) fn what_is_open(&self) -> String {
+        let goals = self.truth.goal_states.values().map(|goal| {
+            let states = self.truth.node_states.get(&goal.id).into_iter().flatten();
+            let states: Vec<String> = states
+                .map(|(id, state)| format!("{id} {} {:?}", state.status, state.purpose))
+                .collect();
+            format!("{} {} {:?} {states:?}", goal.id, goal.status, goal.result.is_some())
+        });
+        let live = self.truth.agents.values().filter(|a| a.liveness != Liveness::Terminated);
+        let live = live.map(|a| format!("{} {} {}", a.id, a.epoch, a.liveness));
+        let seats = self.hosts.iter().flat_map(|host| host.seats.values().map(Seat::stands));
+        format!(
+            "goals {:#?}, agents {:#?}, seats {:#?}, wires {}, owners {}",
+            goals.collect::<Vec<_>>(),
+            live.collect::<Vec<_>>(),
+            seats.collect::<Vec<_>>(),
+            self.wires.len(),
+            self.owners.len(),
+        )
+    }
+}
+
+fn deadline(seat: &Seat) -> Option<BusTime> {
+    match seat {
+        Seat::Agent(agent) => agent.deadline(),
+        Seat::Project(project) => project.deadline(),
+    }
+}
