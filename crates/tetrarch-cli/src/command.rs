@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 /// tells only what is odd.
 fn default_log(command: &Command) -> &'static str {
     let serves = matches!(command, Command::Up(_) | Command::Serve(_) | Command::Host(_));
-    if serves { "info" } else { "warn" }
+    if serves { "info,async_nats=warn" } else { "warn" }
 }
 
 async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {

@@ -144,9 +144,7 @@ impl Config {
                 workspace_dir: settings.path("host.workspace_dir"),
                 isolation_required: isolation.as_deref() == Some("required"),
             },
-            runs: RunsConfig {
-                output_limit: settings.whole("runs.output_limit"),
-            },
+            runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             retention: RetentionConfig {
                 go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),
             },

@@ -1,6 +1,6 @@
 //! `tetrarch artifact`: the bytes that runs made, verified against their name (spec 06).
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use tetrarch_bus::artifact::{ArtifactError, Artifacts};
@@ -12,7 +12,9 @@ use crate::exit::{CliError, Code};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ArtifactCommand {
     /// Write an artifact's bytes to standard output, or to a file.
-    #[command(after_help = "Examples:\n  tetrarch artifact get 9f86d0...0a08 > report.md\n  tetrarch artifact get 9f86d0...0a08 --to report.md")]
+    #[command(
+        after_help = "Examples:\n  tetrarch artifact get 9f86d0...0a08 > report.md\n  tetrarch artifact get 9f86d0...0a08 --to report.md"
+    )]
     Get {
         /// Its sha256, 64 hexadecimal digits.
         sha256: String,
@@ -36,7 +38,11 @@ pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> Result<(
         None => {
             let bytes = artifacts.get_bytes(&sha256).await.map_err(explained)?;
             let mut out = std::io::stdout().lock();
-            Ok(out.write_all(&bytes).and_then(|()| out.flush())?)
+            match out.write_all(&bytes).and_then(|()| out.flush()) {
+                // A reader that went away has seen enough.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+                written => Ok(written?),
+            }
         }
     }
 }

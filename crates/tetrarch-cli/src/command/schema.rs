@@ -1,16 +1,17 @@
 //! `tetrarch schema`: the JSON Schemas of everything public (spec 02, Encodings).
 
-use std::io::Write;
-
 use serde_json::{Map, Value};
 use tetrarch_bus::schema;
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::output;
 
 /// Prints the JSON Schemas of everything public.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tetrarch schema\n  tetrarch schema SpawnRequest\n  tetrarch schema --all > schemas.json")]
+#[command(
+    after_help = "Examples:\n  tetrarch schema\n  tetrarch schema SpawnRequest\n  tetrarch schema --all > schemas.json"
+)]
 pub(crate) struct SchemaArgs {
     /// A message; without one the names are listed.
     name: Option<String>,
@@ -24,26 +25,21 @@ pub(crate) struct SchemaArgs {
 /// # Errors
 /// There is no such message.
 pub(crate) fn run(_context: &Context, args: &SchemaArgs) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    if args.all {
-        let all = schema::names().into_iter().filter_map(|name| {
-            Some((name.to_owned(), schema::schema(name)?))
-        });
-        return print(&mut out, &Value::Object(all.collect::<Map<_, _>>()));
-    }
-    let Some(name) = &args.name else {
-        for name in schema::names() {
-            writeln!(out, "{name}")?;
+    let text = match &args.name {
+        None if args.all => {
+            let all = schema::names().into_iter();
+            let all = all.filter_map(|name| Some((name.to_owned(), schema::schema(name)?)));
+            format!("{:#}", Value::Object(all.collect::<Map<_, _>>()))
         }
-        return Ok(());
+        None => schema::names().join("\n"),
+        Some(name) => {
+            let found = schema::schema(name).ok_or_else(|| {
+                let what = format!("there is no public message {name:?}");
+                CliError::new(Code::NotFound, what).hint("`tetrarch schema` lists them all")
+            })?;
+            format!("{found:#}")
+        }
     };
-    let found = schema::schema(name).ok_or_else(|| {
-        CliError::new(Code::NotFound, format!("there is no public message {name:?}"))
-            .hint("`tetrarch schema` lists them all")
-    })?;
-    print(&mut out, &found)
-}
-
-fn print(out: &mut impl Write, schema: &Value) -> Result<(), CliError> {
-    Ok(writeln!(out, "{schema:#}")?)
+    // A reader that went away has seen enough.
+    output::text(&text).map(drop)
 }

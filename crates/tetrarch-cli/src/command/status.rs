@@ -76,13 +76,8 @@ struct Status {
 
 impl Status {
     async fn look(bus: &Bus) -> Result<Self, CliError> {
-        let kinds = [
-            KeyKind::Agent,
-            KeyKind::Host,
-            KeyKind::Project,
-            KeyKind::Goal,
-            KeyKind::GoalState,
-        ];
+        let kinds =
+            [KeyKind::Agent, KeyKind::Host, KeyKind::Project, KeyKind::Goal, KeyKind::GoalState];
         let wanted = kinds.map(Select::Kind);
         let (snapshot, owner, meta, last) = tokio::join!(
             Snapshot::read(bus, &wanted),
@@ -124,9 +119,8 @@ impl Status {
     /// Goals that are not settled.
     fn open(&self) -> Vec<Open<'_>> {
         let states = self.records.goal_states.values();
-        let open = states.filter(|state| {
-            matches!(state.status, GoalStatus::Active | GoalStatus::Paused)
-        });
+        let open =
+            states.filter(|state| matches!(state.status, GoalStatus::Active | GoalStatus::Paused));
         open.map(|state| {
             let goal = self.records.goals.get(&state.id);
             Open {
@@ -188,7 +182,8 @@ impl Status {
         sheet.field("bus", format!("{} (nats-server {})", self.url, self.version));
         sheet.field("owner", self.owner_cell(now));
         sheet.field("ledger", self.ledger_cell());
-        let projects = self.projects().map(|project| format!("{} ({})", project.name, project.mode));
+        let projects =
+            self.projects().map(|project| format!("{} ({})", project.name, project.mode));
         let projects: Vec<String> = projects.collect();
         sheet.field("projects", or_none(&projects));
         let agents = self.agents().into_iter().filter(|(_, count)| *count > 0);
@@ -218,8 +213,10 @@ impl Status {
             Some(Holder { address, epoch, since }) => {
                 format!("{address}, epoch {epoch}, for {}", age(now, *since)).into()
             }
-            None => Cell::from("none; nothing is decided: start one with `tetrarch serve --global`")
-                .toned(Tone::Bad),
+            None => {
+                Cell::from("none; nothing is decided: start one with `tetrarch serve --global`")
+                    .toned(Tone::Bad)
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Every key with its value and where that comes from: the layers laid over each other.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tetrarch_core::time::Millis;
@@ -69,6 +69,7 @@ fn variable(environment: &[(OsString, OsString)], name: &str) -> Option<PathBuf>
 pub(crate) struct Settings {
     settings: Vec<Setting>,
     files: Vec<PathBuf>,
+    remarks: Vec<String>,
 }
 
 impl Settings {
@@ -77,18 +78,20 @@ impl Settings {
     /// # Errors
     /// A file, a variable or an option is wrong, or values do not fit together.
     pub(super) fn read(places: &Places, global: &GlobalArgs) -> Result<Self, CliError> {
-        let mut files = Vec::new();
-        let mut settings = Self { settings: KEYS.iter().map(default).collect(), files: Vec::new() };
+        let mut settings = Self {
+            settings: KEYS.iter().map(default).collect(),
+            files: Vec::new(),
+            remarks: Vec::new(),
+        };
         for (path, required) in &places.files {
             if let Some(sets) = source::file(path, *required)? {
-                files.push(path.clone());
+                settings.files.push(path.clone());
                 settings.lay(sets);
             }
         }
-        settings.files = files;
         settings.lay(source::variables(places.environment.iter().cloned())?);
         settings.lay(options(global)?);
-        settings.follow(&places.environment)?;
+        settings.follow(&places.environment);
         laws::check(&settings)?;
         Ok(settings)
     }
@@ -107,7 +110,7 @@ impl Settings {
     }
 
     /// Defaults that follow from other values.
-    fn follow(&mut self, environment: &[(OsString, OsString)]) -> Result<(), CliError> {
+    fn follow(&mut self, environment: &[(OsString, OsString)]) {
         let unset = |settings: &Self, name| !settings.named(name).is_some_and(Setting::is_set);
         if unset(self, "bus.data_dir") {
             let dir = xdg(environment, "XDG_DATA_HOME", ".local/share")
@@ -123,14 +126,26 @@ impl Settings {
             let deadline = Millis(ms.saturating_mul(6));
             self.put("liveness.register_deadline", Value::Span(deadline), Source::Default);
         }
-        let collector = variable(environment, COLLECTOR);
-        if let Some(url) = collector.as_deref().and_then(Path::to_str)
-            && unset(self, "telemetry.otlp_endpoint")
-            && let Some(set) = source::option(COLLECTOR, "telemetry.otlp_endpoint", url)?
-        {
-            self.put(set.key.name, set.value, Source::Variable(COLLECTOR.to_owned()));
+        self.collector(environment);
+    }
+
+    /// The variable that OpenTelemetry's own tools read counts for us too. It is not ours, so a
+    /// value we cannot use is no error.
+    fn collector(&mut self, environment: &[(OsString, OsString)]) {
+        let Some(key) = Key::named("telemetry.otlp_endpoint") else { return };
+        let Some(url) = variable(environment, COLLECTOR) else { return };
+        if self.named(key.name).is_some_and(Setting::is_set) {
+            return;
         }
-        Ok(())
+        match url.to_str().and_then(|text| key.kind.read_text(text)) {
+            Some(value) => self.put(key.name, value, Source::Variable(COLLECTOR.to_owned())),
+            None => self.remarks.push(format!(
+                "{COLLECTOR} = {} is not used; {} takes {}",
+                url.display(),
+                key.name,
+                key.kind.allowed()
+            )),
+        }
     }
 
     /// Every key, in the order of the page.
@@ -145,7 +160,9 @@ impl Settings {
 
     /// What is allowed but not advised, in words.
     pub(crate) fn advice(&self) -> Vec<String> {
-        laws::advice(self)
+        let mut advice = laws::advice(self);
+        advice.extend(self.remarks.iter().cloned());
+        advice
     }
 
     /// One key.
@@ -168,7 +185,11 @@ impl Settings {
     }
 
     pub(super) fn span(&self, name: &str) -> Duration {
-        if let Value::Span(span) = self.value(name) { Duration::from_millis(span.0) } else { Duration::ZERO }
+        if let Value::Span(span) = self.value(name) {
+            Duration::from_millis(span.0)
+        } else {
+            Duration::ZERO
+        }
     }
 
     pub(super) fn whole(&self, name: &str) -> u64 {
@@ -176,7 +197,11 @@ impl Settings {
     }
 
     pub(super) fn number(&self, name: &str) -> Option<u64> {
-        if let Value::Whole(number) | Value::Size(number) = self.value(name) { Some(*number) } else { None }
+        if let Value::Whole(number) | Value::Size(number) = self.value(name) {
+            Some(*number)
+        } else {
+            None
+        }
     }
 
     pub(super) fn flag(&self, name: &str) -> bool {
@@ -212,8 +237,7 @@ fn options(global: &GlobalArgs) -> Result<Vec<Set>, CliError> {
     .into_iter()
     .flatten()
     .collect();
-    let texts =
-        [("--url", "bus.url", &global.url), ("--log", "telemetry.log", &global.log)];
+    let texts = [("--url", "bus.url", &global.url), ("--log", "telemetry.log", &global.log)];
     for (name, key, text) in texts {
         if let Some(text) = text {
             sets.extend(source::option(name, key, text)?);

@@ -67,7 +67,7 @@ pub(super) struct Set {
 }
 
 fn wrong(what: String) -> CliError {
-    CliError::new(Code::Usage, what).hint("`tetrarch config explain` lists every key and its value")
+    CliError::new(Code::Usage, what).hint("correct it there, or remove it to have the default")
 }
 
 fn refused(from: &Source, key: &Key, shown: &str) -> CliError {
@@ -106,16 +106,12 @@ impl File<'_> {
         Source::File(self.path.to_owned(), before.matches('\n').count() + 1)
     }
 
-    fn walk(
-        &self,
-        prefix: &str,
-        table: &DeTable<'_>,
-        sets: &mut Vec<Set>,
-    ) -> Result<(), CliError> {
+    fn walk(&self, prefix: &str, table: &DeTable<'_>, sets: &mut Vec<Set>) -> Result<(), CliError> {
         for (word, value) in table {
             let from = self.at(word.span().start);
             let word = word.get_ref();
-            let name = if prefix.is_empty() { word.to_string() } else { format!("{prefix}.{word}") };
+            let name =
+                if prefix.is_empty() { word.to_string() } else { format!("{prefix}.{word}") };
             let json = json_of(value.get_ref());
             if let Some(key) = Key::named(&name) {
                 let value = json.as_ref().and_then(|json| key.kind.read(json));
@@ -129,7 +125,8 @@ impl File<'_> {
                 self.walk(&name, inner, sets)?;
             } else {
                 let allowed = below(&name).join(", ");
-                let what = format!("{from}: {name} is no value but a table with the keys {allowed}");
+                let what =
+                    format!("{from}: {name} is no value but a table with the keys {allowed}");
                 return Err(wrong(what));
             }
         }
@@ -155,13 +152,15 @@ fn json_of(value: &DeValue<'_>) -> Option<Json> {
     match value {
         DeValue::String(text) => Some(Json::from(text.as_ref())),
         DeValue::Integer(number) => integer(number).map(Json::from),
-        DeValue::Float(number) => number.as_str().replace('_', "").parse::<f64>().ok().map(Json::from),
+        DeValue::Float(number) => {
+            number.as_str().replace('_', "").parse::<f64>().ok().map(Json::from)
+        }
         DeValue::Boolean(flag) => Some(Json::from(*flag)),
         DeValue::Array(values) => values.iter().map(|value| json_of(value.get_ref())).collect(),
         DeValue::Table(table) => {
-            let pairs = table.iter().map(|(key, value)| {
-                Some((key.get_ref().to_string(), json_of(value.get_ref())?))
-            });
+            let pairs = table
+                .iter()
+                .map(|(key, value)| Some((key.get_ref().to_string(), json_of(value.get_ref())?)));
             pairs.collect::<Option<serde_json::Map<_, _>>>().map(Json::Object)
         }
         DeValue::Datetime(_) => None,

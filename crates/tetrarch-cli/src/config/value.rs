@@ -126,7 +126,8 @@ impl Kind {
             Self::Names => text.split(',').filter(|name| !name.is_empty()).collect(),
             Self::Labels => {
                 let pairs = text.split(',').filter(|pair| !pair.is_empty());
-                let pairs = pairs.map(|pair| Some((pair.split_once('=')?.0, pair.split_once('=')?.1)));
+                let pairs =
+                    pairs.map(|pair| Some((pair.split_once('=')?.0, pair.split_once('=')?.1)));
                 let pairs: Option<Vec<_>> = pairs.collect();
                 Json::Object(pairs?.into_iter().map(|(k, v)| (k.to_owned(), json!(v))).collect())
             }
@@ -254,6 +255,8 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("-"),
+            Self::Names(names) if names.is_empty() => f.write_str("-"),
+            Self::Labels(labels) if labels.is_empty() => f.write_str("-"),
             Self::Text(text) => f.write_str(text),
             Self::Path(path) => write!(f, "{}", path.display()),
             Self::Span(span) => f.write_str(&duration::print(*span)),

@@ -37,8 +37,10 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, Check), Check> {
     match context.connect(&party, "doctor").await {
         Ok(bus) => {
             let server = bus.client().server_info();
-            let what =
-                format!("nats-server {} at {}:{}, JetStream", server.version, server.host, server.port);
+            let what = format!(
+                "nats-server {} at {}:{}, JetStream",
+                server.version, server.host, server.port
+            );
             Ok((bus, Check::ok(name, what)))
         }
         Err(error) if error.code == Code::BusUnreachable => {
@@ -103,7 +105,8 @@ async fn stream(bus: &Bus, name: &str, wanted: &Value) -> Option<Check> {
     };
     let differences = differences(wanted, &found);
     (!differences.is_empty()).then(|| {
-        let next = "the owner changes at its start what a server can change; see `serve` and its log";
+        let next =
+            "the owner changes at its start what a server can change; see `serve` and its log";
         Check::warn(&check, differences.join("; "), next)
     })
 }
@@ -123,7 +126,7 @@ pub(super) fn differences(wanted: &Value, found: &Value) -> Vec<String> {
                 value.map_or_else(|| "not set".to_owned(), Value::to_string)
             };
             let differs = is != must && !(is_nothing(is) && is_nothing(must));
-            differs.then(|| format!("{name} is {}, not {}", shown(is), shown(must)))
+            differs.then(|| format!("{name} is {}, should be {}", shown(is), shown(must)))
         })
         .collect()
 }
@@ -143,7 +146,8 @@ fn is_nothing(value: Option<&Value>) -> bool {
 async fn owner(context: &Context, bus: &Bus) -> Check {
     let silent = Duration::from_secs(u64::from(context.config.retention.go_ttl_secs));
     let none = "nobody owns the ledger, so nothing is decided";
-    lease(bus, &LeaseKey::Go, "owner", none, "start one with `tetrarch serve --global`", silent).await
+    lease(bus, &LeaseKey::Go, "owner", none, "start one with `tetrarch serve --global`", silent)
+        .await
 }
 
 async fn hosts(context: &Context, bus: &Bus) -> Vec<Check> {
@@ -154,7 +158,9 @@ async fn hosts(context: &Context, bus: &Bus) -> Vec<Check> {
     let names: Vec<HostName> = found
         .records
         .into_iter()
-        .filter_map(|(record, _)| if let Record::Host(host) = record { Some(host.name) } else { None })
+        .filter_map(
+            |(record, _)| if let Record::Host(host) = record { Some(host.name) } else { None },
+        )
         .collect();
     if names.is_empty() {
         let next = "start one with `tetrarch host`";
@@ -162,7 +168,8 @@ async fn hosts(context: &Context, bus: &Bus) -> Vec<Check> {
     }
     let silent = context.config.liveness.window * WINDOWS;
     let looks = names.into_iter().map(async |host| {
-        let (name, next) = (format!("host {host}"), format!("start it there: `tetrarch host --name {host}`"));
+        let (name, next) =
+            (format!("host {host}"), format!("start it there: `tetrarch host --name {host}`"));
         let key = LeaseKey::Host(host);
         lease(bus, &key, &name, "nobody holds its lease", &next, silent).await
     });
@@ -229,7 +236,8 @@ pub(super) fn ledger_check(meta: &Meta, created: &str, last: u64) -> Check {
         return Check::fail(name, what, restore);
     }
     if last < meta.ledger_high {
-        let what = format!("its last sequence is {last}, but {} was acknowledged", meta.ledger_high);
+        let what =
+            format!("its last sequence is {last}, but {} was acknowledged", meta.ledger_high);
         return Check::fail(name, what, restore);
     }
     match last - meta.outbox_through.min(last) {

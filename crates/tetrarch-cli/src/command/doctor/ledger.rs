@@ -31,8 +31,7 @@ const BYTES: u8 = 24;
 /// # Errors
 /// Something is broken, or the ledger cannot be read.
 pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
-    let loaded =
-        load(bus).await.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let loaded = load(bus).await.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
     let last = bus.stream_last_seq(LEDGER).await?;
     let mut audit = Audit::new(loaded);
     while audit.next <= last {

@@ -37,7 +37,7 @@ fn configuration(context: &Context) -> Check {
         settings.files().iter().map(|file| file.display().to_string()).collect();
     let set = settings.all().iter().filter(|setting| setting.is_set()).count();
     let from = if files.is_empty() { "no file".to_owned() } else { files.join(", ") };
-    let what = format!("{set} keys set; {from}");
+    let what = format!("keys set: {set}; read: {from}");
     let advice = settings.advice();
     if advice.is_empty() {
         Check::ok("configuration", what)
@@ -141,10 +141,13 @@ pub(super) fn layer_check(required: bool, layer: &str, active: bool, words: Stri
     match (active, required && layer.starts_with("cgroup")) {
         (true, _) => Check::ok(&name, words),
         (false, true) => {
-            let next = "runs fail here as host.isolation is required; allow the group, or set it to best";
+            let next =
+                "runs fail here as host.isolation is required; allow the group, or set it to best";
             Check::fail(&name, words, next)
         }
-        (false, false) => Check::warn(&name, words, "runs are less contained; fine for your own programs"),
+        (false, false) => {
+            Check::warn(&name, words, "runs are less contained; fine for your own programs")
+        }
     }
 }
 

@@ -1,0 +1,184 @@
+//! Every check can fail, and says then what to do; a ledger and a STATE that disagree are told
+//! apart from ones that agree.
+
+use serde_json::json;
+use tetrarch_bus::state::{Loaded, Meta};
+use tetrarch_core::agent::{Mode, Project};
+use tetrarch_core::id::{AgentId, CommitId, Principal, ProjectName, Ulid};
+use tetrarch_core::ledger::{Entry, Event, EventKind, Record, RecordKey};
+use tetrarch_core::time::BusTime;
+
+use super::ledger::{Audit, Report};
+use super::*;
+
+fn project(name: &str, mode: Mode) -> Record {
+    Record::Project(Project {
+        name: ProjectName::new(name).unwrap(),
+        mode,
+        created_by: Principal::Agent(AgentId::Go),
+        created: BusTime(1),
+        retired: false,
+    })
+}
+
+fn owner_started() -> Event {
+    Event {
+        kind: EventKind::OwnerStarted,
+        actor: Principal::Agent(AgentId::Go),
+        agent: None,
+        run: None,
+        epic: None,
+        node: None,
+        request: None,
+        reason: String::new(),
+        rule: String::new(),
+    }
+}
+
+fn entry(seq: u64, records: Vec<Record>, dropped: Vec<RecordKey>) -> Entry {
+    Entry {
+        commit: CommitId(Ulid::from_parts(seq, 7)),
+        epoch: 1,
+        at: BusTime(seq),
+        intake_seq: seq,
+        events: (seq == 1).then(owner_started).into_iter().collect(),
+        records,
+        dropped,
+        seals: Vec::new(),
+        mail: Vec::new(),
+        plans: Vec::new(),
+    }
+}
+
+/// A ledger of three entries: `a` is made, changed, and `b` is made and dropped.
+fn audited(state: Vec<(Record, u64)>, published: u64) -> Report {
+    let meta = Meta { outbox_through: published, ..Meta::default() };
+    let mut audit = Audit::new(Loaded { meta: Some(meta), records: state, ..Loaded::default() });
+    let (solo, tight, b) =
+        (project("a", Mode::Solo), project("a", Mode::Tight), project("b", Mode::Solo));
+    let gone = vec![b.key()];
+    audit.fold(1, &entry(1, vec![solo, b], Vec::new()));
+    audit.fold(2, &entry(2, vec![tight], Vec::new()));
+    audit.fold(3, &entry(3, Vec::new(), gone));
+    audit.finish()
+}
+
+fn said(report: &Report) -> String {
+    let lines: Vec<String> = report.violations.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn a_state_that_follows_from_the_ledger_is_well() {
+    let report = audited(vec![(project("a", Mode::Tight), 2)], 3);
+    assert_eq!(said(&report), "");
+    assert_eq!((report.entries, report.records), (3, 1));
+}
+
+#[test]
+fn a_state_that_lags_behind_the_outbox_is_well() {
+    let behind = vec![(project("a", Mode::Solo), 1), (project("b", Mode::Solo), 1)];
+    assert_eq!(said(&audited(behind, 1)), "");
+    assert_eq!(said(&audited(Vec::new(), 0)), "");
+}
+
+#[test]
+fn a_state_that_does_not_follow_is_told() {
+    let a = || (project("a", Mode::Tight), 2);
+    for (state, published, expected) in [
+        (
+            vec![(project("a", Mode::Solo), 2)],
+            3,
+            "STATE differs from the entry it names (ledger sequence 2)",
+        ),
+        (
+            vec![(project("a", Mode::Tight), 3)],
+            3,
+            "STATE has it from entry 3, which does not write it",
+        ),
+        (vec![a(), (project("c", Mode::Solo), 1)], 3, "STATE has it from entry 1, which does not"),
+        (vec![a(), (project("b", Mode::Solo), 1)], 3, "STATE still has it, but entry 3 dropped it"),
+        (Vec::new(), 2, "STATE has nothing of it, entry 2 is its last and published"),
+        (vec![(project("a", Mode::Solo), 1)], 2, "STATE has entry 1 of it, entry 2 is its last"),
+    ] {
+        let said = said(&audited(state, published));
+        assert!(said.contains(expected), "{expected}\n  said: {said}");
+        assert!(said.contains("invariant 20: "), "{said}");
+    }
+}
+
+#[test]
+fn an_entry_that_breaks_a_rule_is_told_with_its_sequence() {
+    let mut audit = Audit::new(Loaded::default());
+    audit.fold(1, &Entry { epoch: 2, ..entry(1, Vec::new(), Vec::new()) });
+    audit.fold(2, &entry(2, Vec::new(), Vec::new()));
+    let said = said(&audit.finish());
+    assert!(said.contains("(ledger sequence 2)"), "{said}");
+}
+
+#[test]
+fn a_ledger_that_forgot_is_a_failure() {
+    let meta = Meta {
+        outbox_through: 4,
+        ledger_created: "monday".to_owned(),
+        ledger_high: 5,
+        ..Meta::default()
+    };
+    let look = |meta: &Meta, created, last| super::bus::ledger_check(meta, created, last);
+    assert_eq!(look(&meta, "monday", 4).verdict, Verdict::Fail);
+    assert_eq!(look(&meta, "tuesday", 5).verdict, Verdict::Fail);
+    assert_eq!(look(&meta, "monday", 5).verdict, Verdict::Warn);
+    let caught_up = Meta { outbox_through: 5, ..meta };
+    assert_eq!(look(&caught_up, "monday", 5).verdict, Verdict::Ok);
+    assert_eq!(look(&Meta::default(), "monday", 0).verdict, Verdict::Ok);
+}
+
+#[test]
+fn settings_of_a_stream_that_differ_are_named() {
+    let wanted = json!({"name": "MAIL", "max_bytes": 4, "max_age": 7, "deny_delete": true});
+    let same = json!({
+        "name": "MAIL", "max_bytes": 4, "max_age": 7, "deny_delete": true,
+        "metadata": {"server": "2.15.1"}, "compression": "none", "consumer_limits": {"n": 0},
+    });
+    assert_eq!(super::bus::differences(&wanted, &same), [""; 0]);
+    let other = json!({"name": "MAIL", "max_bytes": 5, "deny_delete": true, "sealed": true});
+    let expected = [
+        "max_age is not set, should be 7",
+        "max_bytes is 5, should be 4",
+        "sealed is true, should be not set",
+    ];
+    assert_eq!(super::bus::differences(&wanted, &other), expected);
+}
+
+#[test]
+fn isolation_that_is_required_and_missing_is_a_failure() {
+    let look = |required, layer, active| {
+        super::machine::layer_check(required, layer, active, "words".to_owned()).verdict
+    };
+    assert_eq!(look(true, "cgroup v2", false), Verdict::Fail);
+    assert_eq!(look(false, "cgroup v2", false), Verdict::Warn);
+    assert_eq!(look(true, "landlock", false), Verdict::Warn);
+    assert_eq!(look(true, "cgroup v2", true), Verdict::Ok);
+}
+
+#[test]
+fn the_holder_of_a_data_directory_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let look = || super::machine::data_dir(dir.path());
+    assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
+    let held = tetrarch_bus::server::DataDirLock::acquire(dir.path()).unwrap();
+    let own = format!("in use by process {}", std::process::id());
+    assert!(look().what.ends_with(&own), "{:?}", look());
+    drop(held);
+    assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(super::machine::data_dir(&file).verdict, Verdict::Fail);
+}
+
+#[test]
+fn a_check_is_shown_with_what_to_do() {
+    let lines = Check::warn("bus", "one\ntwo", "do it").lines();
+    let expected = "warn  bus  one\n           two\n           next: do it\n";
+    assert_eq!(align(&lines, false), expected);
+}
