@@ -5,7 +5,7 @@ use serde_json::json;
 use tetrarch_bus::state::{Loaded, Meta};
 use tetrarch_core::agent::{Mode, Project};
 use tetrarch_core::id::{AgentId, CommitId, Principal, ProjectName, Ulid};
-use tetrarch_core::ledger::{Entry, Event, EventKind, Record, RecordKey};
+use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::time::BusTime;
 
 use super::ledger::{Audit, Report};
@@ -21,27 +21,14 @@ fn project(name: &str, mode: Mode) -> Record {
     })
 }
 
-fn owner_started() -> Event {
-    Event {
-        kind: EventKind::OwnerStarted,
-        actor: Principal::Agent(AgentId::Go),
-        agent: None,
-        run: None,
-        epic: None,
-        node: None,
-        request: None,
-        reason: String::new(),
-        rule: String::new(),
-    }
-}
-
+/// An entry of no owner's spell, so that none has to be told of.
 fn entry(seq: u64, records: Vec<Record>, dropped: Vec<RecordKey>) -> Entry {
     Entry {
         commit: CommitId(Ulid::from_parts(seq, 7)),
-        epoch: 1,
+        epoch: 0,
         at: BusTime(seq),
         intake_seq: seq,
-        events: (seq == 1).then(owner_started).into_iter().collect(),
+        events: Vec::new(),
         records,
         dropped,
         seals: Vec::new(),
