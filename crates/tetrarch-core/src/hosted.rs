@@ -38,8 +38,9 @@ pub enum Input {
         /// The body's JSON text.
         json: String,
     },
-    /// The answer to [`Effect::ReadSpawn`].
-    SpawnRead(Result<Box<SpawnRequest>, String>),
+    /// The answer to [`Effect::ReadSpawn`]: the request id that the program gave, if any, and
+    /// what it wants, or what is wrong with it.
+    SpawnRead(Result<(Option<RequestId>, Box<SpawnRequest>), String>),
     /// The answer to [`Effect::Store`].
     Stored(Vec<Artifact>),
     /// Another epoch writes the cursor or the journal: this session is over.

@@ -205,7 +205,8 @@ impl AgentState {
             Effect::ReadSpawn { json } => {
                 let node = None;
                 let read = codec::decode_spawn_body(json.as_bytes(), self.run.epic, node);
-                let read = read.map(|(_, wanted)| Box::new(wanted)).map_err(|e| e.to_string());
+                let read = read.map(|(given, wanted)| (given, Box::new(wanted)));
+                let read = read.map_err(|error| error.to_string());
                 return Ok(Performed::Gave(Input::SpawnRead(read)));
             }
             Effect::Request(id, request) => self.session.request(id, &request, None).await?,

@@ -90,15 +90,16 @@ impl Hosted {
     }
 
     /// A program asks for agents: a specialist's request goes to its PO, anybody else's to
-    /// the governor (spec 03, Specialists escalate).
+    /// the governor (spec 03, Specialists escalate). The request keeps the id the program gave
+    /// it: the program knows the answer by it, and a repeat is known as one.
     pub(super) fn spawn_read(
         &mut self,
         now: BusTime,
-        read: Result<Box<SpawnRequest>, String>,
+        read: Result<(Option<RequestId>, Box<SpawnRequest>), String>,
         effects: &mut Vec<Effect>,
     ) {
-        let wanted = match read {
-            Ok(wanted) => wanted,
+        let (given, wanted) = match read {
+            Ok(read) => read,
             Err(error) => {
                 let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
                 let line = Inbound::Mail {
@@ -111,7 +112,8 @@ impl Hosted {
             }
         };
         self.spawns += 1;
-        let request = RequestId::derive(now, &self.run.id.to_string(), "spawn", self.spawns);
+        let derived = RequestId::derive(now, &self.run.id.to_string(), "spawn", self.spawns);
+        let request = given.unwrap_or(derived);
         effects.push(Effect::Journal(JournalEvent::Spawn { request }));
         let sponsor = self.launch.project.clone().map(AgentId::Po);
         match (Role::of(&self.launch.agent), sponsor) {
@@ -141,6 +143,116 @@ impl Hosted {
                 let sponsor = AgentId::Po(project);
                 effects.push(Effect::Report(Box::new(Report::SponsorSilent { request, sponsor })));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Worktree};
+    use crate::budget::Limits;
+    use crate::hosted::Input;
+    use crate::id::{
+        AssignmentId, Domain, EpicId, NodeId, ProfileName, ProjectName, RunId, SessionId, Ulid,
+    };
+    use crate::mail::{Duty, Launch};
+    use crate::run::Run;
+
+    const NOW: BusTime = BusTime(1_700_000_000_000);
+
+    fn ulid(place: u128) -> Ulid {
+        Ulid::from_parts(1_700_000_000_000, place)
+    }
+
+    fn hosted(agent: AgentId) -> Hosted {
+        let project = ProjectName::new("demo").unwrap();
+        let brief = Brief {
+            goal: "count".to_owned(),
+            key_facts: Vec::new(),
+            expected_output: ExpectedOutput::Text,
+            success_criteria: Vec::new(),
+            definition_of_done: String::new(),
+            tools: Tools::default(),
+            workspace: String::new(),
+            scope_paths: Vec::new(),
+            budget: Limits::default(),
+            wall: None,
+            turn_timeout: None,
+            runner: Runner {
+                profile: ProfileName::new("default").unwrap(),
+                kind: RunnerKind::Process,
+                argv: Vec::new(),
+                env: Vec::new(),
+                pass_env: Vec::new(),
+                model: String::new(),
+                prompt: String::new(),
+            },
+            worktree: Worktree::None,
+            inputs: Vec::new(),
+        };
+        let run = Run {
+            id: RunId(ulid(1)),
+            agent: agent.clone(),
+            session: SessionId(ulid(2)),
+            epoch: 1,
+            epic: EpicId(ulid(3)),
+            node: NodeId::task(1, 1),
+            assignment: AssignmentId(ulid(4)),
+            brief,
+            continues: None,
+            placement: None,
+            created: NOW,
+        };
+        let launch = Launch {
+            agent,
+            session: run.session,
+            epoch: 1,
+            host_epoch: 1,
+            parent: AgentId::Po(project.clone()),
+            project: Some(project),
+            depth: 2,
+            duty: Duty::Run(run.clone()),
+        };
+        Hosted::new(launch, run, "h".to_owned(), None, None)
+    }
+
+    fn asks(session: &mut Hosted, given: Option<RequestId>) -> RequestId {
+        let wanted = SpawnRequest {
+            epic: EpicId(ulid(3)),
+            node: None,
+            parent: None,
+            requested_by: None,
+            reason: "help".to_owned(),
+            caller_depth: None,
+            caller_max_depth: None,
+            caller_local_max_depth: None,
+            subagents: Vec::new(),
+            ack_required: true,
+        };
+        let effects = session.step(NOW, Input::SpawnRead(Ok((given, Box::new(wanted)))));
+        let [Effect::Journal(JournalEvent::Spawn { request }), asked] = effects.as_slice() else {
+            panic!("{effects:?}");
+        };
+        let asked = match asked {
+            Effect::Request(id, _) => Some(*id),
+            Effect::Mail(mail) => mail.correlation,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(asked, Some(*request), "the journal and the request name different ids");
+        *request
+    }
+
+    #[test]
+    fn a_spawn_request_keeps_the_id_its_program_gave() {
+        let given = RequestId(ulid(77));
+        let domain = Domain::new("rust").unwrap();
+        for agent in [AgentId::Worker(ulid(5)), AgentId::Specialist(domain, ulid(5))] {
+            let mut session = hosted(agent);
+            assert_eq!(asks(&mut session, Some(given)), given);
+            let (first, second) = (asks(&mut session, None), asks(&mut session, None));
+            assert_ne!(first, second);
+            assert_ne!(first, given);
         }
     }
 }
