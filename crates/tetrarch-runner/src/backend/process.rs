@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
+use tetrarch_core::brief::RunResult;
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
 use tokio::process::Child;
@@ -19,12 +20,14 @@ use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
 
+mod expected;
 mod feed;
 mod ladder;
 mod launch;
 mod output;
 mod verdict;
 
+use expected::Expected;
 use feed::{Feed, note_down};
 use ladder::{Ladder, Push};
 use launch::{Launched, launch, remove_if_empty};
@@ -49,18 +52,22 @@ impl Process {
 impl AgentBackend for Process {
     async fn execute(&self, start: Start, seat: Seat) {
         let began = Instant::now();
+        let expected = match Expected::of(&start.brief.expected_output).await {
+            Ok(expected) => expected,
+            Err(error) => return not_started(&seat, &error).await,
+        };
         match launch(&self.ground, &start).await {
             Ok(launched) => {
-                Attendance::open(launched, &start, seat, began, self.ground.output_limit)
-                    .attend()
-                    .await;
+                let limit = self.ground.output_limit;
+                Attendance::open(launched, &start, seat, began, limit, expected).attend().await;
             }
-            Err(error) => {
-                let error = error.to_string();
-                seat.teller.tell(RunnerEvent::SpawnFailed { error }).await;
-            }
+            Err(error) => not_started(&seat, &error).await,
         }
     }
+}
+
+async fn not_started(seat: &Seat, error: &impl std::error::Error) {
+    seat.teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
 }
 
 /// One program from its start to its end.
@@ -69,12 +76,14 @@ struct Attendance {
     child: Child,
     traces: Traces,
     own_dir: Option<PathBuf>,
+    expected: Expected,
     ladder: Ladder,
     feed: Option<Feed>,
     notes: mpsc::Sender<String>,
     lines: mpsc::Receiver<Inbound>,
     asked: watch::Receiver<Asked>,
     results: watch::Receiver<u64>,
+    returned: mpsc::Receiver<Vec<u8>>,
     gone: watch::Sender<bool>,
     output: JoinHandle<Heard>,
     teller: Teller,
@@ -87,16 +96,19 @@ impl Attendance {
         seat: Seat,
         began: Instant,
         output_limit: u64,
+        expected: Expected,
     ) -> Self {
         let Launched { mut child, pid, traces, isolation, dir, dir_is_own } = launched;
         let (notes, noted) = mpsc::channel(NOTES_MAX);
         let (results_in, results) = watch::channel(0);
+        let (returns, returned) = mpsc::channel(1);
         let (gone, gone_out) = watch::channel(false);
         let wires = Wires {
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
             notes: noted,
             results: results_in,
+            returns,
             gone: gone_out,
             teller: seat.teller.clone(),
         };
@@ -104,17 +116,20 @@ impl Attendance {
         let feed = child.stdin.take().map(|stdin| Feed::open(stdin, first_line, notes.clone()));
         let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
         let up = RunnerEvent::Started { pid, isolation };
-        let output = tokio::spawn(Output::new(dir.clone(), output_limit).follow(up, wires));
+        let output = Output::new(dir.clone(), output_limit, expected.clone());
+        let output = tokio::spawn(output.follow(up, wires));
         Self {
             child,
             traces,
             own_dir: dir_is_own.then_some(dir),
+            expected,
             ladder: Ladder::new(began, start.brief.wall),
             feed,
             notes,
             lines: seat.lines,
             asked: seat.asked,
             results,
+            returned,
             gone,
             output,
             teller: seat.teller,
@@ -134,13 +149,13 @@ impl Attendance {
             note_down(&self.notes, note);
         }
         self.gone.send_replace(true);
-        let heard = self.output.await.unwrap_or_else(|cause| {
+        let heard = (&mut self.output).await.unwrap_or_else(|cause| {
             tracing::error!(run = %self.teller.run(), %cause, "following a run's output failed");
             Heard::default()
         });
         let mut result = None;
         if !heard.gave_result {
-            let made = Box::new(verdict::without_result(&exit, &heard, &self.ladder));
+            let made = Box::new(self.made(&exit, &heard).await);
             if heard.files.is_empty() {
                 result = Some(made);
             } else {
@@ -155,11 +170,19 @@ impl Attendance {
         self.teller.tell(RunnerEvent::Exited { exit, result }).await;
     }
 
+    /// The result of a program that gave none, or only one that was handed back.
+    async fn made(&self, exit: &Exit, heard: &Heard) -> RunResult {
+        if let Some(handed_back) = &heard.handed_back {
+            return RunResult { usage: heard.usage, ..(**handed_back).clone() };
+        }
+        self.expected.settle(verdict::without_result(exit, heard, &self.ladder)).await
+    }
+
     /// Attends to the program until it has exited. Tells nothing itself, so a listener that is
     /// slow cannot hold up the end.
     async fn until_exit(&mut self) -> Exit {
         self.asked.mark_changed();
-        let (mut lines_open, mut results_open) = (true, true);
+        let (mut lines_open, mut results_open, mut returned_open) = (true, true, true);
         loop {
             let deadline = self.ladder.next_deadline();
             tokio::select! {
@@ -181,6 +204,10 @@ impl Attendance {
                 changed = self.results.changed(), if results_open => match changed {
                     Ok(()) => self.ladder.gave_result(Instant::now()),
                     Err(_) => results_open = false,
+                },
+                line = self.returned.recv(), if returned_open => match line {
+                    Some(line) => self.hand_back(line),
+                    None => returned_open = false,
                 },
                 () = at(deadline), if deadline.is_some() => {
                     let push = self.ladder.due(Instant::now());
@@ -221,6 +248,14 @@ impl Attendance {
             Err(refused) => {
                 note_down(&self.notes, format!("`{topic}` from {from} was dropped: {refused}"));
             }
+        }
+    }
+
+    fn hand_back(&mut self, line: Vec<u8>) {
+        self.ladder.was_handed_back(Instant::now());
+        let told = self.feed.as_ref().map(|feed| feed.offer(line));
+        if let Some(Err(refused)) = told {
+            note_down(&self.notes, format!("the result could not be handed back: {refused}"));
         }
     }
 

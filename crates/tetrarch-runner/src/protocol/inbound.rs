@@ -1,5 +1,6 @@
 //! Lines to the program. They must stay readable for programs of protocol version 1.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use tetrarch_core::brief::{Artifact, ExpectedOutput, NodeInput};
 use tetrarch_core::budget::Limits;
@@ -47,6 +48,27 @@ pub(crate) fn brief_line(start: &Start, workspace: &str) -> Vec<u8> {
 /// A message from the agent's inbox. `body` is JSON text.
 pub(crate) fn mail_line(topic: &str, from: &str, body: &str) -> Vec<u8> {
     line(&json!({"type": "mail", "topic": topic, "from": from, "body": json_or_text(body)}))
+}
+
+/// One way in which a deliverable does not satisfy its schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Fault {
+    /// JSON pointer into the deliverable; empty means the whole.
+    pub(crate) path: String,
+    /// What is wrong there.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    /// Its length as JSON.
+    pub(crate) fn bytes(&self) -> usize {
+        json!(self).to_string().len()
+    }
+}
+
+/// A result handed back for what is wrong with its deliverable.
+pub(crate) fn invalid_line(faults: &[Fault]) -> Vec<u8> {
+    line(&json!({"type": "invalid", "errors": faults}))
 }
 
 /// The request to end.

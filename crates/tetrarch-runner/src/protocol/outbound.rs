@@ -36,7 +36,14 @@ pub(crate) enum Told {
     /// A file to keep.
     Artifact(NamedFile),
     /// What it came to.
-    Result(Box<RunResult>, Vec<NamedFile>),
+    Result {
+        /// What it came to, its deliverable as text.
+        result: Box<RunResult>,
+        /// The deliverable as it was given; null when there is none.
+        deliverable: Value,
+        /// Files to keep.
+        files: Vec<NamedFile>,
+    },
 }
 
 /// A file as a program names it.
@@ -209,18 +216,20 @@ fn result(fields: ResultFields) -> Result<Told, String> {
     })?;
     let mut result =
         RunResult::ended(outcome, cut(fields.error.unwrap_or_default(), TEXT_BYTES_MAX));
-    result.deliverable = match fields.deliverable {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text,
-        Some(
-            structured @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)),
-        ) => structured.to_string(),
+    let deliverable = fields.deliverable.unwrap_or_default();
+    result.deliverable = match &deliverable {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            deliverable.to_string()
+        }
     };
     result.partial = fields.partial.unwrap_or_default();
     result.crystallization = cut(fields.crystallization.unwrap_or_default(), SUMMARY_BYTES_MAX);
     result.evidence = fields.evidence.map(evidence).unwrap_or_default();
     result.verdict = fields.verdict.map(verdict).transpose()?;
-    Ok(Told::Result(Box::new(result), fields.artifacts.unwrap_or_default()))
+    let files = fields.artifacts.unwrap_or_default();
+    Ok(Told::Result { result: Box::new(result), deliverable, files })
 }
 
 fn evidence(fields: EvidenceFields) -> Evidence {
@@ -307,7 +316,7 @@ mod tests {
         let line = r#"{"type":"result","outcome":"failure","deliverable":{"n":1},"partial":"half",
             "evidence":{"tests":["t ok"]},"crystallization":"c","error":"why","unknown":1,
             "verdict":{"verdict":"needsChanges","findings":[{"where":"a.rs:1","what":"w","severity":"low"}]}}"#;
-        let Told::Result(result, files) = told(line) else { panic!("no result") };
+        let Told::Result { result, files, .. } = told(line) else { panic!("no result") };
         assert_eq!(result.outcome, Outcome::Failure);
         assert_eq!(result.deliverable, r#"{"n":1}"#);
         assert_eq!((result.partial.as_str(), result.error.as_str()), ("half", "why"));
@@ -322,7 +331,7 @@ mod tests {
     fn a_deliverable_is_text_or_json_as_text() {
         for (given, kept) in [("\"x\"", "x"), ("null", ""), ("[1]", "[1]"), ("7", "7")] {
             let line = format!(r#"{{"type":"result","outcome":"success","deliverable":{given}}}"#);
-            let Told::Result(result, _) = told(&line) else { panic!("no result") };
+            let Told::Result { result, .. } = told(&line) else { panic!("no result") };
             assert_eq!(result.deliverable, kept);
         }
     }

@@ -6,6 +6,8 @@ mod containment;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod expected;
+#[cfg(test)]
 mod plain;
 #[cfg(test)]
 mod protocol;

@@ -7,6 +7,10 @@ use tetrarch_core::limits::{DRAIN, KILL_GRACE};
 use tetrarch_core::time::Millis;
 use tokio::time::Instant;
 
+/// How long a program has for another result when its first was handed back. A model may have to
+/// write all of it again; a program that does not know the line waits for nothing.
+const CORRECTION: Millis = Millis::from_secs(10 * 60);
+
 /// What is to be done to the program now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Push {
@@ -87,11 +91,14 @@ impl Ladder {
         self.linger = Some(after(now, DRAIN));
     }
 
-    /// It was given a line: after a result it gets a while to react.
+    /// Its result was handed back: it has a while to give another, or to exit.
+    pub(super) fn was_handed_back(&mut self, now: Instant) {
+        self.linger = Some(after(now, CORRECTION));
+    }
+
+    /// It was given a line: after a result it gets a while to react, at least.
     pub(super) fn was_given_a_line(&mut self, now: Instant) {
-        if self.linger.is_some() {
-            self.linger = Some(after(now, DRAIN));
-        }
+        self.linger = self.linger.map(|end| end.max(after(now, DRAIN)));
     }
 
     /// When to look again.
@@ -217,6 +224,20 @@ mod tests {
         ladder.was_given_a_line(at(start, 5));
         assert_eq!(ladder.next_deadline(), Some(at(start, DRAIN.0 + 5)));
         assert_eq!(ladder.due(at(start, DRAIN.0 + 5)), Some(Push::Term));
+        assert_eq!(ladder.cause(), Some(&Cause::Lingered));
+    }
+
+    #[test]
+    fn a_result_that_was_handed_back_gives_time_for_another() {
+        let start = Instant::now();
+        let mut ladder = Ladder::new(start, None);
+        ladder.was_handed_back(start);
+        ladder.was_given_a_line(at(start, 5));
+        assert_eq!(ladder.next_deadline(), Some(at(start, CORRECTION.0)));
+        ladder.gave_result(at(start, 10));
+        assert_eq!(ladder.next_deadline(), Some(at(start, DRAIN.0 + 10)));
+        ladder.was_handed_back(at(start, 10));
+        assert_eq!(ladder.due(at(start, CORRECTION.0 + 10)), Some(Push::Term));
         assert_eq!(ladder.cause(), Some(&Cause::Lingered));
     }
 

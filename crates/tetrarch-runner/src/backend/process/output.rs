@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tetrarch_core::brief::{RunResult, Usage};
+use serde_json::Value;
+use tetrarch_core::brief::{Outcome, RunResult, Usage};
 use tetrarch_core::limits::LINE_BYTES_MAX;
 use tetrarch_core::order::{LocalFile, RunnerEvent};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -12,9 +13,10 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
+use super::expected::Expected;
 use crate::files::Gate;
 use crate::lines::{Line, Lines, Tail, start_of};
-use crate::protocol::{NamedFile, Said, Told, read};
+use crate::protocol::{NamedFile, Said, Told, invalid_line, read};
 use crate::seat::Teller;
 
 /// Bytes taken from a pipe at once.
@@ -30,8 +32,10 @@ const STRANGER_GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Heard {
     /// Whether it wrote an event, or a result that could not be read.
     pub(super) spoke: bool,
-    /// Whether it gave a result.
+    /// Whether it gave a result that was told.
     pub(super) gave_result: bool,
+    /// What becomes of the result that was handed back, unless it gives another.
+    pub(super) handed_back: Option<Box<RunResult>>,
     /// The last complaint about an object of a known type.
     pub(super) complaint: Option<String>,
     /// How many such objects there were.
@@ -57,6 +61,8 @@ pub(super) struct Wires {
     pub(super) notes: mpsc::Receiver<String>,
     /// Counts the results.
     pub(super) results: watch::Sender<u64>,
+    /// Takes the line that hands a result back; there is at most one.
+    pub(super) returns: mpsc::Sender<Vec<u8>>,
     /// Turns true when every process of the run is gone.
     pub(super) gone: watch::Receiver<bool>,
     /// Where events are told.
@@ -67,6 +73,9 @@ pub(super) struct Wires {
 #[derive(Debug)]
 pub(super) struct Output {
     heard: Heard,
+    expected: Expected,
+    /// The line that hands a result back and is yet to be passed on.
+    returned: Option<Vec<u8>>,
     gate: Gate,
     lines: Lines,
     error_lines: Lines,
@@ -78,11 +87,13 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Output of a program working in `dir`, of which at most `limit` bytes of log text and
-    /// progress are told.
-    pub(super) fn new(dir: PathBuf, limit: u64) -> Self {
+    /// Output of a program working in `dir` for a deliverable as `expected`. At most `limit`
+    /// bytes of its log text and progress are told.
+    pub(super) fn new(dir: PathBuf, limit: u64, expected: Expected) -> Self {
         Self {
             heard: Heard::default(),
+            expected,
+            returned: None,
             gate: Gate::new(dir),
             lines: Lines::default(),
             error_lines: Lines::default(),
@@ -102,7 +113,7 @@ impl Output {
             let open = wires.stdout.is_some() || wires.stderr.is_some();
             tokio::select! {
                 count = take(&mut wires.stdout, &mut chunk), if wires.stdout.is_some() => {
-                    self.stdout(chunk.get(..count).unwrap_or_default());
+                    self.stdout(chunk.get(..count).unwrap_or_default()).await;
                 }
                 count = take(&mut wires.stderr, &mut error_chunk), if wires.stderr.is_some() => {
                     self.stderr(error_chunk.get(..count).unwrap_or_default());
@@ -117,7 +128,7 @@ impl Output {
             }
             self.tell(&wires).await;
         }
-        self.unfinished_lines();
+        self.unfinished_lines().await;
         while let Ok(note) = wires.notes.try_recv() {
             self.note(&note);
         }
@@ -134,11 +145,15 @@ impl Output {
                 wires.results.send_modify(|results| *results += 1);
             }
         }
+        if let Some(line) = self.returned.take() {
+            // A program that has ended can correct nothing.
+            let _ended = wires.returns.try_send(line);
+        }
     }
 
-    fn stdout(&mut self, chunk: &[u8]) {
+    async fn stdout(&mut self, chunk: &[u8]) {
         for line in self.lines.feed(chunk) {
-            self.stdout_line(&line);
+            self.stdout_line(&line).await;
         }
     }
 
@@ -148,9 +163,9 @@ impl Output {
         }
     }
 
-    fn unfinished_lines(&mut self) {
+    async fn unfinished_lines(&mut self) {
         if let Some(line) = self.lines.rest() {
-            self.stdout_line(&line);
+            self.stdout_line(&line).await;
         }
         if let Some(line) = self.error_lines.rest() {
             self.stderr_line(&line);
@@ -162,7 +177,7 @@ impl Output {
         self.log_line(line);
     }
 
-    fn stdout_line(&mut self, line: &Line) {
+    async fn stdout_line(&mut self, line: &Line) {
         let said = match line {
             Line::Whole(bytes) => read(bytes),
             Line::Cut { .. } => Said::Text,
@@ -170,7 +185,7 @@ impl Output {
         match said {
             Said::Event(told) => {
                 self.heard.spoke = true;
-                self.event(told);
+                self.event(told).await;
             }
             Said::Text => {
                 self.heard.stdout.push_line(line);
@@ -187,7 +202,7 @@ impl Output {
         }
     }
 
-    fn event(&mut self, told: Told) {
+    async fn event(&mut self, told: Told) {
         self.flush_log();
         match told {
             Told::Plain(RunnerEvent::Progress { text, done, total }) => {
@@ -201,17 +216,38 @@ impl Output {
                 self.events.push(RunnerEvent::Usage(self.heard.usage));
             }
             Told::Artifact(file) => self.file(file),
-            Told::Result(result, files) => self.result(result, files),
+            Told::Result { result, deliverable, files } => {
+                self.result(result, deliverable, files).await;
+            }
         }
     }
 
-    fn result(&mut self, mut result: Box<RunResult>, files: Vec<NamedFile>) {
-        self.heard.gave_result = true;
+    /// A result is told, but for the first whose deliverable does not do: that one is handed
+    /// back. What comes after a result that was told is told as it is; it counts no more.
+    async fn result(
+        &mut self,
+        mut result: Box<RunResult>,
+        deliverable: Value,
+        files: Vec<NamedFile>,
+    ) {
         for file in files {
             self.file(file);
         }
         self.flush_log();
         result.usage = self.heard.usage;
+        if result.outcome == Outcome::Success
+            && !self.heard.gave_result
+            && let Err(faults) = self.expected.check(deliverable).await
+        {
+            result = Box::new(faults.fail(*result));
+            if self.heard.handed_back.is_none() {
+                self.note(&format!("the result was handed back: {faults}"));
+                self.returned = Some(invalid_line(faults.list()));
+                self.heard.handed_back = Some(result);
+                return;
+            }
+        }
+        self.heard.gave_result = true;
         self.events.push(RunnerEvent::Result { result, files: self.heard.files.clone() });
     }
 

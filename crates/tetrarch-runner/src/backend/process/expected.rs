@@ -1,0 +1,237 @@
+//! Checks the deliverable of a successful result against the brief's schema (spec 06, The brief).
+//! Fetches nothing a schema refers to, and judges no result that is no success.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use jsonschema::Validator;
+use serde_json::Value;
+use tetrarch_core::brief::{ExpectedOutput, Outcome, RunResult};
+use tetrarch_core::limits::TEXT_BYTES_MAX;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::lines::start_of;
+use crate::protocol::Fault;
+
+/// Faults that are named of one deliverable.
+const FAULTS_MAX: usize = 20;
+/// All faults of one deliverable as JSON, in bytes.
+const FAULTS_BYTES_MAX: usize = TEXT_BYTES_MAX;
+/// The place and the words of one fault, in bytes; one alone fits however it is escaped.
+const PATH_BYTES_MAX: usize = 200;
+const MESSAGE_BYTES_MAX: usize = 400;
+/// Longest check. A schema can be written so that it takes for ever, and a run has to end.
+const CHECK_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a brief cannot be executed as it is.
+#[derive(Debug, thiserror::Error)]
+#[error("the brief's expected output is no usable JSON Schema: {reason}; correct the schema")]
+pub(super) struct BadSchema {
+    reason: String,
+}
+
+/// What a deliverable must look like.
+#[derive(Debug, Clone)]
+pub(super) struct Expected {
+    /// None: any text will do.
+    schema: Option<Arc<Validator>>,
+}
+
+/// What is wrong with a deliverable.
+#[derive(Debug)]
+pub(super) struct Faults(Vec<Fault>);
+
+impl Expected {
+    /// Reads what a brief expects.
+    pub(super) async fn of(output: &ExpectedOutput) -> Result<Self, BadSchema> {
+        let text = match output {
+            ExpectedOutput::Text => return Ok(Self { schema: None }),
+            ExpectedOutput::Schema(text) => text.clone(),
+        };
+        let late = || Err(format!("it could not be read within {CHECK_WITHIN:?}"));
+        let built = aside(move || build(&text)).await.unwrap_or_else(late);
+        let schema = built.map_err(|reason| BadSchema { reason })?;
+        Ok(Self { schema: Some(Arc::new(schema)) })
+    }
+
+    /// Checks a deliverable. A text may also be the JSON that the schema wants: as a result both
+    /// are kept as the same text.
+    pub(super) async fn check(&self, deliverable: Value) -> Result<(), Faults> {
+        let Some(schema) = self.schema.clone() else {
+            return Ok(());
+        };
+        let faults = aside(move || faults_of(&schema, &deliverable)).await.unwrap_or_else(|| {
+            let message = format!("it could not be checked within {CHECK_WITHIN:?}");
+            vec![Fault { path: String::new(), message }]
+        });
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+
+    /// What becomes of a result that nobody can correct any more.
+    pub(super) async fn settle(&self, result: RunResult) -> RunResult {
+        if result.outcome != Outcome::Success {
+            return result;
+        }
+        match self.check(Value::String(result.deliverable.clone())).await {
+            Ok(()) => result,
+            Err(faults) => faults.fail(result),
+        }
+    }
+}
+
+impl Faults {
+    /// One by one, for the program.
+    pub(super) fn list(&self) -> &[Fault] {
+        &self.0
+    }
+
+    /// The result as a failure: its deliverable is kept as what there is.
+    pub(super) fn fail(&self, mut result: RunResult) -> RunResult {
+        result.outcome = Outcome::Failure;
+        result.partial = std::mem::take(&mut result.deliverable);
+        result.error = start_of(&self.to_string(), TEXT_BYTES_MAX).to_owned();
+        result
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the deliverable does not satisfy its schema")?;
+        for (index, Fault { path, message }) in self.0.iter().enumerate() {
+            let between = if index == 0 { ":" } else { ";" };
+            let path = if path.is_empty() { "(whole)" } else { path };
+            write!(f, "{between} {path}: {message}")?;
+        }
+        Ok(())
+    }
+}
+
+fn build(text: &str) -> Result<Validator, String> {
+    let schema: Value = serde_json::from_str(text).map_err(|cause| cause.to_string())?;
+    jsonschema::options().offline().build(&schema).map_err(|cause| {
+        let place = cause.instance_path().to_string();
+        let message = start_of(&cause.to_string(), TEXT_BYTES_MAX / 2).to_owned();
+        if place.is_empty() { message } else { format!("{place}: {message}") }
+    })
+}
+
+fn faults_of(schema: &Validator, deliverable: &Value) -> Vec<Fault> {
+    if schema.is_valid(deliverable) {
+        return Vec::new();
+    }
+    let Some(meant) = deliverable.as_str().and_then(|text| serde_json::from_str(text).ok()) else {
+        return name(schema, deliverable);
+    };
+    name(schema, &meant)
+}
+
+/// Names the first faults, as many as there is room for.
+fn name(schema: &Validator, deliverable: &Value) -> Vec<Fault> {
+    let mut room = FAULTS_BYTES_MAX;
+    let mut faults = Vec::new();
+    for error in schema.iter_errors(deliverable).take(FAULTS_MAX) {
+        let fault = Fault {
+            path: start_of(&error.instance_path().to_string(), PATH_BYTES_MAX).to_owned(),
+            message: start_of(&error.to_string(), MESSAGE_BYTES_MAX).to_owned(),
+        };
+        let Some(left) = room.checked_sub(fault.bytes()) else { break };
+        room = left;
+        faults.push(fault);
+    }
+    faults
+}
+
+/// Does work that may take for ever on a thread of its own, and waits for it only for a while.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, outcome) = oneshot::channel();
+    let thread = thread::Builder::new().name("schema".to_owned()).spawn(move || {
+        // Nobody waits any more when it took too long.
+        let _late = done.send(work());
+    });
+    if let Err(cause) = thread {
+        tracing::error!(%cause, "no thread for checking a schema");
+        return None;
+    }
+    timeout(CHECK_WITHIN, outcome).await.ok()?.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    async fn expected(schema: &Value) -> Expected {
+        Expected::of(&ExpectedOutput::Schema(schema.to_string())).await.unwrap()
+    }
+
+    async fn refused(schema: &str) -> String {
+        Expected::of(&ExpectedOutput::Schema(schema.to_owned())).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn a_deliverable_is_taken_as_it_is_or_as_the_json_it_spells() {
+        let cases = [
+            (json!({"type": "object"}), json!({"a": 1}), true),
+            (json!({"type": "object"}), json!("{\"a\":1}"), true),
+            (json!({"type": "object"}), json!("{\"a\":1"), false),
+            (json!({"type": "object"}), json!(null), false),
+            (json!({"type": "object"}), json!([1]), false),
+            (json!({"type": "string"}), json!("12"), true),
+            (json!({"type": "string"}), json!(12), false),
+            (json!({"type": "integer"}), json!("12"), true),
+            (json!(false), json!({}), false),
+        ];
+        for (schema, deliverable, fits) in cases {
+            let checked = expected(&schema).await.check(deliverable.clone()).await;
+            assert_eq!(checked.is_ok(), fits, "{schema} {deliverable}");
+        }
+        let any = Expected::of(&ExpectedOutput::Text).await.unwrap();
+        assert!(any.check(json!(null)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn faults_are_bounded_in_number_and_in_bytes() {
+        let numbers = expected(&json!({"items": {"type": "number"}})).await;
+        let faults = numbers.check(json!(vec!["x"; 1000])).await.unwrap_err();
+        assert_eq!(faults.list().len(), FAULTS_MAX);
+        let long = "\u{1}".repeat(10_000);
+        let faults = numbers.check(json!([long, long])).await.unwrap_err();
+        let bytes: usize = faults.list().iter().map(Fault::bytes).sum();
+        assert!(!faults.list().is_empty() && bytes <= FAULTS_BYTES_MAX, "{bytes}");
+        let deep = json!({"additionalProperties": {"type": "number"}});
+        let faults = expected(&deep).await.check(json!({ long.clone(): long })).await.unwrap_err();
+        assert_eq!(faults.list().len(), 1, "not even one fault was named");
+        let failed = faults.fail(RunResult::ended(Outcome::Success, ""));
+        assert!(failed.error.len() <= TEXT_BYTES_MAX);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_used_as_a_schema_is_refused_with_the_place() {
+        let error = refused(r#"{"properties":{"a":{"type":"number?"}}}"#).await;
+        assert!(error.contains("/properties/a/type"), "{error}");
+        assert!(refused("{").await.contains("EOF"));
+        let error = refused(r#"{"$ref":"https://example.invalid/s.json"}"#).await;
+        assert!(error.contains("example.invalid"), "{error}");
+        let error = refused(r#"{"$ref":"file:///etc/passwd"}"#).await;
+        assert!(error.contains("/etc/passwd"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_schema_that_refers_to_itself_ends() {
+        let schemas = [
+            json!({"$ref": "#"}),
+            json!({"allOf": [{"$ref": "#"}]}),
+            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}),
+            json!({"$dynamicAnchor": "x", "anyOf": [{"$dynamicRef": "#x"}, {"$dynamicRef": "#x"}]}),
+            json!({"not": {"$ref": "#"}}),
+        ];
+        for schema in schemas {
+            if let Ok(expected) = Expected::of(&ExpectedOutput::Schema(schema.to_string())).await {
+                let _either = expected.check(json!({"a": [1]})).await;
+            }
+        }
+    }
+}
