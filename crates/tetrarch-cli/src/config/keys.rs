@@ -3,7 +3,7 @@
 
 use super::value::Kind;
 use super::value::Kind::{
-    BusUrls, CollectorUrl, Filter, Flag, Host, KeyFrom, Labels, Listen, Names, OneOf, Path,
+    BusUrls, CollectorUrl, Filter, Flag, Growth, Host, KeyFrom, Labels, Listen, Names, OneOf, Path,
     Seconds, Share, Size, Span, Text, Whole, Word,
 };
 
@@ -76,8 +76,7 @@ pub(crate) const KEYS: &[Key] = &[
     later("overseer.idle_after", Span(SECOND, ANY), Is("15m")),
     later("overseer.max_retries", Whole(0, 100), Is("2")),
     later("overseer.min_resend_interval", Span(SECOND, ANY), Is("5m")),
-    later("overseer.backoff.base", Span(SECOND, ANY), Is("2m")),
-    later("overseer.backoff.max", Span(SECOND, ANY), Is("30m")),
+    later("overseer.backoff", Growth, Is("base=2m,max=30m")),
     later("overseer.allow_agents", Names, Is("")),
     later("overseer.allow_cross_agent", Flag, Is("false")),
     later("overseer.plan_appliers", Names, Is("")),

@@ -11,7 +11,6 @@ use crate::exit::{CliError, Code};
 pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
     let ordered = [
         ("liveness.window", "liveness.register_deadline"),
-        ("overseer.backoff.base", "overseer.backoff.max"),
         ("liveness.window", "host.freeze_max"),
         ("deadlines.compacting", "deadlines.awaiting_input"),
     ];

@@ -148,7 +148,7 @@ fn the_later_layer_wins_and_says_so() {
         .file("here.toml", "[limits]\n\n# deeper\nmax_depth = 1\nmode = 'solo'\n")
         .variable("TETRARCH_LIMITS_MODE", "tight")
         .variable("TETRARCH_BUS_URL", "nats://a:1")
-        .variable("TETRARCH_OVERSEER_BACKOFF_BASE", "3m")
+        .variable("TETRARCH_OVERSEER_BACKOFF", "base=3m,max=4m")
         .variable("TETRARCH_HOST_LABELS", "zone=b,disk=fast")
         .variable("TETRARCH_OVERSEER_ALLOW_AGENTS", "PO-a,PO-b")
         .variable("TETRARCH_AGENT", "W:01ARZ3NDEKTSV4RRFFQ69G5FAV")
@@ -166,14 +166,14 @@ fn the_later_layer_wins_and_says_so() {
     assert_eq!(from("bus.port"), pair("1", "etc.toml:6"));
     assert_eq!(from("limits.mode"), pair("tight", "TETRARCH_LIMITS_MODE"));
     assert_eq!(from("bus.url"), pair("nats://b:2", "--url"));
-    assert_eq!(from("overseer.backoff.base"), pair("3m", "TETRARCH_OVERSEER_BACKOFF_BASE"));
+    assert_eq!(from("overseer.backoff"), pair("base=3m,max=4m", "TETRARCH_OVERSEER_BACKOFF"));
     assert_eq!(from("host.labels"), pair("disk=fast,zone=b", "TETRARCH_HOST_LABELS"));
     assert_eq!(from("overseer.allow_agents"), pair("PO-a,PO-b", "TETRARCH_OVERSEER_ALLOW_AGENTS"));
     assert_eq!(from("liveness.register_deadline"), pair("6s", "default"));
     assert_eq!(from("overseer.enabled"), pair("true", "default"));
     assert_eq!(settings.files().len(), 2);
     let idle = settings.advice().join("\n");
-    assert!(idle.contains("overseer.backoff.base, overseer.allow_agents: set, but"), "{idle}");
+    assert!(idle.contains("overseer.backoff, overseer.allow_agents: set, but"), "{idle}");
 }
 
 #[test]
@@ -184,8 +184,8 @@ fn nested_tables_and_dotted_keys_are_the_same() {
         "overseer.backoff.base = '1m'\noverseer.backoff.max = '5m'",
     ] {
         let settings = Stage::new().file("t.toml", text).read().unwrap();
-        let max = settings.named("overseer.backoff.max").unwrap();
-        assert_eq!(max.value, Value::Span(tetrarch_core::time::Millis::from_secs(300)), "{text}");
+        let backoff = settings.named("overseer.backoff").unwrap();
+        assert_eq!(backoff.value.to_string(), "base=1m,max=5m", "{text}");
     }
 }
 
@@ -194,8 +194,10 @@ fn what_is_wrong_in_a_file_is_named_with_its_line() {
     for (text, expected) in [
         ("\n[bus]\nurll = 'nats://a:1'", "t.toml:3: unknown key bus.urll; allowed here: url, man"),
         ("[buss]\n", "t.toml:1: unknown key buss; allowed here: bus, liveness, limits, overseer"),
-        ("[overseer.backoff]\nmin = '1s'", "unknown key overseer.backoff.min; allowed here: base"),
-        ("[overseer]\nbackoff = '1s'", "t.toml:2: overseer.backoff is no value but a table with"),
+        ("[overseer.backoff]\nbase = '1s'", "t.toml:1: overseer.backoff = "),
+        ("[overseer]\nbackoff = '1s'", "overseer.backoff = '1s' is not allowed; allowed: { base ="),
+        ("[overseer]\nbackoff = { base = '2m', max = '1m' }", "is not allowed; allowed: { base = "),
+        ("[overseer]\nbackoff = { base = '2m', max = '3m', by = 2 }", "allowed: { base = \"2m\""),
         ("bus = 3", "t.toml:1: bus is no value but a table with the keys url, "),
         (
             "[liveness]\nwindow = \"5 s\"",
@@ -256,10 +258,6 @@ fn values_that_do_not_fit_together_are_refused_with_both() {
         (
             "[liveness]\nwindow = '10s'\nregister_deadline = '9s'",
             "liveness.window = 10s (t.toml:2) and liveness.register_deadline = 9s (t.toml:3)",
-        ),
-        (
-            "[overseer.backoff]\nbase = '1h'",
-            "overseer.backoff.base = 1h (t.toml:2) and overseer.backoff.max = 30m (default)",
         ),
         ("[bus]\nmanaged = false", "bus.managed = false (t.toml:2) and bus.url = - (default)"),
         ("[bus]\nreplicas = 3", "bus.replicas = 3 (t.toml:2) and bus.url = - (default)"),

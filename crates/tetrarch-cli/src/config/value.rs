@@ -38,6 +38,8 @@ pub(crate) enum Kind {
     Names,
     /// Names with a value each.
     Labels,
+    /// A wait that grows from a base to a most.
+    Growth,
     /// What is logged.
     Filter,
     /// Addresses of the bus.
@@ -75,6 +77,8 @@ pub(crate) enum Value {
     Names(Vec<String>),
     /// Names with a value each.
     Labels(Vec<(String, String)>),
+    /// A wait that grows: the base and the most.
+    Growth(Millis, Millis),
 }
 
 impl Kind {
@@ -102,6 +106,9 @@ impl Kind {
             Self::Flag => "true, false".to_owned(),
             Self::Names => "a list of names".to_owned(),
             Self::Labels => "names with a value each, as { zone = \"b\" }".to_owned(),
+            Self::Growth => {
+                "{ base = \"2m\", max = \"30m\" }, from 1s, the base not above the most".to_owned()
+            }
             Self::Filter => "off, error, warn, info, debug, trace, or by part: \
                              info,tetrarch_engine=debug"
                 .to_owned(),
@@ -124,7 +131,7 @@ impl Kind {
             Self::Share => json!(text.parse::<f64>().ok()?),
             Self::Flag => json!(text.parse::<bool>().ok()?),
             Self::Names => text.split(',').filter(|name| !name.is_empty()).collect(),
-            Self::Labels => {
+            Self::Labels | Self::Growth => {
                 let pairs = text.split(',').filter(|pair| !pair.is_empty());
                 let pairs =
                     pairs.map(|pair| Some((pair.split_once('=')?.0, pair.split_once('=')?.1)));
@@ -169,6 +176,7 @@ impl Kind {
                 let pairs = pairs.map(|(key, value)| Some((key.clone(), full(value)?.to_owned())));
                 pairs.collect::<Option<Vec<_>>>().map(Value::Labels)
             }
+            Self::Growth => growth(json),
             Self::Text
             | Self::Path
             | Self::Word(_)
@@ -216,10 +224,18 @@ impl Kind {
             | Self::Share
             | Self::Flag
             | Self::Names
-            | Self::Labels => true,
+            | Self::Labels
+            | Self::Growth => true,
         };
         right.then(|| Value::Text(text.to_owned()))
     }
+}
+
+fn growth(json: &Json) -> Option<Value> {
+    let fields = json.as_object().filter(|fields| fields.len() == 2)?;
+    let span = |name| duration::parse(full(fields.get(name)?)?).ok();
+    let (base, most) = (span("base")?, span("max")?);
+    (Millis(1000) <= base && base <= most).then_some(Value::Growth(base, most))
 }
 
 /// A text that is not empty.
@@ -244,6 +260,9 @@ impl Value {
             Self::Labels(labels) => {
                 labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
             }
+            Self::Growth(base, most) => {
+                json!({"base": duration::print(*base), "max": duration::print(*most)})
+            }
             Self::Text(_) | Self::Path(_) | Self::Span(_) | Self::Size(_) => {
                 json!(self.to_string())
             }
@@ -260,6 +279,9 @@ impl fmt::Display for Value {
             Self::Text(text) => f.write_str(text),
             Self::Path(path) => write!(f, "{}", path.display()),
             Self::Span(span) => f.write_str(&duration::print(*span)),
+            Self::Growth(base, most) => {
+                write!(f, "base={},max={}", duration::print(*base), duration::print(*most))
+            }
             Self::Size(bytes) => f.write_str(&size::print(*bytes)),
             Self::Whole(number) => write!(f, "{number}"),
             Self::Share(share) => write!(f, "{share}"),
