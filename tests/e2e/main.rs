@@ -1,1 +1,42 @@
-//! The `e2e` suite.
+//! The `e2e` suite: the built binary as a user starts it, programs that keep the contract and
+//! programs that do not. What `Done when` of the first issue promises, point by point.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
+
+mod external;
+mod first_run;
+mod foreign;
+mod hosts;
+mod levels;
+mod life;
+mod racing;
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use tetrarch_core::id::Ulid;
+use tetrarch_tests::{Fleet, python};
+
+/// A program of this suite.
+fn script(name: &str) -> String {
+    format!("{}/e2e/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The command of a hosted agent that does what `agent.py` calls by this name.
+fn acting(act: &[&str]) -> Vec<String> {
+    let words = [python().to_str().unwrap().to_owned(), "-B".to_owned(), script("agent.py")];
+    words.into_iter().chain(act.iter().map(|&word| word.to_owned())).collect()
+}
+
+/// A fresh id, as any client makes one.
+fn new_ulid() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let mut random = [0; 16];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).unwrap();
+    let ms = u64::try_from(since.as_millis()).unwrap();
+    Ulid::from_parts(ms, u128::from_be_bytes(random)).to_string()
+}
+
+/// A profile by which agents do nothing for some seconds.
+fn sleeping(fleet: &Fleet, seconds: &str) -> PathBuf {
+    fleet.file("sleeping.toml", &format!("name = 'default'\nargv = ['sleep', '{seconds}']\n"))
+}

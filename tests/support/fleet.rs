@@ -69,9 +69,14 @@ impl Fleet {
     /// A fleet that is up.
     #[must_use]
     pub fn up() -> Self {
-        let mut fleet = Self::prepared();
-        fleet.start();
-        fleet
+        Self::prepared().started()
+    }
+
+    /// Brought up.
+    #[must_use]
+    pub fn started(mut self) -> Self {
+        self.start();
+        self
     }
 
     /// With a variable in the environment of every command.

@@ -1,0 +1,82 @@
+"""A hosted agent that speaks the stdio protocol (docs/stdio-protocol.md).
+
+    agent.py nest          asks for one worker, waits for what it came to, and tells of it
+    agent.py deeper        asks for a worker it may not have, and tells what it was answered
+    agent.py meet <dir> N  comes into a directory and waits until N are there
+    agent.py gate <file>   waits until there is such a file
+"""
+
+import json
+import os
+import sys
+import time
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+PATIENCE = 40
+
+
+def ulid():
+    number = int(time.time() * 1000) << 80 | int.from_bytes(os.urandom(10), "big")
+    return "".join(ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def read():
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(1)
+    return json.loads(line)
+
+
+def say(kind, **fields):
+    print(json.dumps({"type": kind, **fields}), flush=True)
+
+
+def ask(profile):
+    """Asks for one worker; gives every mail until the answer is there."""
+    say("spawn", requestId=ulid(), spawnReason="a part is independent",
+        requestedSubagents=[{"role": "worker", "task": "a part of it", "runner": profile}])
+
+
+def nest(brief):
+    ask("deeper")
+    heard = []
+    while not heard or heard[-1]["topic"] != "result.ready":
+        line = read()
+        if line["type"] == "mail":
+            heard.append(line)
+            if line["topic"] == "spawn.denied":
+                break
+    return {"depth": brief["depth"], "agent": brief["agent"], "heard": heard}
+
+
+def deeper(brief):
+    ask("deeper")
+    while True:
+        line = read()
+        if line["type"] == "mail" and line["topic"].startswith("spawn."):
+            return {"depth": brief["depth"], "answer": line}
+
+
+def until(there):
+    end = time.monotonic() + PATIENCE
+    while not there():
+        if time.monotonic() > end:
+            say("result", outcome="failure", error="nobody came")
+            sys.exit(1)
+        time.sleep(0.01)
+
+
+def meet(brief, directory, count):
+    open(os.path.join(directory, brief["agent"].replace(":", "-")), "w").close()
+    until(lambda: len(os.listdir(directory)) >= int(count))
+    return {"agent": brief["agent"]}
+
+
+def gate(brief, path):
+    until(lambda: os.path.exists(path))
+    return {"agent": brief["agent"], "epoch": brief["epoch"]}
+
+
+ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate}
+found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
+say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

@@ -1,0 +1,222 @@
+"""An external project orchestrator, written with nothing but a stock NATS client.
+
+    foreign.py <url> <credential> <agent> <story>
+
+It keeps the bus contract (docs/bus.md) and nothing else. Every story ends with one line of JSON
+that says what it saw; a step that does not come out as the contract says ends it with a reason.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+
+import nats
+import nats.js.errors
+from nats.js.api import AckPolicy, ConsumerConfig
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+PATIENCE = 20
+
+
+def ulid():
+    number = int(time.time() * 1000) << 80 | int.from_bytes(os.urandom(10), "big")
+    return "".join(ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def check(held, what):
+    if not held:
+        raise SystemExit("not as the contract says: %s" % (what,))
+
+
+class Agent:
+    """One external agent: its connection, its inbox, the plan events it sees."""
+
+    def __init__(self, name):
+        self.name, self.refused, self.events = name, [], asyncio.Queue()
+
+    async def connect(self, url, credential):
+        self.nc = await nats.connect(url, user_credentials=credential, error_cb=self._error)
+        self.js = self.nc.jetstream()
+        await self.nc.subscribe("plan.>", cb=self._event)
+        name = "mail-" + self.name
+        config = ConsumerConfig(name=name, durable_name=name, ack_policy=AckPolicy.EXPLICIT,
+                                filter_subject="mail.%s.>" % self.name)
+        await self.js.add_consumer("MAIL", config)
+        self.inbox = await self.js.pull_subscribe_bind(name, "MAIL")
+
+    async def _error(self, error):
+        self.refused.append(str(error))
+
+    async def _event(self, message):
+        await self.events.put((message.subject, json.loads(message.data)))
+
+    async def ask(self, subject, body, headers=None):
+        """Publishes a request and gives the mail that answers it."""
+        body = {"requestId": ulid(), **body}
+        request = body["requestId"]
+        await self.js.publish(subject, json.dumps(body).encode(), headers=headers)
+        return await self.answer(request)
+
+    async def answer(self, request):
+        """The mail with this correlation; others are passed by."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            left = end - time.monotonic()
+            check(left > 0, "no answer to %s" % request)
+            for message in await self.inbox.fetch(1, timeout=left):
+                await message.ack()
+                mail = json.loads(message.data)
+                if mail.get("correlation") == request:
+                    return mail
+
+    async def event(self):
+        return await asyncio.wait_for(self.events.get(), PATIENCE)
+
+    async def register(self):
+        """Begins a session and beats until the owner has seen that it lives."""
+        reply = await self.ask("op.agent.register." + self.name, {})
+        check(reply["topic"] == "reply", reply)
+        session = {"session": reply["body"]["session"], "epoch": int(reply["body"]["agentEpoch"])}
+        while True:
+            await self.nc.publish("hb." + self.name, json.dumps(session).encode())
+            status = await self.ask("op.agent.status." + self.name, {"agent": self.name})
+            if status["body"]["liveness"] == "active":
+                return session
+
+    async def goal(self):
+        """Gives itself a goal; the plan is one phase that grows by what is spawned."""
+        plan = {"goal": {"title": "a foreign goal"},
+                "phases": [{"id": "P1", "name": "work", "tasks": [
+                    {"id": "T1.1", "name": "seed", "acceptance": ["it is there"]}]}]}
+        project = self.name.removeprefix("PO-")
+        reply = await self.ask("op.goal.create." + self.name, {"project": project, "plan": plan})
+        check("error" not in reply["body"], reply)
+        return reply["body"]["epic"]
+
+    async def spawn(self, epic, **more):
+        body = {"spawnReason": "the parts are independent",
+                "requestedSubagents": [{"role": "worker", "task": "wait"}], **more}
+        return await self.ask("spawn.request.%s.-.%s" % (epic, self.name), body)
+
+
+async def story(agent):
+    """Three children, a fourth refused, and the plan's versions as they grow."""
+    await agent.register()
+    epic = await agent.goal()
+    subject, created = await agent.event()
+    check(subject == "plan.created." + epic, subject)
+    check(created["version"] == 1 and created["epicId"] == epic, created)
+    accepted, versions = [], [1]
+    for _ in range(3):
+        mail = await agent.spawn(epic)
+        check(mail["topic"] == "spawn.accepted", mail)
+        check(mail["epic"] == epic, mail)
+        (child,) = mail["body"]["spawnedAgents"]
+        check(child["depth"] == 2 and child["host"] == "h1", child)
+        accepted.append(child["actorId"])
+    fourth = await agent.spawn(epic)
+    check(fourth["topic"] == "spawn.denied", fourth)
+    (denied,) = fourth["body"]["deniedAgents"]
+    while versions[-1] < 4:
+        subject, event = await agent.event()
+        check(subject == "plan.updated." + epic, subject)
+        versions.append(event["version"])
+    return {"epic": epic, "accepted": accepted, "denied": denied, "versions": versions,
+            "suggestion": fourth["body"].get("suggestion", "")}
+
+
+async def hostile(agent):
+    """What a wrong or ill-meaning client sends, and what it is told."""
+    await agent.register()
+    epic = await agent.goal()
+    said = {}
+
+    async def refused(name, subject, body):
+        mail = await agent.ask(subject, body)
+        check(mail["topic"] in ("spawn.denied", "reply"), mail)
+        said[name] = mail["body"]
+
+    own = "spawn.request.%s.-.%s" % (epic, agent.name)
+    children = {"requestedSubagents": [{"role": "worker", "task": "wait"}]}
+    await refused("unknown_field", own, {**children, "spawnReason": "x", "nonsense": 1})
+    await refused("unknown_inside", own, {"requestedSubagents": [
+        {"role": "worker", "task": "wait", "shell": "rm"}]})
+    await refused("wrong_role", own, {"requestedSubagents": [{"role": "emperor", "task": "x"}]})
+    await refused("claims_another", own, {**children, "sender": "PO-other"})
+    await refused("for_another", own, {**children, "parent": "GO"})
+    await refused("bad_name", "spawn.request.%s.-.%s" % ("goal_nonsense", agent.name), children)
+    await refused("long_reason", own, {**children, "spawnReason": "x" * 3000})
+    try:
+        await agent.ask(own, {**children, "spawnReason": "x" * 500_000})
+        said["oversized"] = "stored"
+    except nats.js.errors.APIError as error:
+        said["oversized"] = str(error)
+    await refused("unknown_op", "op.coffee.make." + agent.name, {})
+    await refused("unknown_op_field", "op.agent.status." + agent.name,
+                  {"agent": agent.name, "colour": "red"})
+    await refused("not_for_agents", "op.project.retire." + agent.name, {"project": "foreign"})
+
+    old = await agent.ask(own, dict(children), headers={"Tetrarch-Epoch": "7"})
+    said["wrong_epoch"] = old["body"]
+
+    # What the server itself refuses: another's name, the owner's subjects, others' mail.
+    before = len(agent.refused)
+    forbidden = ["spawn.request.%s.-.PO-other" % epic, "op.agent.register.PO-other",
+                 "ledger.main", "$KV.STATE.agent.GO", "plan.updated." + epic,
+                 "hb.PO-other", "cursor.GO", "mail.PO-other.GO"]
+    for subject in forbidden:
+        await agent.nc.publish(subject, b"{}")
+    await agent.nc.flush()
+    await agent.nc.subscribe("mail.PO-other.>")
+    await agent.nc.flush()
+    said["server_refused"] = agent.refused[before:]
+    said["forbidden"] = len(forbidden) + 1
+
+    for body in (b"", b"\xff\xfe", b"[" * 100_000, b"null", b"\x00" * 64):
+        await agent.js.publish(own, body)
+        await agent.js.publish("report." + agent.name, body)
+        await agent.js.publish("op.goal.create." + agent.name, body)
+        await agent.js.publish("mail.GO." + agent.name, body)
+
+    mail = await agent.spawn(epic)
+    check(mail["topic"] == "spawn.accepted", mail)
+    said["child"] = mail["body"]["spawnedAgents"][0]["actorId"]
+    await agent.js.publish("mail.%s.%s" % (said["child"], agent.name),
+                           b'{"topic": "weather.report", "body": {"text": "rain"}}')
+    await agent.js.publish("mail.%s.%s" % (said["child"], agent.name),
+                           b'{"topic": "info", "body": {"text": "hello"}}')
+    return {"said": said}
+
+
+async def bytes_of_any_kind(agent):
+    """Subjects and headers that are no text, then a request as it should be."""
+    await agent.register()
+    epic = await agent.goal()
+    name = agent.name.encode()
+    for subject in (b"op.\xff\xfe.x.", b"spawn.request.\xc3\x28.-.", b"mail.\xff\xfe.",
+                    b"ctl.\xff\xfe."):
+        agent.nc._transport.write(b"PUB %s%s 2\r\n{}\r\n" % (subject, name))
+    for header in (b"NATS/1.0\r\nTraceparent: \xff\xfe\r\n\r\n", b"NATS/1.0\r\nno colon\r\n\r\n",
+                   b"HTTP/1.1 200\r\n\r\n", b"\xff\r\n\r\n"):
+        for subject in (b"report.", b"mail.GO.", b"mail.HO@h1.", b"ctl.HO@h1."):
+            sizes = (subject, name, len(header), len(header) + 2, header)
+            agent.nc._transport.write(b"HPUB %s%s %d %d\r\n%s{}\r\n" % sizes)
+    mail = await agent.spawn(epic)
+    check(mail["topic"] == "spawn.accepted", mail)
+    return {"child": mail["body"]["spawnedAgents"][0]["actorId"]}
+
+
+STORIES = {"story": story, "hostile": hostile, "bytes": bytes_of_any_kind}
+
+
+async def main(url, credential, name, which):
+    agent = Agent(name)
+    await agent.connect(url, credential)
+    seen = await STORIES[which](agent)
+    print(json.dumps(seen))
+    await agent.nc.close()
+
+
+asyncio.run(main(*sys.argv[1:]))

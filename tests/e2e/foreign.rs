@@ -1,0 +1,128 @@
+//! A program in another language, with nothing but its NATS client, is an agent: what it gets,
+//! what it is refused, and that nothing it sends stops anybody (spec 02, From outside).
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use futures::StreamExt;
+use serde_json::Value;
+use tetrarch_tests::{Ended, Fleet, Ledger, Program, python, wait};
+
+use crate::{script, sleeping};
+
+/// Adds `PO-foreign` with the command people use, and runs a story of `foreign.py` as it.
+fn foreign(fleet: &Fleet, story: &str) -> Value {
+    let said = fleet.ok(["agent", "add", "PO-foreign", "--external"]);
+    let credential = said
+        .split_whitespace()
+        .map(|word| PathBuf::from(word.trim_matches('\'')))
+        .find(|path| path.extension().is_some_and(|end| end == "creds") && path.is_file())
+        .unwrap_or_else(|| panic!("no credential in\n{said}"));
+    assert!(said.contains(&fleet.url()), "{said}");
+    let profile = sleeping(fleet, "60");
+    fleet.ok(["profile", "apply", "foreign", profile.to_str().unwrap()]);
+    let mut command = Command::new(python());
+    command.arg(script("foreign.py")).arg(fleet.url()).arg(credential).args(["PO-foreign", story]);
+    let Ended { code, out, err, .. } = Program::start(&mut command).ended();
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{err}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_client_spawns_three_is_refused_a_fourth_and_sees_every_plan_version() {
+    let fleet = Fleet::up();
+    let saw = foreign(&fleet, "story");
+    let names = saw["accepted"].as_array().unwrap();
+    assert_eq!(names.len(), 3);
+    assert_eq!(saw["denied"]["reason"], "children_limit_exceeded");
+    assert_eq!((&saw["denied"]["limit"], &saw["denied"]["current"]), (&"3".into(), &"3".into()));
+    assert!(saw["suggestion"].as_str().unwrap().contains("plan.review_needed"), "{saw}");
+    let versions: Vec<u64> =
+        saw["versions"].as_array().unwrap().iter().map(|v| v.as_u64().unwrap()).collect();
+    let whole: Vec<u64> = (1..=versions.len() as u64).collect();
+    assert_eq!(versions, whole, "from 1 on, without gap or repeat");
+    assert!(versions.len() >= 4);
+
+    let running = wait::until("three processes", || {
+        let running = fleet.agents();
+        (running.len() == 3).then_some(running)
+    });
+    for process in running {
+        assert!(names.contains(&process.agent.as_deref().into()), "{process:?} in {names:?}");
+        assert!(process.command.starts_with("sleep"), "{process:?}");
+    }
+    let listed = fleet.json(&["get", "agents", "--project", "foreign"]);
+    let workers = listed.as_array().unwrap().iter();
+    assert_eq!(workers.filter(|a| a["id"].as_str().unwrap().starts_with("W:")).count(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_foreign_client_sends_is_answered_or_set_aside_and_stops_nobody() {
+    let mut fleet = Fleet::up();
+    let control = fleet.control().await;
+    let mut dead = control.client().subscribe("dead.*").await.unwrap();
+    let seen = foreign(&fleet, "hostile");
+    let said = &seen["said"];
+    // Each with a word of the answer, wherever in it the reason stands.
+    let expected = [
+        ("unknown_field", "invalid_request", "nonsense"),
+        ("unknown_inside", "invalid_request", "shell"),
+        ("wrong_role", "invalid_request", "emperor"),
+        ("claims_another", "invalid_request", "sender"),
+        ("for_another", "unknown_epic", "GO"),
+        ("bad_name", "invalid_request", "goal_nonsense"),
+        ("long_reason", "invalid_request", "2048"),
+        ("oversized", "10054", "size exceeds"),
+        ("unknown_op", "invalid_request", "coffee.make"),
+        ("unknown_op_field", "invalid_request", "colour"),
+        ("not_for_agents", "E_UNAUTHORIZED", "human"),
+        ("wrong_epoch", "unauthorized", "epoch"),
+    ];
+    for (name, reason, word) in expected {
+        let answer = said[name].to_string();
+        assert!(answer.contains(reason) && answer.contains(word), "{name}: {answer}");
+    }
+    let refused = said["server_refused"].as_array().unwrap();
+    assert_eq!(refused.len(), said["forbidden"].as_u64().unwrap() as usize, "{refused:?}");
+    assert!(
+        refused.iter().all(|error| error.as_str().unwrap().to_lowercase().contains("permission"))
+    );
+
+    // The letter with an unknown topic is set aside with its reason; the next one arrives.
+    wait::soon("the letter with an unknown topic is dead", async {
+        loop {
+            let letter = dead.next().await.unwrap();
+            let headers = format!("{:?}", letter.headers);
+            if headers.contains("weather.report") {
+                return;
+            }
+        }
+    })
+    .await;
+
+    unharmed(&mut fleet, said["child"].as_str().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subjects_and_headers_that_are_no_text_stop_nobody() {
+    let mut fleet = Fleet::up();
+    let seen = foreign(&fleet, "bytes");
+    unharmed(&mut fleet, seen["child"].as_str().unwrap()).await;
+}
+
+/// Everybody still works: nothing was restarted, the child runs and the records are whole.
+async fn unharmed(fleet: &mut Fleet, child: &str) {
+    let mut ledger = Ledger::follow(&fleet.control().await);
+    let child = child.parse().unwrap();
+    ledger
+        .until("the child runs", |records| {
+            let agent = records.agents.get(&child)?;
+            (agent.liveness.as_str() == "active").then_some(())
+        })
+        .await;
+    fleet.ok(["doctor", "--check-ledger"]);
+    let ended = fleet.stop();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(!ended.err.contains("starting it again"), "{}", ended.err);
+    assert_eq!(fleet.processes(), []);
+}

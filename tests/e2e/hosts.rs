@@ -1,0 +1,81 @@
+//! Several hosts on one machine: one plan's work is shared, a name belongs to one process
+//! (spec 02, Client rules; spec 03, Placement).
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tetrarch_bus::creds::Party;
+use tetrarch_core::id::HostName;
+use tetrarch_core::role::Role;
+use tetrarch_tests::{Fleet, Ledger};
+
+use crate::acting;
+
+/// Tasks that need each other: none ends before all three run.
+const TOGETHER: usize = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hosts_share_the_work_of_one_plan() {
+    let fleet = Fleet::up();
+    // The second has a data directory of its own, as one on another machine would.
+    let far = fleet.cwd().join("far");
+    let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
+    let mut second = fleet.command(["host", "--name", "h2", "--url", &fleet.url()]);
+    second.arg("--data-dir").arg(&far).arg("--credentials").arg(credential);
+    let mut second = tetrarch_tests::Program::start(&mut second);
+    second.line(|line| line.trim() == "ready");
+
+    let meeting = fleet.cwd().join("meeting");
+    std::fs::create_dir(&meeting).unwrap();
+    let count = TOGETHER.to_string();
+    let tasks: Vec<_> = (1..=TOGETHER)
+        .map(|n| json!({"id": format!("T1.{n}"), "name": "meet", "acceptance": ["all came"]}))
+        .collect();
+    let plan = json!({
+        "project": "shared",
+        "goal": {"title": "Work on two hosts"},
+        "phases": [{"id": "P1", "name": "Meet", "tasks": tasks}],
+        "profiles": {"default": {
+            "argv": acting(&["meet", meeting.to_str().unwrap(), &count]), "wall": "60s",
+        }},
+    });
+    let plan = fleet.file("shared.json", &plan.to_string());
+    fleet.ok(["run", plan.to_str().unwrap()]);
+
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let places: BTreeSet<String> = ledger
+        .until("all workers are known", |records| {
+            let workers = records.agents.values().filter(|a| Role::of(&a.id) == Role::Worker);
+            let places: Vec<_> =
+                workers.filter_map(|a| Some(a.placement.as_ref()?.host.to_string())).collect();
+            (places.len() >= TOGETHER).then(|| places.into_iter().collect())
+        })
+        .await;
+    assert_eq!(places, ["h1", "h2"].map(str::to_owned).into());
+    let hosts = fleet.json(&["get", "hosts"]);
+    assert_eq!(hosts.as_array().unwrap().len(), 2, "{hosts}");
+
+    // A process with the name of one that lives is refused, and told who lives.
+    let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
+    let mut rival = fleet.command(["host", "--name", "h2", "--url", &fleet.url()]);
+    rival.arg("--data-dir").arg(fleet.cwd().join("rival")).arg("--credentials").arg(credential);
+    let mut rival = tetrarch_tests::Program::start(&mut rival);
+    rival.close_input();
+    let refused = rival.ended();
+    assert_eq!(refused.code, Some(5), "{}", refused.err);
+    let holder = format!("pid {}", second.pid());
+    assert!(refused.err.contains("HO@h2") && refused.err.contains(&holder), "{}", refused.err);
+
+    // One with the same data directory as well.
+    let mut twin = fleet.command(["host", "--name", "h2", "--url", &fleet.url()]);
+    let mut twin = tetrarch_tests::Program::start(twin.arg("--data-dir").arg(&far));
+    twin.close_input();
+    let refused = twin.ended();
+    assert_eq!(refused.code, Some(5), "{}", refused.err);
+    assert!(refused.err.contains("HO@h2"), "{}", refused.err);
+
+    second.signal(rustix::process::Signal::INT);
+    let ended = second.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+}
