@@ -1,7 +1,8 @@
-//! Faults that a wrong owner or a wrong ledger would have: each has to be found.
+//! Faults that a wrong owner, outbox or ledger would have: each has to be found.
 
 use tetrarch_core::ledger::{Entry, Record};
-use tetrarch_core::mail::MailBody;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::mail::{Mail, MailBody};
 use tetrarch_core::records::Records;
 
 /// A fault that is planted.
@@ -13,7 +14,7 @@ pub(crate) enum Bug {
     SkippedVersion,
     /// A new session begins without a seal.
     MissingSeal,
-    /// A launch order is lost between commit and outbox.
+    /// The outbox loses launch orders.
     LostLaunch,
     /// An agent that ended is brought back.
     Revived,
@@ -27,10 +28,15 @@ impl Bug {
         (Self::ForgottenSlot, "invariant 5"),
         (Self::SkippedVersion, "invariant 13"),
         (Self::MissingSeal, "invariant 7"),
-        (Self::LostLaunch, "invariant 4"),
+        (Self::LostLaunch, "invariant 27"),
         (Self::Revived, "invariant 10"),
-        (Self::UnfencedLedger, "invariant"),
+        (Self::UnfencedLedger, "invariant 8"),
     ];
+
+    /// Whether the outbox loses a message.
+    pub(crate) fn loses(self, mail: &Mail) -> bool {
+        self == Self::LostLaunch && matches!(mail.body, MailBody::Launch(_))
+    }
 
     /// Spoils an entry on its way to the ledger.
     pub(crate) fn spoil(self, truth: &Records, entry: &mut Entry) {
@@ -48,25 +54,22 @@ impl Bug {
                 }
             }
             Self::MissingSeal => entry.seals.clear(),
-            Self::LostLaunch => {
-                entry.mail.retain(|mail| !matches!(mail.body, MailBody::Launch(_)));
-            }
             Self::Revived => {
                 let written: Vec<_> = entry.records.iter().map(Record::key).collect();
-                let ended = truth.agents.values().find(|agent| {
-                    agent.liveness == tetrarch_core::liveness::Liveness::Terminated
-                        && agent.work.is_some()
-                });
+                let ended = truth
+                    .agents
+                    .values()
+                    .find(|agent| agent.liveness == Liveness::Terminated && agent.work.is_some());
                 if let Some(ended) = ended {
                     let mut back = ended.clone();
-                    back.liveness = tetrarch_core::liveness::Liveness::Active;
+                    back.liveness = Liveness::Active;
                     let record = Record::Agent(Box::new(back));
                     if !written.contains(&record.key()) {
                         entry.records.push(record);
                     }
                 }
             }
-            Self::UnfencedLedger => {}
+            Self::LostLaunch | Self::UnfencedLedger => {}
         }
     }
 }

@@ -8,6 +8,7 @@ use tetrarch_core::owner::{Group, Input, Policy, decide, is_due};
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
+use crate::bug::Bug;
 use crate::bus::{Bus, Published, Stored};
 use crate::dice::Dice;
 use crate::tally::Tally;
@@ -178,7 +179,13 @@ impl Owner {
     }
 
     /// Publishes the next class of the next entry: seals, mail, plan events, STATE.
-    pub(crate) fn publish(&mut self, bus: &mut Bus, dice: &mut Dice, tally: &mut Tally) {
+    pub(crate) fn publish(
+        &mut self,
+        bus: &mut Bus,
+        dice: &mut Dice,
+        tally: &mut Tally,
+        bug: Option<Bug>,
+    ) {
         let index = self.published;
         let entry = bus.ledger[index].clone();
         let seq = index as u64 + 1;
@@ -190,7 +197,8 @@ impl Owner {
                     let mail = entry.mail.iter().enumerate().filter(|(_, mail)| own(mail));
                     for (at, mail) in mail {
                         let known = bus.has_mail(&mail.to, lane, (seq, at));
-                        if known && dice.percent(70) {
+                        let lost = bug.is_some_and(|bug| bug.loses(mail));
+                        if lost || (known && dice.percent(70)) {
                             continue;
                         }
                         let from = tetrarch_core::id::AgentId::Go.into();

@@ -68,6 +68,7 @@ struct Findings {
 
 impl Findings {
     /// Notes a broken invariant unless `holds`.
+    /// The words are made only then: most of what is looked at is sound.
     fn must(&mut self, holds: bool, invariant: u8, subject: &dyn Display, what: impl Display) {
         if !holds {
             let (subject, what) = (subject.to_string(), what.to_string());

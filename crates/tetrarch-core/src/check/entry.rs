@@ -21,11 +21,11 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
     for record in &entry.records {
         let key = record.key();
         let once = keys.insert(key.clone());
-        found.must(once, 20, &entry.commit, format!("two images of one record, {key:?}"));
+        found.must(once, 20, &entry.commit, format_args!("two images of one record, {key:?}"));
     }
     for key in &entry.dropped {
         let clear = !keys.contains(key);
-        found.must(clear, 20, &entry.commit, format!("{key:?} is both written and forgotten"));
+        found.must(clear, 20, &entry.commit, format_args!("{key:?} is both written and forgotten"));
     }
     plans(before, entry, found);
     for record in &entry.records {
@@ -43,10 +43,14 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
 
 fn epochs(before: &Records, entry: &Entry, found: &mut Findings) {
     let (old, new) = (before.epoch, entry.epoch);
-    found.must(new >= old, 8, &entry.commit, format!("its owner's epoch {new} follows {old}"));
+    found.must(new >= old, 8, &entry.commit, format_args!("its owner's epoch {new} follows {old}"));
     let (old, new) = (before.intake_seq, entry.intake_seq);
-    let what = format!("requests are decided up to {new}, they were up to {old}");
-    found.must(new >= old, 20, &entry.commit, what);
+    found.must(
+        new >= old,
+        20,
+        &entry.commit,
+        format_args!("requests are decided up to {new}, they were up to {old}"),
+    );
     if entry.epoch > before.epoch {
         let told = entry.records.iter().any(|record| {
             matches!(record, Record::Agent(go) if go.id == AgentId::Go && go.epoch == entry.epoch)
@@ -67,11 +71,19 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
         match record {
             Record::Plan(plan) => {
                 let old = before.plans.get(&plan.epic).map_or(0, |plan| plan.version);
-                let what = format!("version {} follows {old}", plan.version);
-                found.must(plan.version == old + 1, 13, &plan.epic, what);
+                found.must(
+                    plan.version == old + 1,
+                    13,
+                    &plan.epic,
+                    format_args!("version {} follows {old}", plan.version),
+                );
                 let told = events.get(&plan.epic) == Some(&plan.version);
-                let what = format!("version {} has no event", plan.version);
-                found.must(told, 13, &plan.epic, what);
+                found.must(
+                    told,
+                    13,
+                    &plan.epic,
+                    format_args!("version {} has no event", plan.version),
+                );
                 raised.insert(plan.epic);
             }
             Record::Node(epic, _) | Record::NodeState(epic, _) => drop(touched.insert(*epic)),
@@ -107,7 +119,7 @@ fn begin(before: &Records, entry: &Entry, agent: &Agent, found: &mut Findings) {
         entry.mail.iter().filter(of_it).count()
     };
     if agent.epoch == old || agent.session.is_none() {
-        found.must(launches(None) == 0, 4, id, format!("epoch {old} is launched again"));
+        found.must(launches(None) == 0, 4, id, format_args!("epoch {old} is launched again"));
         return;
     }
     match Role::of(id) {
@@ -118,9 +130,9 @@ fn begin(before: &Records, entry: &Entry, agent: &Agent, found: &mut Findings) {
     let sealed = entry.seals.iter().any(|seal| {
         seal.agent == *id && seal.epoch == epoch && Some(seal.session) == agent.session
     });
-    found.must(sealed, 7, id, format!("epoch {epoch} begins and its cursor is not sealed"));
+    found.must(sealed, 7, id, format_args!("epoch {epoch} begins and its cursor is not sealed"));
     if agent.hosting == Hosting::Hosted && is_live(agent) {
         let count = launches(Some(epoch));
-        found.must(count == 1, 4, id, format!("epoch {epoch} is launched {count} times"));
+        found.must(count == 1, 4, id, format_args!("epoch {epoch} is launched {count} times"));
     }
 }

@@ -70,6 +70,9 @@ fn reachable<S: Copy + PartialEq + Display>(
     legal: impl Fn(S, S) -> bool,
     found: &mut Findings,
 ) {
+    if from == to {
+        return;
+    }
     let mut seen = vec![from];
     let mut next = 0;
     while let Some(at) = seen.get(next).copied() {
@@ -80,34 +83,38 @@ fn reachable<S: Copy + PartialEq + Display>(
             }
         }
     }
-    found.must(seen.contains(&to), 10, subject, format!("{from} -> {to}: no legal path"));
+    found.must(seen.contains(&to), 10, subject, format_args!("{from} -> {to}: no legal path"));
 }
 
 fn one_agent(old: &Agent, new: &Agent, found: &mut Findings) {
     let id = &new.id;
-    let what = format!("epoch {} follows {}", new.epoch, old.epoch);
-    found.must(new.epoch >= old.epoch, 6, id, what);
+    found.must(
+        new.epoch >= old.epoch,
+        6,
+        id,
+        format_args!("epoch {} follows {}", new.epoch, old.epoch),
+    );
     let moved = (&new.parent, new.depth) != (&old.parent, old.depth);
     found.must(!moved, 1, id, "it has another parent or another depth");
     let again = old.liveness == Liveness::Terminated;
     if new.epoch == old.epoch {
         let waits = again && new.session.is_none();
         let same = new.session == old.session || waits;
-        found.must(same, 6, id, format!("epoch {} has two sessions", new.epoch));
+        found.must(same, 6, id, format_args!("epoch {} has two sessions", new.epoch));
         if !waits {
             let to = |from: Liveness, to: Liveness| from.to(to).is_ok();
             reachable(id, &Liveness::ALL, old.liveness, new.liveness, to, found);
         }
     } else {
         let other = new.session != old.session;
-        found.must(other, 6, id, format!("epoch {} keeps the session before", new.epoch));
+        found.must(other, 6, id, format_args!("epoch {} keeps the session before", new.epoch));
     }
     if again {
         return;
     }
     let (was, is) = (old.account.spent, new.account.spent);
     let fell = is.tokens < was.tokens || is.cost_micro < was.cost_micro || is.turns < was.turns;
-    found.must(!fell, 18, id, format!("{is:?} is spent, it was {was:?}"));
+    found.must(!fell, 18, id, format_args!("{is:?} is spent, it was {was:?}"));
     let what = "it was granted another amount, without an end between";
     found.must(new.account.limit == old.account.limit, 18, id, what);
     let loosened = new.local_max_depth > old.local_max_depth && *id != AgentId::Go;
@@ -124,14 +131,24 @@ fn slots(before: &Records, entry: &Entry, old: Option<&Agent>, new: &Agent, foun
         }
         let child = after(before, entry, &slot.child);
         let ended = child.is_none_or(|child| !is_live(child));
-        found.must(ended, 5, id, format!("the slot of {} is freed before it ended", slot.child));
+        found.must(
+            ended,
+            5,
+            id,
+            format_args!("the slot of {} is freed before it ended", slot.child),
+        );
     }
     if new.slots.len() <= held.len() {
         return;
     }
     let cap = cap(before, entry, new);
     let count = new.slots.len();
-    found.must(count <= cap, 2, id, format!("it grew to {count} slots, its mode allows {cap}"));
+    found.must(
+        count <= cap,
+        2,
+        id,
+        format_args!("it grew to {count} slots, its mode allows {cap}"),
+    );
 }
 
 /// The most that a project's mode allowed while an entry was decided.

@@ -2,6 +2,7 @@
 //! goal where its leaves put it (spec 10, invariants 10, 13, 14, 27; spec 05).
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::assignment::Purpose;
 use crate::goal::{Goal, GoalState, GoalStatus};
@@ -32,7 +33,12 @@ pub(super) fn check(records: &Records, found: &mut Findings) {
 }
 
 fn header(goal: &Goal, plan: &Plan, found: &mut Findings) {
-    found.must(plan.version >= 1, 13, &goal.id, format!("its plan has version {}", plan.version));
+    found.must(
+        plan.version >= 1,
+        13,
+        &goal.id,
+        format_args!("its plan has version {}", plan.version),
+    );
     found.must(plan.project == goal.project, 13, &goal.id, "goal and plan are of two projects");
 }
 
@@ -45,11 +51,11 @@ fn leaves(records: &Records, epic: EpicId, found: &mut Findings) {
     let leaves: BTreeSet<NodeId> = graph::leaves(nodes).into_iter().collect();
     found.must(!leaves.is_empty(), 13, &epic, "its plan has nothing to do");
     for id in &leaves {
-        found.must(states.contains_key(id), 14, &at(epic, *id), "a leaf has no state");
+        found.must(states.contains_key(id), 14, &At(epic, *id), "a leaf has no state");
     }
     let statuses = states.iter().map(|(id, state)| (*id, state.status)).collect();
     for id in graph::newly_ready(nodes, &statuses) {
-        found.must(false, 27, &at(epic, id), "all it depends on is done, and it is not queued");
+        found.must(false, 27, &At(epic, id), "all it depends on is done, and it is not queued");
     }
     for state in states.values() {
         match nodes.get(&state.id) {
@@ -57,18 +63,23 @@ fn leaves(records: &Records, epic: EpicId, found: &mut Findings) {
                 one_leaf(records, epic, node, state, found);
             }
             Some(_) | None => {
-                found.must(false, 14, &at(epic, state.id), "it has a state and is no leaf");
+                found.must(false, 14, &At(epic, state.id), "it has a state and is no leaf");
             }
         }
     }
 }
 
-fn at(epic: EpicId, node: NodeId) -> String {
-    format!("{epic} {node}")
+/// A node of an epic, for people.
+struct At(EpicId, NodeId);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
 }
 
 fn one_leaf(records: &Records, epic: EpicId, node: &Node, state: &NodeState, found: &mut Findings) {
-    let subject = at(epic, node.id);
+    let subject = At(epic, node.id);
     let status = state.status;
     let open = state.assignment.and_then(|id| records.assignments.get(&id));
     match status {
@@ -88,8 +99,12 @@ fn one_leaf(records: &Records, epic: EpicId, node: &Node, state: &NodeState, fou
         | NodeStatus::Blocked
         | NodeStatus::Done
         | NodeStatus::Cancelled => {
-            let what = format!("it is {status} and has an open assignment");
-            found.must(state.assignment.is_none(), 14, &subject, what);
+            found.must(
+                state.assignment.is_none(),
+                14,
+                &subject,
+                format_args!("it is {status} and has an open assignment"),
+            );
         }
     }
     let blocked = status == NodeStatus::Blocked;
@@ -97,8 +112,12 @@ fn one_leaf(records: &Records, epic: EpicId, node: &Node, state: &NodeState, fou
     let done = status == NodeStatus::Done;
     found.must(!done || state.result.is_some(), 10, &subject, "it is done, with nothing to show");
     let (attempts, limit) = (state.attempts, node.max_attempts);
-    let what = format!("{attempts} attempts of at most {limit}");
-    found.must(attempts <= limit, 10, &subject, what);
+    found.must(
+        attempts <= limit,
+        10,
+        &subject,
+        format_args!("{attempts} attempts of at most {limit}"),
+    );
     if !matches!(status, NodeStatus::Todo | NodeStatus::Cancelled) {
         early(records, epic, state, found);
     }
@@ -113,8 +132,12 @@ fn early(records: &Records, epic: EpicId, state: &NodeState, found: &mut Finding
     for needed in graph::dependencies(nodes, state.id) {
         let open = states.get(&needed).filter(|needed| needed.status != NodeStatus::Done);
         if let Some(open) = open {
-            let what = format!("it is {}, {needed} that it needs is {}", state.status, open.status);
-            found.must(false, 10, &at(epic, state.id), what);
+            found.must(
+                false,
+                10,
+                &At(epic, state.id),
+                format_args!("it is {}, {needed} that it needs is {}", state.status, open.status),
+            );
         }
     }
 }
@@ -128,8 +151,12 @@ fn whole(records: &Records, state: &GoalState, found: &mut Findings) {
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
     let statuses = states.iter().map(|(id, state)| (*id, state.status)).collect();
     let derived = rollup::rollup(&statuses, &ids);
-    let what = format!("{} % are noted, {} % are done", state.percent, derived.percent);
-    found.must(state.percent == derived.percent, 10, &state.id, what);
+    found.must(
+        state.percent == derived.percent,
+        10,
+        &state.id,
+        format_args!("{} % are noted, {} % are done", state.percent, derived.percent),
+    );
     let agrees = match (state.status, derived.goal) {
         (GoalStatus::Active | GoalStatus::Paused, goal) => {
             !matches!(goal, GoalRollup::Completed | GoalRollup::Cancelled)
@@ -137,9 +164,13 @@ fn whole(records: &Records, state: &GoalState, found: &mut Findings) {
         (GoalStatus::Completed, goal) => goal == GoalRollup::Completed,
         (GoalStatus::Cancelled | GoalStatus::Archived, _) => true,
     };
-    let what = format!("it is {}, its leaves come to {}", state.status, derived.goal.as_str());
-    found.must(agrees, 27, &state.id, what);
+    found.must(
+        agrees,
+        27,
+        &state.id,
+        format_args!("it is {}, its leaves come to {}", state.status, derived.goal.as_str()),
+    );
     let early = state.result.is_some()
         && !matches!(state.status, GoalStatus::Completed | GoalStatus::Archived);
-    found.must(!early, 10, &state.id, format!("it is {} and has a result", state.status));
+    found.must(!early, 10, &state.id, format_args!("it is {} and has a result", state.status));
 }

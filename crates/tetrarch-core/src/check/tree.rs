@@ -36,8 +36,12 @@ pub(super) fn check(records: &Records, found: &mut Findings) {
     }
     if let Some(go) = records.agents.get(&AgentId::Go) {
         let (own, last) = (go.epoch, records.epoch);
-        let what = format!("GO has epoch {own}, the last entry's owner {last}");
-        found.must(own == last, 8, &go.id, what);
+        found.must(
+            own == last,
+            8,
+            &go.id,
+            format_args!("GO has epoch {own}, the last entry's owner {last}"),
+        );
     }
 }
 
@@ -48,38 +52,54 @@ pub(super) fn is_live(agent: &Agent) -> bool {
 fn place_in_tree(records: &Records, agent: &Agent, found: &mut Findings) {
     let Agent { id, depth, max_depth, local_max_depth, .. } = agent;
     let ordered = depth <= local_max_depth && local_max_depth <= max_depth;
-    let what = format!("depth {depth}, local_max_depth {local_max_depth}, max_depth {max_depth}");
-    found.must(ordered && *max_depth <= DEPTH_CEILING, 1, id, what);
+    found.must(
+        ordered && *max_depth <= DEPTH_CEILING,
+        1,
+        id,
+        format_args!("depth {depth}, local_max_depth {local_max_depth}, max_depth {max_depth}"),
+    );
     if *id == AgentId::Go {
         let root = *depth == 0 && agent.parent.is_none();
-        found.must(root, 1, id, format!("the root stands at depth {depth}"));
+        found.must(root, 1, id, format_args!("the root stands at depth {depth}"));
         return;
     }
     let Some(parent) = agent.parent.as_ref().and_then(|parent| records.agents.get(parent)) else {
         found.must(false, 1, id, "its parent is not known");
         return;
     };
-    let what = format!("depth {depth} below {} at depth {}", parent.id, parent.depth);
-    found.must(*depth == parent.depth.saturating_add(1), 1, id, what);
+    found.must(
+        *depth == parent.depth.saturating_add(1),
+        1,
+        id,
+        format_args!("depth {depth} below {} at depth {}", parent.id, parent.depth),
+    );
     let (own, above) = (Role::of(id), Role::of(&parent.id));
     let allowed = parenthood(above, own) != Parenthood::Never;
-    found.must(allowed, 1, id, format!("a {own} below a {above}"));
+    found.must(allowed, 1, id, format_args!("a {own} below a {above}"));
     // An operator may give the next GO another limit; below it, limits are inherited.
     if parent.id != AgentId::Go {
-        let what = format!(
-            "limits {local_max_depth} of {max_depth} below {} of {}",
-            parent.local_max_depth, parent.max_depth
-        );
         let inherited =
             *local_max_depth <= parent.local_max_depth && *max_depth == parent.max_depth;
-        found.must(inherited, 1, id, what);
+        found.must(
+            inherited,
+            1,
+            id,
+            format_args!(
+                "limits {local_max_depth} of {max_depth} below {} of {}",
+                parent.local_max_depth, parent.max_depth
+            ),
+        );
         let what = "it works in another project than its parent";
         found.must(agent.project == parent.project, 1, id, what);
     }
     if own.takes_slot() {
         let foreign = agent.tools.not_in(&parent.tools);
-        let what = format!("its parent has no {}", foreign.join(", "));
-        found.must(foreign.is_empty(), 17, id, what);
+        found.must(
+            foreign.is_empty(),
+            17,
+            id,
+            format_args!("its parent has no {}", foreign.join(", ")),
+        );
         let late = parent.deadline.is_some_and(|limit| agent.deadline.is_none_or(|at| at > limit));
         found.must(!late, 18, id, "its wall clock ends after its parent's");
     }
@@ -94,34 +114,46 @@ fn slots(
     let id = &agent.id;
     let held: BTreeSet<&AgentId> = agent.slots.iter().map(|slot| &slot.child).collect();
     let count = agent.slots.len();
-    let what = format!("{count} slots are held, at most {CHILDREN_MAX} are allowed");
-    found.must(count <= CHILDREN_MAX, 2, id, what);
+    found.must(
+        count <= CHILDREN_MAX,
+        2,
+        id,
+        format_args!("{count} slots are held, at most {CHILDREN_MAX} are allowed"),
+    );
     found.must(held.len() == count, 2, id, "one child holds two slots");
     let none = BTreeSet::new();
     let live = children.unwrap_or(&none);
     for child in held.difference(live) {
-        found.must(false, 5, id, format!("{child} holds a slot and is no live child"));
+        found.must(false, 5, id, format_args!("{child} holds a slot and is no live child"));
     }
     for child in live.difference(&held) {
-        found.must(false, 5, id, format!("its live child {child} holds no slot"));
+        found.must(false, 5, id, format_args!("its live child {child} holds no slot"));
     }
     found.must(is_live(agent) || held.is_empty(), 5, id, "it is terminated and holds slots");
     let mut granted = Spend::default();
     for slot in &agent.slots {
         granted = granted.plus(slot.grant.carved());
         if let Some(child) = records.agents.get(&slot.child) {
-            let what = format!("{} was granted another amount than its slot says", child.id);
-            found.must(child.account.limit == slot.grant, 18, id, what);
+            found.must(
+                child.account.limit == slot.grant,
+                18,
+                id,
+                format_args!("{} was granted another amount than its slot says", child.id),
+            );
         }
         let (own, given) = (agent.account.limit, slot.grant);
         let loosened = (own.tokens.is_some() && given.tokens.is_none())
             || (own.cost_micro.is_some() && given.cost_micro.is_none())
             || (own.turns.is_some() && given.turns.is_none());
-        found.must(!loosened, 18, id, format!("{} is unlimited below a limit", slot.child));
+        found.must(!loosened, 18, id, format_args!("{} is unlimited below a limit", slot.child));
     }
     let reserved = agent.account.reserved;
-    let what = format!("{reserved:?} is reserved, {granted:?} was granted to its children");
-    found.must(reserved == granted, 18, id, what);
+    found.must(
+        reserved == granted,
+        18,
+        id,
+        format_args!("{reserved:?} is reserved, {granted:?} was granted to its children"),
+    );
     let fits = |meter: Meter| meter.limit.is_none_or(|limit| meter.reserved <= limit);
     let account = &agent.account;
     let within = fits(account.tokens()) && fits(account.cost()) && fits(account.turns());
@@ -135,7 +167,7 @@ fn session(records: &Records, agent: &Agent, found: &mut Findings) {
         None => {
             let waits = agent.hosting == Hosting::External
                 && matches!(agent.liveness, Liveness::Register | Liveness::Terminated);
-            found.must(waits, 6, id, format!("it is {} without a session", agent.liveness));
+            found.must(waits, 6, id, format_args!("it is {} without a session", agent.liveness));
         }
     }
     if let AgentId::Ho(host) = id {
@@ -165,7 +197,13 @@ fn place_on_host(records: &Records, agent: &Agent, found: &mut Findings) {
         host.liveness == Liveness::Active && host.epoch == placement.host_epoch
     });
     let life = placement.host_epoch;
-    let what =
-        format!("it is {} on life {life} of {}, which is over", agent.liveness, placement.host);
-    found.must(alive, 22, id, what);
+    found.must(
+        alive,
+        22,
+        id,
+        format_args!(
+            "it is {} on life {life} of {}, which is over",
+            agent.liveness, placement.host
+        ),
+    );
 }

@@ -49,14 +49,26 @@ fn live_work(records: &Records, agent: &Agent, work: &Work, found: &mut Findings
         return;
     };
     let current = run.epoch == agent.epoch && Some(run.session) == agent.session;
-    let what = format!("epoch {}, its run {} is of epoch {}", agent.epoch, run.id, run.epoch);
-    found.must(current, 6, id, what);
+    found.must(
+        current,
+        6,
+        id,
+        format_args!("epoch {}, its run {} is of epoch {}", agent.epoch, run.id, run.epoch),
+    );
     let placed = run.placement == agent.placement;
     found.must(placed, 6, id, "its run is placed elsewhere");
-    let what = format!("it is {}, its run has ended {}", agent.liveness, status.state);
-    found.must(!status.state.is_terminal(), 10, id, what);
-    let what = format!("it is {}, its assignment is {}", agent.liveness, assignment.status);
-    found.must(!assignment.status.is_terminal(), 10, id, what);
+    found.must(
+        !status.state.is_terminal(),
+        10,
+        id,
+        format_args!("it is {}, its run has ended {}", agent.liveness, status.state),
+    );
+    found.must(
+        !assignment.status.is_terminal(),
+        10,
+        id,
+        format_args!("it is {}, its assignment is {}", agent.liveness, assignment.status),
+    );
     let agree = run.agent == *id
         && assignment.agent == *id
         && assignment.run == run.id
@@ -67,12 +79,20 @@ fn live_work(records: &Records, agent: &Agent, work: &Work, found: &mut Findings
 
 fn ended_work(records: &Records, agent: &Agent, work: &Work, found: &mut Findings) {
     if let Some(status) = records.run_status.get(&work.run) {
-        let what = format!("it is terminated, its run is {}", status.state);
-        found.must(status.state.is_terminal(), 10, &agent.id, what);
+        found.must(
+            status.state.is_terminal(),
+            10,
+            &agent.id,
+            format_args!("it is terminated, its run is {}", status.state),
+        );
     }
     if let Some(assignment) = records.assignments.get(&work.assignment) {
-        let what = format!("it is terminated, its assignment is {}", assignment.status);
-        found.must(assignment.status.is_terminal(), 10, &agent.id, what);
+        found.must(
+            assignment.status.is_terminal(),
+            10,
+            &agent.id,
+            format_args!("it is terminated, its assignment is {}", assignment.status),
+        );
     }
 }
 
@@ -81,8 +101,12 @@ fn one_run(records: &Records, run: &Run, status: &RunStatus, found: &mut Finding
     if !status.state.is_terminal() {
         let agent = records.agents.get(&run.agent).filter(|agent| is_live(agent));
         let own = agent.and_then(|agent| agent.work.as_ref()).is_some_and(|w| w.run == run.id);
-        let what = format!("it is {} and nobody's current run", status.state);
-        found.must(own, 10, &run.id, what);
+        found.must(
+            own,
+            10,
+            &run.id,
+            format_args!("it is {} and nobody's current run", status.state),
+        );
     }
     let reported = match status.state {
         RunState::Done | RunState::Failed => status.result.is_some(),
@@ -96,11 +120,20 @@ fn one_run(records: &Records, run: &Run, status: &RunStatus, found: &mut Finding
         | RunState::Cancelling
         | RunState::Orphaned => status.result.is_none(),
     };
-    found.must(reported, 10, &run.id, format!("it is {} and its result disagrees", status.state));
+    found.must(
+        reported,
+        10,
+        &run.id,
+        format_args!("it is {} and its result disagrees", status.state),
+    );
     let before = run.continues.and_then(|id| Some((id, records.run_status.get(&id)?.state)));
     if let Some((id, state)) = before {
-        let what = format!("it goes on from {id}, which is {state}");
-        found.must(state == RunState::Orphaned, 12, &run.id, what);
+        found.must(
+            state == RunState::Orphaned,
+            12,
+            &run.id,
+            format_args!("it goes on from {id}, which is {state}"),
+        );
     }
 }
 
@@ -108,7 +141,7 @@ fn one_assignment(records: &Records, assignment: &Assignment, found: &mut Findin
     let id = &assignment.id;
     let states = records.node_states.get(&assignment.epic);
     let Some(state) = states.and_then(|states| states.get(&assignment.node)) else {
-        found.must(false, 14, id, format!("its node {} is no leaf", assignment.node));
+        found.must(false, 14, id, format_args!("its node {} is no leaf", assignment.node));
         return;
     };
     if assignment.status.is_terminal() {
@@ -120,10 +153,18 @@ fn one_assignment(records: &Records, assignment: &Assignment, found: &mut Findin
             && state.purpose == assignment.purpose
             && assignment.attempt <= state.attempts
     };
-    let what = format!("it is {}, its node {} says otherwise", assignment.status, state.id);
-    found.must(holds(state), 14, id, what);
+    found.must(
+        holds(state),
+        14,
+        id,
+        format_args!("it is {}, its node {} says otherwise", assignment.status, state.id),
+    );
     let agent = records.agents.get(&assignment.agent).filter(|agent| is_live(agent));
     let works = agent.and_then(|agent| agent.work.as_ref()).is_some_and(|w| w.assignment == *id);
-    let what = format!("it is {} and {} does not work on it", assignment.status, assignment.agent);
-    found.must(works, 14, id, what);
+    found.must(
+        works,
+        14,
+        id,
+        format_args!("it is {} and {} does not work on it", assignment.status, assignment.agent),
+    );
 }
