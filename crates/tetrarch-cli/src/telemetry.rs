@@ -103,7 +103,12 @@ where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
     let ours = Targets::new().with_target(OURS, LevelFilter::INFO);
-    tracing_opentelemetry::layer().with_tracer(tracer).with_filter(ours)
+    tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_threads(false)
+        .with_location(false)
+        .with_tracked_inactivity(false)
+        .with_filter(ours)
 }
 
 #[cfg(test)]
