@@ -1,6 +1,8 @@
 //! The shell of a hosted agent's session: one actor that performs what core's `hosted` machine
 //! says, in order, and stops at the first effect that is fenced.
 
+mod inputs;
+
 use std::collections::VecDeque;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -191,7 +193,13 @@ impl AgentState {
         match effect {
             Effect::Claim => return self.claim(myself).await.map(Performed::Gave),
             Effect::Journal(event) => self.append(event).await?,
-            Effect::Order(order) => {
+            Effect::Order(mut order) => {
+                if let Order::Start(start) = &mut *order {
+                    let artifacts = &self.session.shared.artifacts;
+                    for text in inputs::make_whole(artifacts, &mut start.brief.inputs).await {
+                        self.append(JournalEvent::Log { text }).await?;
+                    }
+                }
                 // A runner that is gone ends with its host, and this session with it.
                 let _runner_gone = self.orders.send(*order).await;
             }
