@@ -99,26 +99,24 @@ impl Host {
             return;
         }
         let from = stored.from;
-        match stored.mail.body.clone() {
-            MailBody::Reply(reply) if stored.mail.correlation == Some(self.join) => {
-                match (reply.session, reply.agent_epoch) {
-                    (Some(session), Some(epoch)) if reply.error.is_none() => {
-                        self.joined = Some((session, epoch));
-                    }
-                    (_, _) => self.dead = true,
+        let answer = stored.mail.correlation == Some(self.join);
+        let body = stored.mail.body.clone();
+        if let MailBody::Reply(reply) = body {
+            match (reply.session, reply.agent_epoch, reply.error) {
+                (Some(session), Some(epoch), None) if answer => {
+                    self.joined = Some((session, epoch));
                 }
+                (_, _, _) => self.dead |= answer,
             }
-            MailBody::Launch(launch) => self.launch(*launch, reach),
-            MailBody::Kill(order) | MailBody::Superseded(order) => {
-                if self.joined.is_some_and(|(session, _)| order.session == Some(session))
-                    && order.agent == self.id()
-                {
-                    self.dead = true;
-                    return;
-                }
+        } else if let MailBody::Launch(launch) = body {
+            self.launch(*launch, reach);
+        } else if let MailBody::Kill(order) | MailBody::Superseded(order) = body {
+            let session = self.joined.map(|(session, _)| session);
+            if order.agent == self.id() {
+                self.dead |= session.is_some() && order.session == session;
+            } else {
                 self.pass_on(&order, from, stored.mail, reach);
             }
-            _ => {}
         }
     }
 

@@ -4,28 +4,27 @@ use tetrarch_core::error::DenialReason;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Entry, EventKind};
 use tetrarch_core::mail::MailBody;
-use tetrarch_core::records::Records;
 
 use crate::tally::Tally;
 
+/// Kinds of events, words in their reasons, and what they tell.
+const TOLD: [(EventKind, &str, &str); 7] = [
+    (EventKind::AgentReplaced, "", "session replaced"),
+    (EventKind::AgentLiveness, "-> offline", "session offline"),
+    (EventKind::Verdict, "needs_changes", "review did not pass"),
+    (EventKind::NodeStatus, "-> cancelled", "node cancelled"),
+    (EventKind::NodeStatus, "in_progress -> queued", "attempt failed"),
+    (EventKind::AgentAdmitted, "at depth 3", "sponsored worker"),
+    (EventKind::AgentLiveness, "register -> terminated", "ended before it began"),
+];
+
 /// Counts what an entry tells.
-pub(crate) fn observe(_before: &Records, entry: &Entry, tally: &mut Tally) {
+pub(crate) fn observe(entry: &Entry, tally: &mut Tally) {
     for event in &entry.events {
-        let said = event.reason.as_str();
-        match event.kind {
-            EventKind::AgentReplaced => tally.note("session replaced"),
-            EventKind::AgentLiveness if said.contains("-> offline") => {
-                tally.note("session offline");
+        for (kind, words, what) in TOLD {
+            if event.kind == kind && event.reason.contains(words) {
+                tally.note(what);
             }
-            EventKind::Verdict if !said.starts_with("pass") => tally.note("review did not pass"),
-            EventKind::NodeStatus if said.contains("-> cancelled") => tally.note("node cancelled"),
-            EventKind::NodeStatus if said.contains("in_progress -> queued") => {
-                tally.note("attempt failed");
-            }
-            EventKind::AgentAdmitted if said.contains("at depth 3") => {
-                tally.note("sponsored worker");
-            }
-            _ => {}
         }
     }
     for mail in &entry.mail {

@@ -77,26 +77,22 @@ impl People {
 
     fn read(&mut self, stored: Stored, reach: &mut Reach<'_>) {
         let correlation = stored.mail.correlation;
-        match stored.mail.body {
-            MailBody::Reply(reply) => {
-                let asked = correlation.map(Asked::Under);
-                if asked.as_ref() == Some(&self.project) {
-                    let made = reply.error.is_none();
-                    self.project = if made { Asked::Done } else { Asked::Not };
-                } else if asked.as_ref() == Some(&self.goal) {
-                    self.goal = Asked::Not;
-                    if let Some(epic) = reply.epic {
-                        self.goals_wanted -= 1;
-                        self.goals.push(epic);
-                    }
+        if let MailBody::Reply(reply) = stored.mail.body {
+            let asked = correlation.map(Asked::Under);
+            if asked.as_ref() == Some(&self.project) {
+                let made = reply.error.is_none();
+                self.project = if made { Asked::Done } else { Asked::Not };
+            } else if asked.as_ref() == Some(&self.goal) {
+                self.goal = Asked::Not;
+                if let Some(epic) = reply.epic {
+                    self.goals_wanted -= 1;
+                    self.goals.push(epic);
                 }
             }
-            MailBody::Question { agent, .. } => {
-                reach.tally.note("question answered");
-                let body = MailBody::Answer { text: "this one".to_owned() };
-                self.write(agent, body, reach);
-            }
-            _ => {}
+        } else if let MailBody::Question { agent, .. } = stored.mail.body {
+            reach.tally.note("question answered");
+            let body = MailBody::Answer { text: "this one".to_owned() };
+            self.write(agent, body, reach);
         }
     }
 

@@ -252,8 +252,12 @@ impl Agent {
                     self.over = true;
                     return;
                 }
-                other => {
-                    self.tell(other, reach);
+                told @ (hosted::Effect::Order(_)
+                | hosted::Effect::Report(_)
+                | hosted::Effect::Request(..)
+                | hosted::Effect::Mail(_)
+                | hosted::Effect::Stream(_)) => {
+                    self.tell(told, reach);
                     None
                 }
             };

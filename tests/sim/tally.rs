@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 32] = [
+pub(crate) const EXPECTED: [&str; 33] = [
     "actor died",
     "burst of requests",
     "claim refused",
@@ -14,6 +14,7 @@ pub(crate) const EXPECTED: [&str; 32] = [
     "acknowledgement lost",
     "attempt failed",
     "denied: no slot",
+    "ended before it began",
     "goal completed",
     "goal stands blocked",
     "group of several inputs",

@@ -358,7 +358,7 @@ impl World {
         while let Some(entry) = self.bus.ledger.get(self.looked_at) {
             let seq = self.looked_at as u64 + 1;
             let mut found = check_entry(&self.truth, seq, entry);
-            observe(&self.truth, entry, &mut self.tally);
+            observe(entry, &mut self.tally);
             self.truth.apply(entry);
             found.extend(check(&self.truth));
             let kinds: Vec<&str> = entry.events.iter().map(|event| event.kind.as_str()).collect();

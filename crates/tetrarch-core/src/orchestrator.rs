@@ -384,9 +384,8 @@ impl Orchestrator {
         for (id, epic) in &self.epics {
             let Some(plan) = epic.plan.as_ref().filter(|_| epic.is_active()) else { continue };
             for view in &plan.nodes {
-                let busy = !plan.is_leaf(view.id)
-                    || epic.waits(view.id)
-                    || self.is_staffed(*id, view.id);
+                let busy =
+                    !plan.is_leaf(view.id) || epic.waits(view.id) || self.is_staffed(*id, view.id);
                 if let (Some(node), false) = (epic.nodes.get(&view.id), busy)
                     && let Some(purpose) = due(view, node)
                 {

@@ -143,8 +143,10 @@ impl Epic {
 
     /// The nodes whose results the whole is made of: the output node, else every done leaf.
     fn wanted_results<'a>(&'a self, plan: &'a PlanEvent) -> impl Iterator<Item = NodeId> + 'a {
-        let done =
-            plan.nodes.iter().filter(move |view| view.status == NodeStatus::Done && plan.is_leaf(view.id));
+        let done = plan
+            .nodes
+            .iter()
+            .filter(move |view| view.status == NodeStatus::Done && plan.is_leaf(view.id));
         done.map(|view| view.id).filter(|id| plan.output.is_none_or(|output| output == *id))
     }
 

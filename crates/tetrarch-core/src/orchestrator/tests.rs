@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::id::{CommitId, Domain, PlanId, ProjectName, Ulid};
-use crate::plan::{NodeView, PlanReason, PlanSource, Review};
 use crate::plan::schema::one_task;
+use crate::plan::{NodeView, PlanReason, PlanSource, Review};
 
 const NOW: BusTime = BusTime(1_000_000);
 
@@ -130,10 +130,7 @@ fn work_that_waits_for_review_comes_first() {
     let mut po = po();
     let queued = |id| view(id, NodeStatus::Queued);
     let mut nodes = ["T1.1", "T1.2", "T1.3"].map(queued).to_vec();
-    nodes.push(NodeView {
-        purpose: Purpose::Review,
-        ..view("T1.4", NodeStatus::InProgress)
-    });
+    nodes.push(NodeView { purpose: Purpose::Review, ..view("T1.4", NodeStatus::InProgress) });
     let mut event = plan(1, nodes);
     let domain = Domain::new("quality").unwrap();
     event.definitions[3].review = Some(Review { domain, profile: None });
