@@ -10,7 +10,7 @@ use crate::plan::{Blocker, Node, NodeStatus, NodeView, PlacementWish};
 use crate::request::{SpawnRequest, SubagentWish, TaskWish};
 use crate::role::Role;
 
-/// What a node needs an agent for now.
+/// What a node needs an agent for at present.
 pub(super) fn due(view: &NodeView, node: &Node) -> Option<Purpose> {
     if view.assignee.is_some() {
         return None;
