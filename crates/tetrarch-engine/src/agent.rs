@@ -35,7 +35,7 @@ pub(crate) enum AgentMsg {
     /// The runner saw something of its run.
     Runner(Placed<RunnerEvent>),
     /// A message in its inbox.
-    Incoming(Placed<Incoming>),
+    Incoming(Placed<Box<Incoming>>),
     /// A message to its host orchestrator that is about it.
     Forwarded(Box<Input>),
     /// Something may be due.
@@ -145,7 +145,7 @@ impl AgentState {
             AgentMsg::Runner(event) => self.machine.step(now, Input::Runner(event.it)),
             AgentMsg::Forwarded(input) => self.machine.step(now, *input),
             AgentMsg::Tick => self.machine.step(now, Input::Tick),
-            AgentMsg::Incoming(incoming) => match self.session.admit(incoming.it).await {
+            AgentMsg::Incoming(incoming) => match self.session.admit(*incoming.it).await {
                 Some(Admitted { mail, from, seen, payload }) => {
                     self.positions = self.positions.max(seen);
                     let json = codec::mail_body_json(&payload)?;

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
+use tetrarch_bus::Bus;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::state::{Select, read_records};
-use tetrarch_bus::Bus;
 use tetrarch_core::agent::Agent;
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::ledger::{Record, RecordKey};

@@ -135,7 +135,9 @@ async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
                 return EngineError::LeaseLost(error.to_string());
             }
             Ok(Err(error)) => tracing::warn!(%error, "the GO lease was not renewed this time"),
-            Err(_) => return EngineError::LeaseLost("no renewal was acknowledged in time".to_owned()),
+            Err(_) => {
+                return EngineError::LeaseLost("no renewal was acknowledged in time".to_owned());
+            }
         }
         if std::time::Instant::now() >= lease.sent_at() + ttl - margin {
             return EngineError::LeaseLost("no renewal was acknowledged in time".to_owned());

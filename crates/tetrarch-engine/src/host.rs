@@ -10,12 +10,12 @@ use std::time::Duration;
 use tetrarch_bus::Bus;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec::{self, HostLease};
+use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::inbox::{Inbox, Wakeup};
 use tetrarch_bus::lease::{AcquireError, Claim as LeaseClaim, Lease, LeaseKey, RenewError};
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::pattern::MAIL;
 use tetrarch_bus::subject::{OpName, Subject};
-use tetrarch_bus::envelope::Envelope;
 use tetrarch_core::cursor::{Claim, Positions};
 use tetrarch_core::error::Refusal;
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId, Ulid};
@@ -145,11 +145,7 @@ async fn join(
         address: config.address.clone(),
     });
     let id = RequestId(config.life);
-    let subject = Subject::Op {
-        op: OpName::of(&op),
-        from: owner,
-        via: Some(config.name.clone()),
-    };
+    let subject = Subject::Op { op: OpName::of(&op), from: owner, via: Some(config.name.clone()) };
     let envelope =
         Envelope { msg_id: Some(id.to_string()), epoch: Some(lease_epoch), ..Envelope::default() };
     let payload = codec::encode_op(&op, id)?.into();

@@ -19,7 +19,7 @@ pub(crate) enum InteractionMsg {
     /// Begin: claim and report.
     Begin,
     /// A message in its inbox.
-    Incoming(Placed<Incoming>),
+    Incoming(Placed<Box<Incoming>>),
     /// Its session is over.
     End,
 }
@@ -58,7 +58,7 @@ impl Actor for InteractionActor {
         let goes_on = match message {
             InteractionMsg::Begin => state.begin(&myself).await?,
             InteractionMsg::Incoming(incoming) => {
-                state.read(incoming.it).await?;
+                state.read(*incoming.it).await?;
                 true
             }
             InteractionMsg::End => false,

@@ -36,7 +36,7 @@ pub(crate) enum ProjectMsg {
     /// An epic's plan changed.
     Plan(Placed<Box<PlanEvent>>),
     /// A message in its inbox.
-    Incoming(Placed<Incoming>),
+    Incoming(Placed<Box<Incoming>>),
     /// Its session is over.
     End,
     /// Something may be due.
@@ -124,7 +124,7 @@ impl ProjectState {
                 epics.into_iter().map(Input::TakeOn).collect()
             }
             ProjectMsg::Plan(event) => vec![Input::Plan(event.it)],
-            ProjectMsg::Incoming(incoming) => self.read(incoming.it).await?,
+            ProjectMsg::Incoming(incoming) => self.read(*incoming.it).await?,
             ProjectMsg::Tick => vec![Input::Tick],
             ProjectMsg::End => return Ok(false),
         };

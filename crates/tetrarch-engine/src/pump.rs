@@ -49,7 +49,7 @@ impl Pump {
     /// Puts an inbox's messages into an actor's mailbox; `put` says whether it still takes any.
     pub(crate) fn inbox(
         mut inbox: Inbox,
-        put: impl Fn(Placed<Incoming>) -> bool + Send + 'static,
+        put: impl Fn(Placed<Box<Incoming>>) -> bool + Send + 'static,
     ) -> Self {
         Self::run(async move {
             let places = Places::new(INBOX_IN_MAILBOX);
@@ -61,7 +61,7 @@ impl Pump {
                         return;
                     }
                 };
-                let Some(placed) = places.place(incoming).await else { return };
+                let Some(placed) = places.place(Box::new(incoming)).await else { return };
                 if !put(placed) {
                     return;
                 }

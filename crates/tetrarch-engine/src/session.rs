@@ -4,19 +4,19 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tetrarch_bus::Bus;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{self, Claimed};
 use tetrarch_bus::envelope::Envelope;
-use tetrarch_bus::inbox::{Incoming, Inbox, Wakeup};
+use tetrarch_bus::inbox::{Inbox, Incoming, Wakeup};
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, send_mail, send_request};
 use tetrarch_bus::subject::{OpName, Origin, Subject};
-use tetrarch_bus::Bus;
 use tetrarch_core::cursor::{Claim, Cursor, Positions};
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId};
-use tetrarch_core::mail::{Lane, Launch, Mail};
-use tetrarch_core::request::{Op, Report, SpawnRequest};
+use tetrarch_core::mail::{Lane, Launch, Mail, MailBody};
+use tetrarch_core::request::{Op, Report, Sender, SpawnRequest};
 
 use crate::clock::Clock;
 use crate::correspond::Correspondents;
@@ -115,10 +115,8 @@ impl Session {
 
     /// Reports to the owner. The same report has the same id.
     pub(crate) async fn report(&self, id: RequestId, report: &Report) -> Result<(), EngineError> {
-        let subject = Subject::Report {
-            from: Principal::Agent(self.agent.clone()),
-            via: self.via.clone(),
-        };
+        let subject =
+            Subject::Report { from: Principal::Agent(self.agent.clone()), via: self.via.clone() };
         let payload = codec::encode_report(report, id)?;
         self.send(&subject, id, payload, None).await
     }
@@ -180,6 +178,9 @@ impl Session {
     pub(crate) async fn admit(&self, incoming: Incoming) -> Option<Admitted> {
         let Incoming { lane, seq, subject, content, payload, .. } = incoming;
         let reason = match content {
+            Ok((mail, sender)) if is_foreign(&sender) && is_unknown(&mail) => {
+                format!("the topic {} is none of this contract", mail.body.topic())
+            }
             Ok((mail, sender)) => {
                 match self.shared.correspondents.may_write(&sender, &self.agent, lane).await {
                     Ok(()) => {
@@ -201,4 +202,15 @@ impl Session {
         }
         None
     }
+}
+
+/// Sent by an agent that publishes for itself: what it means by a topic of its own nobody knows,
+/// while one that our own versions do not know is of a later one (spec 02, Mail).
+fn is_foreign(sender: &Sender) -> bool {
+    let own = matches!(sender.from, Principal::Human(_) | Principal::Agent(AgentId::Go));
+    sender.via.is_none() && !own
+}
+
+fn is_unknown(mail: &Mail) -> bool {
+    matches!(mail.body, MailBody::Unknown { .. })
 }

@@ -34,6 +34,9 @@ const ENTRIES_FOR_OUTBOX: usize = 256;
 /// How often what is due is done when nothing else happens.
 const TICK_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// What became of a commit.
+type Outcome = Result<(u64, Arc<Entry>, Committer), CommitError>;
+
 /// What the owner's actor is told.
 pub(super) enum OwnerMsg {
     /// Requests arrived.
@@ -41,7 +44,7 @@ pub(super) enum OwnerMsg {
     /// An external agent gave a sign of life.
     Heard(Placed<Input>),
     /// The commit in flight has an outcome.
-    Committed(Result<(u64, Arc<Entry>, Committer), CommitError>),
+    Committed(Box<Outcome>),
     /// Something may be due.
     Tick,
 }
@@ -133,7 +136,7 @@ impl Actor for OwnerActor {
             }
             OwnerMsg::Heard(heard) => state.waiting.push_back((heard.it, None)),
             OwnerMsg::Tick => state.waiting.push_back((Input::Tick, None)),
-            OwnerMsg::Committed(outcome) => state.committed(outcome).await,
+            OwnerMsg::Committed(outcome) => state.committed(*outcome).await,
         }
         state.advance(&myself);
         Ok(())
@@ -183,11 +186,11 @@ impl OwnerState {
         drop(tokio::spawn(async move {
             let outcome = committer.commit(&entry).await;
             let outcome = outcome.map(|seq| (seq, entry, committer));
-            let _ended = to.cast(OwnerMsg::Committed(outcome));
+            let _ended = to.cast(OwnerMsg::Committed(Box::new(outcome)));
         }));
     }
 
-    async fn committed(&mut self, outcome: Result<(u64, Arc<Entry>, Committer), CommitError>) {
+    async fn committed(&mut self, outcome: Outcome) {
         let ending = match outcome {
             Ok((seq, entry, committer)) => {
                 self.committer = Some(committer);
@@ -256,9 +259,8 @@ async fn intake(bus: &Bus, decided: u64, to: &ActorRef<OwnerMsg>) -> Result<Pump
 /// Signs of life of external agents.
 async fn heartbeats(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Result<Pump, EngineError> {
     let subscribed = bus.client().subscribe(Subject::heartbeats()).await;
-    let mut beats = subscribed.map_err(|error| {
-        EngineError::Actor("heartbeats", format!("no subscription: {error}"))
-    })?;
+    let mut beats = subscribed
+        .map_err(|error| EngineError::Actor("heartbeats", format!("no subscription: {error}")))?;
     let to = to.clone();
     Ok(Pump::run(async move {
         let places = Places::new(COMMIT_INPUTS_MAX);

@@ -73,12 +73,7 @@ pub(crate) async fn restore(bus: &Bus) -> Result<Restored, EngineError> {
 }
 
 /// An after-image applies only if its entry is later than the one STATE has it from.
-fn fold(
-    records: &mut Records,
-    written: &BTreeMap<RecordKey, u64>,
-    seq: u64,
-    entry: &Entry,
-) {
+fn fold(records: &mut Records, written: &BTreeMap<RecordKey, u64>, seq: u64, entry: &Entry) {
     let newer = |key: &RecordKey| written.get(key).is_none_or(|known| *known < seq);
     records.epoch = records.epoch.max(entry.epoch);
     records.intake_seq = records.intake_seq.max(entry.intake_seq);

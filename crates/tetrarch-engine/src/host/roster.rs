@@ -207,7 +207,8 @@ impl Roster {
         }
         let Some(failure) = ended.failure else { return Ok(()) };
         tracing::error!(%agent, %failure, "a session's actor died");
-        let lost = Session { agent, session: seated.session, epoch: seated.epoch, ..self.own.clone() };
+        let lost =
+            Session { agent, session: seated.session, epoch: seated.epoch, ..self.own.clone() };
         self.report(&lost, &Report::Crashed { cause: failure }).await
     }
 
