@@ -1,5 +1,7 @@
 //! In which order a hosted session is claimed, journaled, started, heard and ended.
 
+mod ends;
+
 use super::*;
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
 use crate::budget::Limits;
@@ -185,12 +187,13 @@ fn a_result_waits_for_its_files() {
         media_type: "text/markdown".to_owned(),
     };
     let effects = hosted.step(NOW, Input::Stored(vec![kept.clone()]));
-    let reported = effects.iter().find_map(|effect| match effect {
-        Effect::Report(report) => match &**report {
-            Report::Result { result, .. } => Some(result.clone()),
-            _ => None,
-        },
-        _ => None,
+    let reported = effects.iter().find_map(|effect| {
+        if let Effect::Report(report) = effect
+            && let Report::Result { result, .. } = &**report
+        {
+            return Some(result.clone());
+        }
+        None
     });
     assert_eq!(reported.unwrap().artifacts, [kept]);
 }

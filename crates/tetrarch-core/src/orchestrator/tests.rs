@@ -1,6 +1,9 @@
 //! What a project orchestrator does about what it learns: staffing within its slots, waiting,
 //! sponsoring, putting results together.
 
+mod refusals;
+mod sponsoring;
+
 use super::*;
 use crate::id::{CommitId, Domain, PlanId, ProjectName, Ulid};
 use crate::plan::schema::one_task;

@@ -1,0 +1,163 @@
+//! The ways in which a session ends, and what it never does then.
+
+use super::*;
+
+fn reports(effects: &[Effect]) -> Vec<&Report> {
+    let mut told = Vec::new();
+    for effect in effects {
+        if let Effect::Report(report) = effect {
+            told.push(&**report);
+        }
+    }
+    told
+}
+
+fn stop() -> Input {
+    letter(MailBody::Stop(order("enough")))
+}
+
+fn kill() -> Input {
+    letter(MailBody::Kill(order("replaced")))
+}
+
+#[test]
+fn what_is_stopped_before_its_claim_is_never_started() {
+    let mut hosted = worker();
+    assert_eq!(hosted.begin(), [Effect::Claim]);
+    assert_eq!(hosted.step(NOW, stop()), [], "nothing is written before the claim");
+    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    assert_eq!(kinds(&effects), ["journal", "report", "journal", "report", "journal", "end"]);
+    let told = reports(&effects);
+    assert!(matches!(told[0], Report::Run { event: RunEvent::CancelRequested, .. }));
+    let cancelled = matches!(told[1], Report::Result { result, .. }
+        if result.outcome == Outcome::Cancelled && result.error == "enough");
+    assert!(cancelled, "{told:?}");
+}
+
+#[test]
+fn what_is_killed_before_its_claim_is_over() {
+    let mut hosted = worker();
+    assert_eq!(kinds(&hosted.step(NOW, kill())), ["end"]);
+    assert_eq!(hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed)), []);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_has_failed() {
+    let mut hosted = worker();
+    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let failed = RunnerEvent::SpawnFailed { error: "no such program".to_owned() };
+    let effects = hosted.step(NOW, Input::Runner(failed));
+    assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"]);
+    let said = matches!(reports(&effects)[0], Report::Result { result, .. }
+        if result.outcome == Outcome::Failure && result.error == "no such program");
+    assert!(said, "{effects:?}");
+}
+
+#[test]
+fn a_stop_is_asked_for_once_and_its_late_start_does_not_undo_it() {
+    let mut hosted = worker();
+    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    assert_eq!(kinds(&hosted.step(NOW, stop())), ["journal", "report", "stop"]);
+    let started = RunnerEvent::Started { pid: None, isolation: String::new() };
+    hosted.step(NOW, Input::Runner(started));
+    assert_eq!(hosted.step(NOW, stop()), [], "it is ending");
+    assert_eq!(kinds(&hosted.step(NOW, kill())), ["kill"], "a kill still kills");
+    assert_eq!(hosted.step(NOW, kill()), []);
+}
+
+#[test]
+fn a_kill_after_the_exit_waits_for_nothing() {
+    let mut hosted = running(worker());
+    let mut result = *success();
+    result.deliverable = "x".repeat(DELIVERABLE_BYTES_MAX + 1);
+    hosted.step(
+        NOW,
+        Input::Runner(RunnerEvent::Result { result: Box::new(result), files: Vec::new() }),
+    );
+    assert_eq!(exited(&mut hosted), [], "its text is being stored");
+    assert_eq!(kinds(&hosted.step(NOW, kill())), ["end"]);
+    assert_eq!(hosted.step(NOW, Input::Stored(Vec::new())), []);
+}
+
+#[test]
+fn a_session_that_is_fenced_off_at_its_end_still_ends() {
+    let mut hosted = running(worker());
+    let result = RunnerEvent::Result { result: success(), files: Vec::new() };
+    hosted.step(NOW, Input::Runner(result));
+    let effects = exited(&mut hosted);
+    assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"]);
+    // The shell stopped at the first of them.
+    assert_eq!(kinds(&hosted.step(NOW, Input::Fenced)), ["end"]);
+}
+
+#[test]
+fn a_session_that_is_fenced_off_at_its_start_waits_for_no_exit() {
+    let mut hosted = worker();
+    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    assert_eq!(kinds(&hosted.step(NOW, Input::Fenced)), ["kill", "end"]);
+}
+
+#[test]
+fn the_first_result_stands_and_counters_only_grow() {
+    let mut hosted = running(worker());
+    let used = |turns| Usage { turns, ..Usage::default() };
+    hosted.step(NOW, Input::Runner(RunnerEvent::Usage(used(7))));
+    hosted.step(NOW, Input::Runner(RunnerEvent::Usage(used(3))));
+    let blocked = RunnerEvent::Blocked { reason: "a lock".to_owned() };
+    let effects = hosted.step(NOW, Input::Runner(blocked));
+    let told = matches!(reports(&effects)[0], Report::Run { usage, .. } if *usage == used(7));
+    assert!(told, "{effects:?}");
+    let result = |text: &str| {
+        let mut result = success();
+        text.clone_into(&mut result.deliverable);
+        Input::Runner(RunnerEvent::Result { result, files: Vec::new() })
+    };
+    hosted.step(NOW, result("first"));
+    assert_eq!(hosted.step(NOW, result("second")), []);
+    let effects = exited(&mut hosted);
+    let first = matches!(reports(&effects)[0], Report::Result { result, .. }
+        if result.deliverable == "first" && result.usage == used(7));
+    assert!(first, "{effects:?}");
+}
+
+#[test]
+fn an_answer_moves_the_run_only_when_one_was_asked_for() {
+    let mut hosted = running(worker());
+    let answer = || letter(MailBody::Answer { text: "yes".to_owned() });
+    assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
+    let ask = RunnerEvent::Ask { question: "well?".to_owned(), options: Vec::new() };
+    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(ask))), ["journal", "report"]);
+    assert_eq!(kinds(&hosted.step(NOW, answer())), ["report", "journal", "deliver"]);
+    assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
+}
+
+#[test]
+fn each_request_has_its_own_silence() {
+    let mut hosted = running(session(&format!("S:api:{}", Ulid(7))));
+    let ask = |hosted: &mut Hosted, now| hosted.step(now, Input::SpawnRead(Ok((None, wanted()))));
+    ask(&mut hosted, NOW);
+    let later = BusTime(NOW.0 + 1_000);
+    ask(&mut hosted, later);
+    let first = hosted.next_deadline().unwrap();
+    assert_eq!(kinds(&hosted.step(first, Input::Tick)), ["report"]);
+    let second = hosted.next_deadline().unwrap();
+    assert_eq!(second, BusTime(first.0 + 1_000));
+    assert_eq!(kinds(&hosted.step(second, Input::Tick)), ["report"]);
+    assert_eq!(hosted.next_deadline(), None);
+}
+
+#[test]
+fn a_request_that_cannot_be_read_is_answered_to_its_program() {
+    let mut hosted = running(worker());
+    let spawn = RunnerEvent::Spawn { request: "{".to_owned() };
+    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(spawn))), ["read spawn"]);
+    let effects = hosted.step(NOW, Input::SpawnRead(Err("line 1: \"quoted\"".to_owned())));
+    let Effect::Order(order) = &effects[0] else { panic!("{effects:?}") };
+    let Order::Deliver { line: crate::order::Inbound::Mail { topic, body, .. }, .. } = &**order
+    else {
+        panic!("{order:?}")
+    };
+    assert_eq!(topic, "spawn.denied");
+    let said: serde_json::Value = serde_json::from_str(body).unwrap();
+    assert_eq!(said["error"], "line 1: \"quoted\"");
+}
