@@ -7,6 +7,7 @@ mod cursor;
 mod inbox;
 mod intake;
 mod journal;
+mod mailbox;
 mod outbox;
 mod watch;
 

@@ -230,7 +230,8 @@ async fn watch(
         let Some(item) = entries.next().await else { break };
         let Ok(entry) = item.entry else { continue };
         let mut changed = Vec::new();
-        for key in rows::affected(&snapshot.apply(item.seq, &entry), args.kind) {
+        let newer = snapshot.apply(item.seq, &entry);
+        for key in rows::affected(&snapshot, &newer, args.kind) {
             let Some(row) = row_if_wanted(&snapshot, args, &key, whole)? else { continue };
             if shown.get(&key) != Some(&row) {
                 shown.insert(key, row.clone());

@@ -70,8 +70,8 @@ pub(super) fn agent(snapshot: &Snapshot, id: &AgentId, journal: &[Journaled]) ->
 
 fn account(sheet: &mut Sheet, account: &Account) {
     let amount = |meter: Meter, shown: fn(u64) -> String| {
-        let limit = meter.limit.map_or_else(|| "no limit".to_owned(), shown);
-        format!("{} spent, {} reserved, {limit}", shown(meter.spent), shown(meter.reserved))
+        let limit = meter.limit.map_or_else(|| "unlimited".to_owned(), shown);
+        format!("{} spent and {} reserved of {limit}", shown(meter.spent), shown(meter.reserved))
     };
     sheet
         .section("budget")

@@ -1,6 +1,9 @@
 //! What a row of `get` shows, by kind: which records it is made of, what it can be filtered by,
 //! its cells and its whole record for programs.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -140,11 +143,15 @@ pub(crate) fn keys(snapshot: &Snapshot, kind: Kind) -> Vec<RowKey> {
 }
 
 /// The rows that records which changed are part of.
-pub(crate) fn affected(changed: &[RecordKey], kind: Kind) -> BTreeSet<RowKey> {
+pub(crate) fn affected(snapshot: &Snapshot, changed: &[RecordKey], kind: Kind) -> BTreeSet<RowKey> {
     let mut keys = BTreeSet::new();
     for key in changed {
         match (kind, key) {
             (Kind::Agents, RecordKey::Agent(id)) => drop(keys.insert(RowKey::Agent(id.clone()))),
+            (Kind::Agents, RecordKey::RunStatus(run)) => {
+                let status = snapshot.records.run_status.get(run);
+                keys.extend(status.map(|status| RowKey::Agent(status.agent.clone())));
+            }
             (Kind::Hosts, RecordKey::Host(host) | RecordKey::Agent(AgentId::Ho(host))) => {
                 keys.insert(RowKey::Host(host.clone()));
             }
