@@ -15,7 +15,7 @@ use crate::seat::Seat;
 impl World {
     fn next_deadline(&self) -> Option<BusTime> {
         let seats = self.hosts.iter().chain(&self.zombies).flat_map(|host| host.seats.values());
-        seats.filter_map(deadline).min()
+        seats.filter_map(Seat::deadline).min()
     }
 
     /// Nothing can happen: time passes up to the next deadline.
@@ -41,14 +41,14 @@ impl World {
         for which in all {
             self.with_host(which, |host, reach| {
                 for seat in host.seats.values_mut() {
-                    if deadline(seat).is_none_or(|at| at > now) {
+                    if seat.deadline().is_none_or(|at| at > now) {
                         continue;
                     }
                     match seat {
                         Seat::Agent(agent) => agent.tick(reach),
                         Seat::Project(project) => project.tick(reach),
                     }
-                    if deadline(seat).is_some_and(|at| at <= now) {
+                    if seat.deadline().is_some_and(|at| at <= now) {
                         reach.watch.broken.push(format!("a deadline does not pass: {seat:?}"));
                     }
                 }
@@ -155,12 +155,5 @@ impl World {
             self.wires.len(),
             self.owners.len(),
         )
-    }
-}
-
-fn deadline(seat: &Seat) -> Option<BusTime> {
-    match seat {
-        Seat::Agent(agent) => agent.deadline(),
-        Seat::Project(project) => project.deadline(),
     }
 }

@@ -1,0 +1,197 @@
+//! The shell of an agent that executes a brief: core's hosted machine and a program.
+
+use std::collections::VecDeque;
+
+use tetrarch_core::brief::Artifact;
+use tetrarch_core::cursor::Claim;
+use tetrarch_core::hosted::{self, Hosted};
+use tetrarch_core::id::Principal;
+use tetrarch_core::journal::JournalEvent;
+use tetrarch_core::mail::{Launch, Mail};
+use tetrarch_core::order::{Order, Start};
+use tetrarch_core::request::RequestBody;
+use tetrarch_core::run::Run;
+
+use super::Own;
+use crate::program::Program;
+use crate::wire::{Reach, Wire};
+use crate::work::one_worker;
+
+/// Times an agent of one node may end badly, so that its attempts are not used up.
+const FAILURES_MAX: usize = 3;
+
+/// An agent that executes a brief.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(super) own: Own,
+    run: Run,
+    pub(super) machine: Hosted,
+    pub(super) program: Option<Program>,
+    pub(super) over: bool,
+}
+
+impl Agent {
+    pub(crate) fn start(
+        launch: Launch,
+        run: Run,
+        claim: Claim,
+        life: u64,
+        reach: &mut Reach<'_>,
+    ) -> Option<Self> {
+        let own = Own::of(&launch, claim, life);
+        let host = own.claim.host.to_string();
+        let machine = Hosted::new(launch, run.clone(), host, None, None);
+        let mut agent = Self { own, run, machine, program: None, over: false };
+        let begin = agent.machine.begin();
+        agent.perform(begin, reach);
+        (!agent.over).then_some(agent)
+    }
+
+    /// What can happen to it: reading, its program, a deadline.
+    pub(crate) fn can(&self, reach: &Reach<'_>) -> (bool, bool) {
+        let steps = self.program.as_ref().is_some_and(Program::can_step);
+        (!self.over && self.own.can_read(reach), !self.over && steps)
+    }
+
+    pub(crate) fn tick(&mut self, reach: &mut Reach<'_>) {
+        self.step(hosted::Input::Tick, reach);
+    }
+
+    pub(crate) fn read(&mut self, reach: &mut Reach<'_>) {
+        let Some((from, mail)) = self.own.read(reach) else { return };
+        self.hear(from, mail, reach);
+        // The positions go with the journal entry that the message caused.
+        let _fenced_writers_find_out_by_their_journal = self.own.save(reach);
+    }
+
+    pub(crate) fn hear(&mut self, from: Principal, mail: Mail, reach: &mut Reach<'_>) {
+        let json = "{}".to_owned();
+        self.step(hosted::Input::Mail { from, mail: Box::new(mail), json }, reach);
+    }
+
+    pub(crate) fn run_program(&mut self, reach: &mut Reach<'_>) {
+        let Some(event) = self.program.as_mut().and_then(|program| program.step(reach.dice)) else {
+            return;
+        };
+        reach.tell(format_args!("{} {event:?}", self.own.id));
+        self.step(hosted::Input::Runner(event), reach);
+    }
+
+    pub(crate) fn kill_program(&mut self) {
+        self.program = None;
+        self.over = true;
+    }
+
+    fn step(&mut self, input: hosted::Input, reach: &mut Reach<'_>) {
+        let effects = self.machine.step(reach.now, input);
+        self.perform(effects, reach);
+    }
+
+    fn perform(&mut self, effects: Vec<hosted::Effect>, reach: &mut Reach<'_>) {
+        let mut queue = VecDeque::from(effects);
+        while let Some(effect) = queue.pop_front() {
+            let input = match effect {
+                hosted::Effect::Claim => Some(hosted::Input::Claimed(self.own.claim(reach))),
+                hosted::Effect::Journal(event) => {
+                    if reach.bus.append(self.run.id, event) {
+                        None
+                    } else {
+                        reach.tally.note("session fenced");
+                        reach.tell(format_args!("{} is fenced", self.own.id));
+                        queue.clear();
+                        Some(hosted::Input::Fenced)
+                    }
+                }
+                hosted::Effect::ReadSpawn { json } => {
+                    let wanted = Box::new(one_worker(self.run.epic, None));
+                    let bad = json == "bad";
+                    let read = if bad { Err("not JSON".to_owned()) } else { Ok((None, wanted)) };
+                    Some(hosted::Input::SpawnRead(read))
+                }
+                hosted::Effect::Store(keep) => {
+                    let stored = keep.iter().map(|_| Artifact {
+                        name: "kept".to_owned(),
+                        sha256: String::new(),
+                        size: 1,
+                        media_type: String::new(),
+                    });
+                    Some(hosted::Input::Stored(stored.collect()))
+                }
+                hosted::Effect::End => {
+                    self.over = true;
+                    return;
+                }
+                told @ (hosted::Effect::Order(_)
+                | hosted::Effect::Report(_)
+                | hosted::Effect::Request(..)
+                | hosted::Effect::Mail(_)
+                | hosted::Effect::Stream(_)) => {
+                    self.tell(told, reach);
+                    None
+                }
+            };
+            if let Some(input) = input {
+                for effect in self.machine.step(reach.now, input).into_iter().rev() {
+                    queue.push_front(effect);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, effect: hosted::Effect, reach: &mut Reach<'_>) {
+        match effect {
+            hosted::Effect::Order(order) => self.order(*order, reach),
+            hosted::Effect::Report(report) => self.own.report(*report, reach),
+            hosted::Effect::Request(id, request) => {
+                self.own.request(id, RequestBody::Spawn(*request), reach);
+            }
+            hosted::Effect::Mail(mail) => {
+                reach.send(Wire::mail(self.own.id.clone(), *mail), self.own.life);
+            }
+            hosted::Effect::Stream(_)
+            | hosted::Effect::Claim
+            | hosted::Effect::Journal(_)
+            | hosted::Effect::ReadSpawn { .. }
+            | hosted::Effect::Store(_)
+            | hosted::Effect::End => {}
+        }
+    }
+
+    fn order(&mut self, order: Order, reach: &mut Reach<'_>) {
+        if !matches!(order, Order::Start(_)) {
+            reach.tell(format_args!("{} is told {order:?}", self.own.id));
+        }
+        match (order, &mut self.program) {
+            (Order::Start(start), None) => self.start_program(&start, reach),
+            (Order::Deliver { line, .. }, Some(program)) => program.hear(&line),
+            (Order::Stop { .. }, Some(program)) => program.stop(),
+            (Order::Kill { .. }, Some(program)) => program.kill(),
+            (_, _) => {}
+        }
+    }
+
+    /// Invariants 4, 7 and 12: one start for an epoch, of a claimed cursor, with its journal begun.
+    fn start_program(&mut self, start: &Start, reach: &mut Reach<'_>) {
+        let Own { id, epoch, claim, .. } = &self.own;
+        let broken = &mut reach.watch.broken;
+        if !reach.watch.starts.insert((id.clone(), *epoch)) {
+            broken.push(format!("invariant 4: epoch {epoch} of {id} was started twice"));
+        }
+        if !reach.bus.holds(id, *epoch, claim) {
+            broken.push(format!("invariant 7: {id} was started without its cursor"));
+        }
+        let begun = reach.bus.journals.get(&start.run).and_then(|journal| journal.first());
+        if !matches!(begun, Some(JournalEvent::Starting { .. })) {
+            broken.push(format!("invariant 14: {} was started before its journal", start.run));
+        }
+        let node = (start.epic, start.node);
+        let failed = reach.watch.failures.entry(node).or_default();
+        let added = reach.truth.nodes.get(&start.epic);
+        let attempts = added.and_then(|nodes| nodes.get(&start.node)).map_or(1, |n| n.max_attempts);
+        let may_fail = reach.faulty && *failed < FAILURES_MAX && attempts > 1;
+        if may_fail {
+            *failed += 1;
+        }
+        self.program = Some(Program::of(start, may_fail, reach.faulty, reach.dice));
+    }
+}
