@@ -3,6 +3,7 @@
 //! subject; nothing else waits for anything.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -26,9 +27,12 @@ const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 /// Longest queue of what was seen and not yet taken.
 const SEEN_MAX: usize = 1 << 20;
 
-/// Messages as they were stored.
+/// Messages as they were stored, each with the time it was seen.
 #[derive(Debug)]
-pub(crate) struct Capture(Vec<Message>);
+pub(crate) struct Capture {
+    messages: Vec<Message>,
+    seen: Vec<Duration>,
+}
 
 /// Mean sizes of what was written, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +63,11 @@ impl Capture {
         }
         bus.client().flush().await.unwrap();
         let (tell, mut seen) = tokio::sync::mpsc::channel(SEEN_MAX);
+        let started = Instant::now();
         let listening = tokio::spawn(async move {
             let mut all = stream::select_all(all);
             while let Some(message) = all.next().await {
-                if tell.send(message).await.is_err() {
+                if tell.send((message, started.elapsed())).await.is_err() {
                     return;
                 }
             }
@@ -72,22 +77,34 @@ impl Capture {
         bus.client().flush().await.unwrap();
         listening.abort();
         let mut kept = Vec::new();
-        while let Some(message) = seen.recv().await {
-            kept.push(message);
+        while let Some(one) = seen.recv().await {
+            kept.push(one);
         }
         assert!(!kept.is_empty(), "nothing was written");
-        (Self(kept), done)
+        let (messages, seen) = kept.into_iter().unzip();
+        (Self { messages, seen }, done)
     }
 
     /// How many messages there are.
     pub(crate) fn count(&self) -> usize {
-        self.0.len()
+        self.messages.len()
+    }
+
+    /// What was seen when, one line for each message: where the time of a chain goes.
+    pub(crate) fn timeline(&self) -> String {
+        let mut text = String::new();
+        for (message, at) in self.messages.iter().zip(&self.seen) {
+            let (ms, bytes) = (at.as_secs_f64() * 1e3, message.payload.len());
+            // Writing into a string cannot fail.
+            let _written = writeln!(text, "{ms:9.2} ms {bytes:6} {}", message.subject);
+        }
+        text
     }
 
     /// Their mean sizes.
     pub(crate) fn sizes(&self) -> Sizes {
         let heads = |heads: &[&str]| {
-            let of = self.0.iter().filter(|message| heads.contains(&head(message)));
+            let of = self.messages.iter().filter(|message| heads.contains(&head(message)));
             let (count, bytes) =
                 of.fold((0, 0), |(count, bytes), m| (count + 1, bytes + m.payload.len()));
             (count, bytes)
@@ -153,7 +170,7 @@ impl Replay {
         let salt = new_id().to_string();
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut lines: Vec<Vec<&Message>> = Vec::new();
-        for message in &capture.0 {
+        for message in &capture.messages {
             let place = *places.entry(message.subject.as_str()).or_insert(lines.len());
             match lines.get_mut(place) {
                 Some(line) => line.push(message),

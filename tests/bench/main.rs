@@ -19,7 +19,7 @@ mod tree;
 use std::path::PathBuf;
 
 use bare::Bare;
-use capture::Replay;
+use capture::{Capture, Replay};
 use fleet::Fleet;
 use requester::Requester;
 use table::Line;
@@ -32,6 +32,7 @@ const USAGE: &str = "\
 benchmarks beside their floor
   --quick    a smoke run of a few seconds; its numbers mean little
   --write    write docs/benchmarks.md too
+  --timeline print when each message of one spawn, or of one tree, was seen
   <word>...  only what is named: spawn, admissions, mail, tree, processes";
 
 /// How much is measured.
@@ -48,13 +49,38 @@ struct Effort {
     trees: usize,
     /// The same with real processes.
     process_trees: usize,
+    /// Print the messages of one piece of work, with their times.
+    timeline: bool,
 }
 
-const FULL: Effort =
-    Effort { rounds: 7, requests: 128, admissions: 16, letters: 500, trees: 7, process_trees: 3 };
+impl Effort {
+    #[expect(clippy::print_stdout, reason = "asked for on the command line")]
+    fn show(self, capture: &Capture) {
+        if self.timeline {
+            println!("{}", capture.timeline());
+        }
+    }
+}
 
-const QUICK: Effort =
-    Effort { rounds: 1, requests: 8, admissions: 2, letters: 20, trees: 1, process_trees: 1 };
+const FULL: Effort = Effort {
+    rounds: 7,
+    requests: 128,
+    admissions: 16,
+    letters: 500,
+    trees: 7,
+    process_trees: 3,
+    timeline: false,
+};
+
+const QUICK: Effort = Effort {
+    rounds: 1,
+    requests: 8,
+    admissions: 2,
+    letters: 20,
+    trees: 1,
+    process_trees: 1,
+    timeline: false,
+};
 
 #[derive(Debug)]
 struct Args {
@@ -96,8 +122,12 @@ fn args() -> Option<Args> {
     let mut args = Args { effort: FULL, requesters: REQUESTERS, write: false, only: Vec::new() };
     for word in std::env::args().skip(1) {
         match word.as_str() {
-            "--quick" => (args.effort, args.requesters) = (QUICK, 8),
+            "--quick" => {
+                args.effort = Effort { timeline: args.effort.timeline, ..QUICK };
+                args.requesters = 8;
+            }
             "--write" => args.write = true,
+            "--timeline" => args.effort.timeline = true,
             // What Cargo adds.
             "--bench" => {}
             "spawn" | "admissions" | "mail" | "tree" | "processes" => args.only.push(word),
@@ -137,9 +167,8 @@ async fn measure(fleet: &Fleet, args: &Args) -> Vec<Line> {
 
 fn write(facts: &str, table: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
-    let text = format!("{}\n{facts}\n{table}\n{}", ABOVE.trim_end(), BELOW.trim_start());
+    let text = PAGE.replace("{facts}", facts).replace("{table}", table);
     std::fs::write(path, text).unwrap();
 }
 
-const ABOVE: &str = include_str!("above.md");
-const BELOW: &str = include_str!("below.md");
+const PAGE: &str = include_str!("page.md");

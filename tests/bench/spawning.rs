@@ -34,6 +34,7 @@ pub(crate) async fn measure(
     ];
     let epics = goals(fleet, requester, OF_ONE_EPIC).await;
     let (capture, _) = Capture::of(fleet, round(requester, &epics, OF_ONE_EPIC)).await;
+    effort.show(&capture);
     bare.write(capture.sizes());
     for _ in 0..effort.rounds {
         let epics = goals(fleet, requester, effort.requests).await;

@@ -57,6 +57,7 @@ pub(crate) async fn measure(
     let grove = grove(fleet, agents).await;
     let one = grove.get(..ORCHESTRATORS).unwrap_or_default();
     let (capture, _) = Capture::of(fleet, grow(fleet, one)).await;
+    effort.show(&capture);
     bare.write(capture.sizes());
     for _ in 0..effort.rounds {
         let (mut ours, mut floor) = (Vec::new(), Vec::new());
