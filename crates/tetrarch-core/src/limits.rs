@@ -14,6 +14,11 @@ pub const SPAWN_REASON_BYTES_MAX: usize = 2 * 1024;
 pub const COMMIT_INPUTS_MAX: usize = 256;
 /// Largest encoded commit, in bytes (spec 02).
 pub const COMMIT_BYTES_MAX: usize = 448 * 1024;
+/// What one decision may write, in bytes: three quarters of a commit, so that it fits beside what
+/// others of its group wrote.
+pub const STEP_BYTES_MAX: usize = COMMIT_BYTES_MAX / 4 * 3;
+/// What recovered agents' briefs may take of one decision, in bytes.
+pub const RECOVERED_BYTES_MAX: usize = STEP_BYTES_MAX / 2;
 /// Largest encoded record, in bytes (spec 02).
 pub const RECORD_BYTES_MAX: usize = 64 * 1024;
 /// Largest mail body, in bytes (spec 09).
@@ -26,8 +31,7 @@ pub const REQUEST_BYTES_MAX: usize = COMMIT_BYTES_MAX;
 pub const PLAN_EVENT_BYTES_MAX: usize = COMMIT_BYTES_MAX;
 /// Largest entry of a run's journal, in bytes.
 pub const JOURNAL_ENTRY_BYTES_MAX: usize = 512 * 1024;
-/// Agents that one decision gives a next session: their briefs have to fit into one commit. The
-/// rest is offline until the next tick.
+/// Agents that one decision gives a next session. The rest is offline until the next tick.
 pub const RECOVERED_MAX: usize = 16;
 /// Decisions remembered by request id (spec 03).
 pub const DECISIONS_MAX: usize = 1_000_000;
@@ -49,6 +53,15 @@ pub const TEXT_BYTES_MAX: usize = 4 * 1024;
 pub const LIST_MAX: usize = 200;
 /// Deliverable kept inside a record, in bytes; a larger one is an artifact.
 pub const DELIVERABLE_BYTES_MAX: usize = 4 * 1024;
+/// What is kept of a result beside its deliverable and its artifacts, in bytes of texts; the rest
+/// is cut, and says so.
+pub const RESULT_WORDS_MAX: usize = 16 * 1024;
+/// What is kept of a result's list of artifacts, in bytes.
+pub const ARTIFACT_LIST_BYTES_MAX: usize = 32 * 1024;
+/// What a node keeps of what its last attempt failed of, in bytes: every plan event repeats it.
+pub const FINDINGS_BYTES_MAX: usize = 1024;
+/// Answers to choose from that a question may have, in bytes.
+pub const OPTIONS_BYTES_MAX: usize = 8 * 1024;
 /// Deliverables that a brief repeats of the nodes it depends on, in bytes in all; of what is
 /// beyond, only the beginning.
 pub const INPUTS_BYTES_MAX: usize = 32 * 1024;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::assignment::Purpose;
 use crate::brief::{Artifact, Outcome, RunResult};
-use crate::error::DenialReason;
+use crate::error::{DenialReason, ErrorCode};
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId, Principal, RequestId, SessionId};
 use crate::limits::CHILDREN_MAX;
@@ -259,13 +259,22 @@ impl Orchestrator {
         for spawned in &answer.spawned {
             self.children.insert(spawned.agent.clone(), (id, node));
         }
-        let Some(denied) = answer.denied.first() else {
+        if let Some(denied) = answer.denied.first() {
+            self.read_denial(now, id, node, denied, effects);
+        } else if answer.accepted() {
             if let Some(epic) = self.epics.get_mut(&id) {
                 epic.waits.remove(&node);
             }
-            return;
-        };
-        self.read_denial(now, id, node, denied, effects);
+        } else {
+            // Refused as a whole: under its id, its session or its form it is not decided.
+            let malformed = answer.reason == ErrorCode::InvalidRequest.as_str();
+            let reason =
+                if malformed { DenialReason::InvalidRequest } else { DenialReason::Conflict };
+            let detail = answer.suggestion;
+            let (role, limit, current) = (Role::Worker, None, None);
+            let denied = Denied { index: 0, role, reason, limit, current, detail };
+            self.read_denial(now, id, node, &denied, effects);
+        }
     }
 
     fn read_denial(

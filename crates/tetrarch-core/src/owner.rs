@@ -5,6 +5,7 @@
 //! `recovery`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
+mod fit;
 mod group;
 mod hosts;
 mod operations;
@@ -15,6 +16,7 @@ mod sessions;
 mod spawn;
 #[cfg(test)]
 pub(crate) mod tests;
+mod weight;
 
 use crate::agent::{Agent, Hosting};
 use crate::brief::Tools;
@@ -22,7 +24,7 @@ use crate::budget::Account;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, SessionId};
 use crate::ledger::{Decision, EventKind, Record, RecordKey};
-use crate::limits::{CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING};
+use crate::limits::{CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, OpReply, SessionOrder};
 use crate::records::Records;
@@ -78,7 +80,11 @@ const DECISIONS_DROPPED_MAX: usize = 1_000;
 pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -> Step {
     match input {
         Input::Started { epoch, instance } => started(records, policy, now, *epoch, instance),
-        Input::Request(request) => decide_request(records, policy, now, request),
+        Input::Request(request) => {
+            let step = decide_request(records, policy, now, request);
+            let weight = weight::step(records, &step);
+            if weight <= STEP_BYTES_MAX { step } else { too_large(records, now, request, weight) }
+        }
         Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
         Input::Tick => tick(records, now),
     }
@@ -91,9 +97,11 @@ fn go() -> Principal {
 fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instance: &str) -> Step {
     let mut draft = Draft::new(records, now, go());
     let before = records.agents.get(&AgentId::Go);
+    // It begins again on what it finds when a commit of its own was refused.
+    let again = before.filter(|go| go.epoch == epoch).and_then(|go| go.session);
     let agent = Agent {
         id: AgentId::Go,
-        session: Some(SessionId::derive(now, instance, "owner", 0)),
+        session: again.or_else(|| Some(SessionId::derive(now, instance, "owner", 0))),
         epoch,
         liveness: Liveness::Active,
         reason: "holds the GO lease".to_owned(),
@@ -182,14 +190,41 @@ fn decide_request(records: &Records, policy: &Policy, now: BusTime, request: &Re
         }
         RequestBody::Report(_) => {}
     }
+    decided(&mut draft, request);
+    draft.finish()
+}
+
+/// Remembers what was decided on a request.
+fn decided(draft: &mut Draft<'_>, request: &Request) {
     let answer = draft.answer_to(&request.sender.from).cloned().map(Box::new);
-    draft.put(Record::Decision(Box::new(Decision {
+    let decision = Decision {
         request: request.id,
         digest: request.digest.clone(),
         sender: request.sender.from.clone(),
         answer,
-        at: now,
-    })));
+        at: draft.now,
+    };
+    draft.put(Record::Decision(Box::new(decision)));
+}
+
+/// What a request that no commit has room for comes to: it is refused; a result, which cannot be,
+/// is noted without its texts.
+fn too_large(records: &Records, now: BusTime, request: &Request, weight: usize) -> Step {
+    let mut draft = Draft::new(records, now, request.sender.from.clone());
+    draft.request = Some(request.id);
+    draft.trace.clone_from(&request.trace);
+    let detail = format!(
+        "about {weight} bytes would be written, at most {STEP_BYTES_MAX} are allowed; ask for less \
+         at once, and keep long texts in artifacts"
+    );
+    if let RequestBody::Report(report) = &request.body {
+        draft.event(EventKind::Alert, "02 Bounds", detail.clone()).agent =
+            request.sender.from.agent().cloned();
+        reports::report(&mut draft, request, &report.bare(&detail));
+        return draft.finish();
+    }
+    refuse(&mut draft, request, &Refusal::new(ErrorCode::InvalidRequest, detail));
+    decided(&mut draft, request);
     draft.finish()
 }
 

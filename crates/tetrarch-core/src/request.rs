@@ -2,7 +2,7 @@
 //! after decoding. Nothing here decides.
 
 use crate::agent::{Mode, Profile};
-use crate::brief::{RunResult, Tools, Usage};
+use crate::brief::{RunResult, Tools, Usage, Verdict};
 use crate::budget::Limits;
 use crate::id::{
     AgentId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName, ProjectName,
@@ -326,6 +326,30 @@ pub enum Report {
 }
 
 impl Report {
+    /// The same fact without its texts, for when they are too many; a result says so.
+    #[must_use]
+    pub fn bare(&self, why: &str) -> Self {
+        match self {
+            Self::Result { run, epic, result } => {
+                let mut bare = RunResult::ended(result.outcome, why);
+                bare.usage = result.usage;
+                bare.verdict = result
+                    .verdict
+                    .as_ref()
+                    .map(|verdict| Verdict { judgement: verdict.judgement, findings: Vec::new() });
+                Self::Result { run: *run, epic: *epic, result: bare }
+            }
+            Self::Ask { run, .. } => {
+                Self::Ask { run: *run, question: why.to_owned(), options: Vec::new() }
+            }
+            Self::Ready
+            | Self::Gone { .. }
+            | Self::Crashed { .. }
+            | Self::Run { .. }
+            | Self::SponsorSilent { .. } => self.clone(),
+        }
+    }
+
     /// The kind in the body.
     #[must_use]
     pub fn kind(&self) -> &'static str {

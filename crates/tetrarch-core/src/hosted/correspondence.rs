@@ -237,7 +237,14 @@ mod tests {
         let asked = match asked {
             Effect::Request(id, _) => Some(*id),
             Effect::Mail(mail) => mail.correlation,
-            other => panic!("{other:?}"),
+            Effect::Claim
+            | Effect::Journal(_)
+            | Effect::Order(_)
+            | Effect::Report(_)
+            | Effect::ReadSpawn { .. }
+            | Effect::Store(_)
+            | Effect::Stream(_)
+            | Effect::End => panic!("{asked:?}"),
         };
         assert_eq!(asked, Some(*request), "the journal and the request name different ids");
         *request

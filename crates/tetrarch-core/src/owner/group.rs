@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use crate::goal::GoalStatus;
 use crate::id::{CommitId, EpicId};
 use crate::ledger::{Entry, Record, RecordKey};
-use crate::limits::{COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX};
+use crate::limits::{COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, STEP_BYTES_MAX};
 use crate::plan::{NodeView, PlanEvent, rollup};
 use crate::records::Records;
 use crate::step::{PlanTouch, Step};
 use crate::time::BusTime;
+
+use super::weight;
 
 /// The entry in the making.
 #[derive(Debug, Clone, Default)]
@@ -22,10 +24,8 @@ pub struct Group {
     weight: usize,
 }
 
-/// Rough encoded size of anything that has a name and a few words, in bytes.
-const ITEM_WEIGHT: usize = 512;
-/// Rough encoded size of one node in a plan event, in bytes.
-const NODE_WEIGHT: usize = 160;
+/// Weight at which a group is full, in bytes: any one step fits beside it.
+const FULL: usize = COMMIT_BYTES_MAX - STEP_BYTES_MAX;
 
 impl Group {
     /// Folds a step into the records and notes it for the entry. `intake_seq`: the sequence of
@@ -33,7 +33,7 @@ impl Group {
     pub fn add(&mut self, records: &mut Records, step: Step, intake_seq: Option<u64>) {
         self.inputs += 1;
         self.intake_seq = self.intake_seq.max(intake_seq.unwrap_or(0));
-        self.weight += weigh(records, &step);
+        self.weight += weight::step(records, &step);
         for (key, record) in step.records {
             records.put(record.clone());
             // What an earlier input of the group forgot is known again.
@@ -65,7 +65,7 @@ impl Group {
     #[must_use]
     pub fn is_full(&self) -> bool {
         let counted = self.inputs >= COMMIT_INPUTS_MAX && !self.is_empty();
-        counted || self.weight >= COMMIT_BYTES_MAX / 2
+        counted || self.weight >= FULL
     }
 
     /// Whether nothing was written: requests that changed nothing are covered by the next entry.
@@ -112,52 +112,6 @@ impl Group {
             plans: events,
         }
     }
-}
-
-fn weigh(records: &Records, step: &Step) -> usize {
-    let items = step.records.len() + step.events.len() + step.seals.len() + step.dropped.len();
-    let texts: usize = step.records.values().map(record_weight).sum();
-    let plans: usize = step
-        .plans
-        .keys()
-        .filter_map(|epic| records.nodes.get(epic))
-        .map(|nodes| nodes.len() * NODE_WEIGHT)
-        .sum();
-    items * ITEM_WEIGHT + texts + plans + step.mail.len() * 2 * ITEM_WEIGHT
-}
-
-/// The parts of a record that may be long.
-fn record_weight(record: &Record) -> usize {
-    match record {
-        Record::Run(run) => {
-            let inputs: usize = run.brief.inputs.iter().map(|input| input.deliverable.len()).sum();
-            // The brief stands in the record and again in the launch order.
-            2 * (run.brief.goal.len() + inputs + list_weight(&run.brief.key_facts))
-        }
-        Record::RunStatus(status) => {
-            let result = status.result.as_ref();
-            2 * result.map_or(0, |result| result.deliverable.len() + result.partial.len())
-        }
-        Record::Node(_, node) => 2 * (node.objective.len() + list_weight(&node.acceptance)),
-        Record::NodeState(_, state) => {
-            state.result.as_ref().map_or(0, |result| result.deliverable.len())
-        }
-        Record::GoalState(state) => {
-            2 * state.result.as_ref().map_or(0, |result| result.deliverable.len())
-        }
-        Record::Goal(goal) => goal.problem_statement.len(),
-        Record::Agent(_)
-        | Record::Host(_)
-        | Record::Project(_)
-        | Record::Profile(..)
-        | Record::Plan(_)
-        | Record::Assignment(_)
-        | Record::Decision(_) => 0,
-    }
-}
-
-fn list_weight(list: &[String]) -> usize {
-    list.iter().map(String::len).sum()
 }
 
 /// Raises an epic's version and describes the plan as it now is.

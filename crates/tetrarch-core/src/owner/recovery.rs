@@ -7,7 +7,7 @@ use crate::agent::Placement;
 use crate::brief::{Outcome, RunResult};
 use crate::id::{AgentId, HostName, Principal, RunId, SessionId};
 use crate::ledger::{EventKind, Record};
-use crate::limits::RECOVERED_MAX;
+use crate::limits::{RECOVERED_BYTES_MAX, RECOVERED_MAX};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
 use crate::records::Records;
@@ -15,7 +15,7 @@ use crate::run::{Run, RunState};
 use crate::step::Draft;
 
 use super::hosts::{host_views, on_live_host, place_again};
-use super::{plans, sessions};
+use super::{plans, sessions, weight};
 
 /// Recovers what a host's earlier life left behind, and whoever else waits for a host.
 pub(super) fn recover_host(draft: &mut Draft<'_>, host: &HostName, why: &str) {
@@ -44,7 +44,7 @@ pub(super) fn is_due(records: &Records, draft: &Draft<'_>) -> bool {
 
 fn recover(draft: &mut Draft<'_>, lost: Vec<AgentId>, why: &str) {
     let mut hosts = host_views(draft);
-    let mut recovered = 0;
+    let (mut recovered, mut written) = (0, 0);
     for id in lost {
         let Some(agent) = draft.agent(&id).cloned() else { continue };
         let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
@@ -52,10 +52,13 @@ fn recover(draft: &mut Draft<'_>, lost: Vec<AgentId>, why: &str) {
             give_up(draft, &id, Outcome::Cancelled, why);
             continue;
         }
-        let room = recovered < RECOVERED_MAX;
+        let room = recovered < RECOVERED_MAX && written < RECOVERED_BYTES_MAX;
         match room.then(|| place_again(draft, &mut hosts, &agent)).flatten() {
             Some(placement) => {
                 recovered += 1;
+                let brief = agent.work.as_ref().and_then(|work| draft.run(work.run));
+                // It stands in the run's record and in the launch order.
+                written += 2 * brief.map_or(0, |run| weight::brief(&run.brief));
                 replace(draft, &id, placement, why);
             }
             None => strand(draft, &id, why),

@@ -7,6 +7,7 @@ use crate::brief::{Outcome, RunResult, Usage};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, RunId};
 use crate::ledger::{EventKind, Record};
+use crate::limits::{INSTRUCTION_BYTES_MAX, OPTIONS_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, ResultReady, SessionOrder};
 use crate::request::{Report, Request};
@@ -14,7 +15,7 @@ use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{plans, recovery, sessions};
+use super::{fit, plans, recovery, sessions};
 
 /// Decides on a report.
 pub(super) fn report(draft: &mut Draft<'_>, request: &Request, report: &Report) {
@@ -60,17 +61,21 @@ fn apply(draft: &mut Draft<'_>, id: &AgentId, report: &Report) -> Result<(), Ref
             Ok(())
         }
         Report::Gone { cause } => {
-            gone(draft, id, cause);
+            gone(draft, id, &short(cause));
             Ok(())
         }
         Report::Crashed { cause } => {
-            crashed(draft, id, cause);
+            crashed(draft, id, &short(cause));
             Ok(())
         }
-        Report::Run { run, event, reason, usage } => moved(draft, id, *run, *event, reason, *usage),
-        Report::Result { run: Some(run), result, .. } => ended(draft, id, *run, result),
+        Report::Run { run, event, reason, usage } => {
+            moved(draft, id, *run, *event, &short(reason), *usage)
+        }
+        Report::Result { run: Some(run), result, .. } => {
+            ended(draft, id, *run, &fit::result(result))
+        }
         Report::Result { run: None, epic: Some(epic), result } => {
-            plans::book_goal_result(draft, *epic, id, result)
+            plans::book_goal_result(draft, *epic, id, &fit::result(result))
         }
         Report::Result { run: None, epic: None, .. } => Err(Refusal::new(
             ErrorCode::InvalidRequest,
@@ -90,6 +95,10 @@ fn apply(draft: &mut Draft<'_>, id: &AgentId, report: &Report) -> Result<(), Ref
             Ok(())
         }
     }
+}
+
+fn short(text: &str) -> String {
+    fit::Room::of(TEXT_BYTES_MAX).text(text, usize::MAX)
 }
 
 /// A run moved, but did not end: that is what a result is for.
@@ -277,7 +286,8 @@ fn asked(
     options: &[String],
 ) -> Result<(), Refusal> {
     own_run(draft, id, run)?;
-    sessions::move_run(draft, run, RunEvent::InputNeeded, question)?;
+    let question = &fit::Room::of(INSTRUCTION_BYTES_MAX).text(question, usize::MAX);
+    sessions::move_run(draft, run, RunEvent::InputNeeded, "a question was asked")?;
     let event = draft.event(EventKind::Question, "06 Verbs", question.to_owned());
     event.agent = Some(id.clone());
     event.run = Some(run);
@@ -296,7 +306,7 @@ fn asked(
         agent: id.clone(),
         run,
         question: question.to_owned(),
-        options: options.to_vec(),
+        options: fit::Room::of(OPTIONS_BYTES_MAX).list(options),
     };
     draft.mail(to, epic, body);
     Ok(())

@@ -4,11 +4,13 @@
 use crate::assignment::{AssignmentStatus, Purpose};
 use crate::brief::{Evidence, Judgement, Outcome, RunResult, Verdict};
 use crate::ledger::EventKind;
+use crate::limits::FINDINGS_BYTES_MAX;
 use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeResult, NodeStatus};
 use crate::run::Run;
 use crate::step::Draft;
 
 use super::{move_assignment, move_node};
+use crate::owner::fit::Room;
 
 /// The blocker of a node whose run was stopped.
 const STOPPED: &str = "stopped";
@@ -24,7 +26,8 @@ pub(in crate::owner) fn end_attempt(draft: &mut Draft<'_>, run: &Run, result: &R
     if result.outcome == Outcome::Cancelled {
         // Trying again what somebody has just stopped would undo the stop.
         let needs = "somebody who puts it back in the queue";
-        block(draft, run, STOPPED, &result.error, needs);
+        let detail = noted(std::slice::from_ref(&result.error)).concat();
+        block(draft, run, STOPPED, &detail, needs);
         return;
     }
     match purpose {
@@ -80,7 +83,7 @@ fn crystallize(result: &RunResult) -> String {
 }
 
 fn note_verdict(draft: &mut Draft<'_>, run: &Run, verdict: &Verdict) {
-    let words = findings(verdict).join("; ");
+    let words = noted(&findings(verdict)).join("; ");
     let reason = format!("{}: {words}", verdict.judgement.as_str());
     let event = draft.event(EventKind::Verdict, "06 A reviewer", reason);
     event.agent = Some(run.agent.clone());
@@ -106,7 +109,8 @@ fn judge(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
             .zip(draft.node_state(run.epic, run.node))
             .is_some_and(|(node, state)| state.attempts >= node.max_attempts);
         if exhausted {
-            let detail = format!("the reviewer gave no verdict: {}", result.error);
+            let error = noted(std::slice::from_ref(&result.error)).concat();
+            let detail = format!("the reviewer gave no verdict: {error}");
             block(draft, run, ATTEMPTS_EXHAUSTED, &detail, MORE_ATTEMPTS);
         } else {
             move_node(draft, run.epic, run.node, NodeStatus::InProgress, "no verdict", |state| {
@@ -129,8 +133,14 @@ fn judge(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
     }
 }
 
+/// What a node keeps of what was found; the whole of it stands with the run that found it.
+fn noted(found: &[String]) -> Vec<String> {
+    Room::of(FINDINGS_BYTES_MAX).list(found)
+}
+
 /// A failed attempt: queued again with what was found, or blocked when attempts are used up.
 fn fail_attempt(draft: &mut Draft<'_>, run: &Run, why: &str, found: Vec<String>) {
+    let found = noted(&found);
     let Some(state) = draft.node_state(run.epic, run.node) else { return };
     let attempts = state.attempts;
     let limit = draft.node(run.epic, run.node).map_or(0, |node| node.max_attempts);

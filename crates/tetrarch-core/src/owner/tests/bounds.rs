@@ -1,0 +1,181 @@
+//! Everything has to fit into one commit, whatever is asked for and reported.
+
+use serde_json::json;
+
+use super::fleet::{
+    Fleet, answer, human, id, plan_of, po, project, reply, request, success, task, tasks, wish,
+};
+use crate::brief::{Artifact, Finding, Judgement, Outcome, RunResult, Verdict};
+use crate::error::ErrorCode;
+use crate::id::EpicId;
+use crate::ledger::{Entry, EventKind, Record};
+use crate::limits::{
+    COMMIT_BYTES_MAX, DELIVERABLE_BYTES_MAX, FINDINGS_BYTES_MAX, RESULT_WORDS_MAX, STEP_BYTES_MAX,
+};
+use crate::owner::{Group, Input, decide, is_due, weight};
+use crate::plan::{NodeStatus, schema};
+use crate::request::{BriefWish, Op, Report, RequestBody, SubagentWish, TaskWish};
+use crate::role::Role;
+use crate::time::Millis;
+
+fn long(bytes: usize) -> String {
+    "\u{e4}".repeat(bytes / 2)
+}
+
+/// A wish whose brief has this many bytes of facts.
+fn large(bytes: usize) -> SubagentWish {
+    let brief = BriefWish {
+        goal: "do it".to_owned(),
+        key_facts: vec![long(bytes)],
+        output_schema: None,
+        success_criteria: vec!["it holds".to_owned()],
+        definition_of_done: String::new(),
+        workspace: String::new(),
+        scope_paths: Vec::new(),
+        turn_timeout: None,
+        isolated: false,
+    };
+    let wall = Some(Millis(60_000));
+    SubagentWish { task: TaskWish::Brief(brief), wall, ..wish(Role::Worker) }
+}
+
+/// Rough size of everything an entry says, as text.
+fn size(entry: &Entry) -> usize {
+    format!("{entry:?}").len()
+}
+
+fn findings(count: usize, bytes: usize) -> RunResult {
+    let finding = Finding { place: long(bytes), what: long(bytes), severity: long(bytes) };
+    let judgement = Judgement::NeedsChanges;
+    let verdict = Some(Verdict { judgement, findings: vec![finding; count] });
+    RunResult { verdict, ..success(&long(400_000)) }
+}
+
+#[test]
+fn a_request_that_no_commit_has_room_for_is_refused_once_and_for_all() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let wanted = request(epic, "T1.1", vec![large(400_000)]);
+    let input = fleet.asking(&po().into(), RequestBody::Spawn(wanted));
+    let entry = fleet.one(input.clone());
+    let refused = answer(&entry);
+    assert_eq!(refused.reason, ErrorCode::InvalidRequest.as_str());
+    assert!(refused.suggestion.contains("artifacts"), "{refused:?}");
+    assert!(size(&entry) < 5_000, "nothing of it is kept");
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Queued);
+    assert_eq!(answer(&fleet.one(input)), refused, "and again");
+    assert!(fleet.spawn(&po(), request(epic, "T1.1", vec![large(20_000)])).accepted());
+
+    let tasks: Vec<_> = (1..=7)
+        .map(|n| task(&format!("T1.{n}"), json!({"keyFacts": vec!["f".repeat(4_000); 8]})))
+        .collect();
+    let plan = Box::new(schema::parse(&plan_of(&tasks)).unwrap());
+    let op = Op::GoalCreate { project: project(), plan };
+    let input = fleet.asking(&human(), RequestBody::Op(op));
+    let entry = fleet.one(input);
+    assert_eq!(reply(&entry).error, Some(ErrorCode::InvalidRequest));
+}
+
+#[test]
+fn a_report_is_never_refused_for_its_size_but_cut() {
+    let (mut fleet, epic) =
+        Fleet::with_goal(plan_of(&[task("T1.1", json!({"review": {"domain": "api"}}))]));
+    let worker = fleet.worker(epic, "T1.1");
+    let artifact =
+        Artifact { name: long(1_000), sha256: "0".repeat(64), size: 1, media_type: String::new() };
+    let mut result = success(&long(400_000));
+    result.crystallization = long(400_000);
+    result.evidence.files = vec![long(4_000); 200];
+    result.artifacts = vec![artifact; 200];
+    let entry = fleet.end(&worker, result);
+    assert!(size(&entry) < COMMIT_BYTES_MAX, "{}", size(&entry));
+    let kept = fleet.node(epic, "T1.1").result.clone().unwrap();
+    assert!(kept.deliverable.len() <= DELIVERABLE_BYTES_MAX && kept.deliverable.ends_with("[cut]"));
+    assert_eq!(kept.artifacts.len(), 30);
+
+    let reviewer = fleet.member(epic, "T1.1", Role::Reviewer);
+    let entry = fleet.end(&reviewer, findings(200, 4_000));
+    assert!(size(&entry) < COMMIT_BYTES_MAX, "{}", size(&entry));
+    let state = fleet.node(epic, "T1.1");
+    assert_eq!(state.status, NodeStatus::Queued, "its judgement counts");
+    let noted: usize = state.findings.iter().map(String::len).sum();
+    assert!(noted <= FINDINGS_BYTES_MAX && noted > FINDINGS_BYTES_MAX / 2);
+    let kept = fleet.records.run_status[&fleet.run_of(&reviewer)].result.clone().unwrap();
+    let words: usize = kept.verdict.unwrap().findings.iter().map(|f| f.what.len()).sum();
+    assert!(words <= RESULT_WORDS_MAX);
+
+    let worker = fleet.worker(epic, "T1.1");
+    let failed = RunResult::ended(Outcome::Failure, long(400_000));
+    let entry = fleet.end(&worker, failed);
+    assert!(size(&entry) < COMMIT_BYTES_MAX / 8, "{}", size(&entry));
+}
+
+#[test]
+fn a_question_is_cut_too() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let run = fleet.run_of(&worker);
+    let ask = Report::Ask { run, question: long(200_000), options: vec![long(4_000); 50] };
+    let entry = fleet.report(&worker, ask);
+    assert!(size(&entry) < 100_000, "{}", size(&entry));
+    let crashed = fleet.report(&worker, Report::Crashed { cause: long(400_000) });
+    assert!(size(&crashed) < 100_000, "{}", size(&crashed));
+}
+
+#[test]
+fn a_result_that_still_does_not_fit_is_noted_without_its_texts() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    // A plan whose event alone is near the bound.
+    let mut state = fleet.node(epic, "T1.1").clone();
+    state.findings = vec![long(STEP_BYTES_MAX - 30_000)];
+    fleet.records.put(Record::NodeState(epic, Box::new(state)));
+    let mut result = success(&long(16_000));
+    result.crystallization = long(8_000);
+    let entry = fleet.end(&worker, result);
+    assert!(entry.events.iter().any(|event| event.kind == EventKind::Alert));
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Done, "it succeeded all the same");
+}
+
+fn heavy(fleet: &mut Fleet, epic: EpicId) -> Input {
+    let wanted = request(epic, "-", vec![large(5_000)]);
+    fleet.asking(&po().into(), RequestBody::Spawn(wanted))
+}
+
+#[test]
+fn a_group_is_full_before_it_is_too_large() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let mut group = Group::default();
+    let mut records = fleet.records.clone();
+    let mut weights = 0;
+    let mut count = 0;
+    while !group.is_full() {
+        let input = heavy(&mut fleet, epic);
+        let step = decide(&records, &fleet.policy, fleet.now, &input);
+        weights += weight::step(&records, &step);
+        group.add(&mut records, step, None);
+        count += 1;
+        assert!(weights <= COMMIT_BYTES_MAX && count < 300, "{weights} after {count}");
+    }
+    assert!(count > 3, "{count}");
+}
+
+#[test]
+fn heavy_agents_are_recovered_in_portions() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(3));
+    for on in ["T1.1", "T1.2", "T1.3"] {
+        let answer = fleet.spawn(&po(), request(epic, on, vec![large(60_000)]));
+        fleet.report(&answer.spawned[0].agent, Report::Ready);
+    }
+    let mut entry = fleet.join("h1", "life2", 20);
+    let mut portions = 1;
+    loop {
+        assert!(size(&entry) < COMMIT_BYTES_MAX, "{}", size(&entry));
+        if !is_due(&fleet.records) {
+            break;
+        }
+        entry = fleet.one(Input::Tick);
+        portions += 1;
+    }
+    assert!(portions > 1, "{portions}");
+    assert_eq!(fleet.agent(&id("PO-demo")).epoch, 2);
+}

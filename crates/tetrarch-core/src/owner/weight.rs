@@ -1,0 +1,209 @@
+//! About how many bytes things take in an entry: never less than they do, so that what is let in
+//! always fits into one commit (spec 02, Bounds). Texts count as they are, the rest by its kind.
+
+use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Verdict};
+use crate::ledger::{Event, Record};
+use crate::mail::{Mail, MailBody, SpawnAnswer};
+use crate::plan::{Node, NodeState};
+use crate::records::Records;
+use crate::step::{PlanTouch, Step};
+
+/// Anything with a name and a few words.
+const ITEM: usize = 256;
+/// A record with ids of everything it belongs to.
+const RECORD: usize = 512;
+/// A node in a plan event, beside its texts.
+const VIEW: usize = 160;
+/// An entry of a list, beside its text.
+const ENTRY: usize = 8;
+
+/// What a step adds to an entry, given the records before it.
+pub(super) fn step(records: &Records, step: &Step) -> usize {
+    let written: usize = step.records.values().map(record).sum();
+    let events: usize = step.events.iter().map(event).sum();
+    let sent: usize = step.mail.iter().map(mail).sum();
+    let plans: usize = step
+        .plans
+        .iter()
+        .map(|(epic, touch)| {
+            let nodes = records.nodes.get(epic).into_iter().flat_map(|nodes| nodes.values());
+            let states = records.node_states.get(epic).into_iter().flat_map(|all| all.values());
+            let known: usize = nodes.map(|node| VIEW + node.name.len()).sum();
+            let found: usize = states.map(|state| list(&state.findings)).sum();
+            known + found + plan(step, touch)
+        })
+        .sum();
+    written + events + sent + plans + (step.seals.len() + step.dropped.len()) * ITEM
+}
+
+/// What a step itself adds to a plan's event: its changes, and every node that is new in it.
+fn plan(step: &Step, touch: &PlanTouch) -> usize {
+    let changes: usize = touch.changes.iter().map(|change| VIEW + change.why.len()).sum();
+    let new = step.records.values().map(|record| match record {
+        Record::Node(_, new) => VIEW + new.name.len() + node(new),
+        Record::NodeState(_, state) => list(&state.findings),
+        Record::Agent(_)
+        | Record::Host(_)
+        | Record::Project(_)
+        | Record::Profile(..)
+        | Record::Run(_)
+        | Record::RunStatus(_)
+        | Record::Goal(_)
+        | Record::GoalState(_)
+        | Record::Plan(_)
+        | Record::Assignment(_)
+        | Record::Decision(_) => 0,
+    });
+    ITEM + changes + new.sum::<usize>()
+}
+
+fn event(event: &Event) -> usize {
+    ITEM + event.reason.len()
+}
+
+fn record(record: &Record) -> usize {
+    match record {
+        Record::Agent(agent) => {
+            let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
+            RECORD + agent.slots.len() * ITEM + tools + agent.label.len() + agent.reason.len()
+        }
+        Record::Host(host) => ITEM + pairs(&host.labels) + host.address.len(),
+        Record::Project(_) | Record::Plan(_) => RECORD,
+        Record::Profile(_, profile) => {
+            let tools: usize = profile.tools.names().map(|name| ENTRY + name.len()).sum();
+            let texts = profile.prompt.len() + profile.workspace.len() + profile.model.len();
+            ITEM + texts
+                + tools
+                + list(&profile.argv)
+                + pairs(&profile.env)
+                + list(&profile.pass_env)
+        }
+        Record::Run(run) => RECORD + brief(&run.brief),
+        Record::RunStatus(status) => ITEM + status.result.as_ref().map_or(0, result),
+        Record::Goal(goal) => {
+            let lists = [&goal.success_criteria, &goal.non_goals, &goal.constraints, &goal.tags];
+            let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
+            RECORD + goal.title.len() + goal.problem_statement.len() + lists
+        }
+        Record::GoalState(state) => {
+            let kept = state.result.as_ref().map_or(0, |result| {
+                result.summary.len() + result.deliverable.len() + artifacts(&result.artifacts)
+            });
+            // The plan's event tells it too.
+            ITEM + 2 * kept
+        }
+        Record::Node(_, it) => node(it),
+        Record::NodeState(_, state) => node_state(state),
+        Record::Assignment(assignment) => RECORD + assignment.reason.len(),
+        Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
+    }
+}
+
+/// A brief.
+pub(super) fn brief(brief: &Brief) -> usize {
+    let schema = match &brief.expected_output {
+        ExpectedOutput::Text => 0,
+        ExpectedOutput::Schema(schema) => schema.len(),
+    };
+    let lists = [&brief.key_facts, &brief.success_criteria, &brief.scope_paths];
+    let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
+    let tools: usize = brief.tools.names().map(|name| ENTRY + name.len()).sum();
+    let inputs: usize = brief
+        .inputs
+        .iter()
+        .map(|input| {
+            VIEW + input.name.len() + input.deliverable.len() + artifacts(&input.artifacts)
+        })
+        .sum();
+    let runner = &brief.runner;
+    let texts = brief.goal.len() + brief.definition_of_done.len() + brief.workspace.len();
+    let runner_texts = runner.prompt.len() + runner.model.len();
+    let runner_lists = list(&runner.argv) + pairs(&runner.env) + list(&runner.pass_env);
+    ITEM + schema + lists + tools + inputs + texts + runner_texts + runner_lists
+}
+
+/// A result.
+pub(super) fn result(result: &RunResult) -> usize {
+    let texts = result.deliverable.len() + result.partial.len() + result.error.len();
+    let Evidence { files, commands, tests, commits } = &result.evidence;
+    let evidence: usize = [files, commands, tests, commits].into_iter().map(|l| list(l)).sum();
+    let judged = result.verdict.as_ref().map_or(0, verdict);
+    ITEM + texts + result.crystallization.len() + evidence + judged + artifacts(&result.artifacts)
+}
+
+/// A verdict.
+pub(super) fn verdict(verdict: &Verdict) -> usize {
+    let found = verdict.findings.iter();
+    found.map(|f| 3 * ENTRY + f.place.len() + f.what.len() + f.severity.len()).sum()
+}
+
+fn node(node: &Node) -> usize {
+    let lists = [&node.acceptance, &node.key_facts, &node.scope_paths];
+    let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
+    let tools: usize = node.tools.names().map(|name| ENTRY + name.len()).sum();
+    let texts = node.name.len() + node.objective.len() + node.definition_of_done.len();
+    let schema = node.output_schema.as_ref().map_or(0, String::len);
+    let wish = pairs(&node.placement.labels);
+    VIEW + texts + lists + tools + schema + wish + node.depends_on.len() * ENTRY
+}
+
+fn node_state(state: &NodeState) -> usize {
+    let kept = state.result.as_ref().map_or(0, |kept| {
+        let Evidence { files, commands, tests, commits } = &kept.evidence;
+        let evidence: usize = [files, commands, tests, commits].into_iter().map(|l| list(l)).sum();
+        kept.deliverable.len() + kept.crystallization.len() + evidence + artifacts(&kept.artifacts)
+    });
+    let blocker = state.blocker.as_ref();
+    let blocked = blocker.map_or(0, |b| b.kind.len() + b.detail.len() + b.needs.len());
+    VIEW + kept + blocked + list(&state.findings)
+}
+
+fn mail(mail: &Mail) -> usize {
+    let said = match &mail.body {
+        MailBody::SpawnAnswer(answer) | MailBody::SponsorAnswer(answer) => spawn_answer(answer),
+        MailBody::Launch(launch) => match &launch.duty {
+            crate::mail::Duty::Run(run) => RECORD + brief(&run.brief),
+            crate::mail::Duty::Project(epics) => epics.len() * VIEW,
+            crate::mail::Duty::Human(_) => 0,
+        },
+        MailBody::ResultReady(ready) => {
+            result(&ready.result) + ready.verdict.as_ref().map_or(0, verdict)
+        }
+        MailBody::Violation { denied, .. } => {
+            denied.iter().map(|denied| ITEM + denied.detail.len()).sum()
+        }
+        MailBody::Question { question, options, .. } => question.len() + list(options),
+        MailBody::AgentLost { cause: text, .. }
+        | MailBody::AgentCompleted { reason: text, .. }
+        | MailBody::Answer { text }
+        | MailBody::Info { text }
+        | MailBody::ReviewNeeded { reason: text }
+        | MailBody::Unknown { json: text, .. } => text.len(),
+        MailBody::Kill(order) | MailBody::Stop(order) | MailBody::Superseded(order) => {
+            order.reason.len()
+        }
+        MailBody::Reply(reply) => reply.detail.len(),
+        // The owner sends none of these.
+        MailBody::Sponsor(_) => RECORD,
+        MailBody::TakeOn { .. } | MailBody::SponsorSilent { .. } => 0,
+    };
+    RECORD + said
+}
+
+fn spawn_answer(answer: &SpawnAnswer) -> usize {
+    let denied: usize = answer.denied.iter().map(|denied| ITEM + denied.detail.len()).sum();
+    let words = answer.reason.len() + answer.suggestion.len() + list(&answer.corrections);
+    answer.spawned.len() * ITEM + denied + words
+}
+
+fn artifacts(all: &[Artifact]) -> usize {
+    all.iter().map(|it| VIEW + it.name.len() + it.media_type.len()).sum()
+}
+
+fn list(texts: &[String]) -> usize {
+    texts.iter().map(|text| ENTRY + text.len()).sum()
+}
+
+fn pairs(texts: &[(String, String)]) -> usize {
+    texts.iter().map(|(a, b)| 2 * ENTRY + a.len() + b.len()).sum()
+}
