@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
@@ -174,31 +174,19 @@ pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
     let mut revisions = Revisions::new();
     let meta_subject = Subject::StateMeta.to_string();
     let mut follower = Follower::new(bus.clone(), STATE, Vec::new(), 1);
-    let mut decoding = Vec::new();
-    let mut chunk = Vec::new();
+    let mut decoding = Decoding::default();
     while let Step::Message { message, pending } = follower.step().await {
         revisions.insert(message.subject.clone(), message.seq);
         if message.subject == meta_subject {
             meta = Some(Meta::from_json(&message.payload)?);
         } else {
-            chunk.push(message);
-        }
-        if chunk.len() == CHUNK {
-            let chunk = std::mem::take(&mut chunk);
-            decoding.push(spawn_blocking(move || decode(&chunk)));
+            decoding.push(message);
         }
         if pending == 0 {
             break;
         }
     }
-    decoding.push(spawn_blocking(move || decode(&chunk)));
-    let mut values = Values::new();
-    for decoded in decoding {
-        match decoded.await {
-            Ok(decoded) => values.extend(decoded),
-            Err(broken) => std::panic::resume_unwind(broken.into_panic()),
-        }
-    }
+    let values = decoding.finish().await;
     let Selected { records, unreadable } = sorted(values);
     Ok(Loaded { meta, records, unreadable, revisions })
 }
@@ -210,13 +198,13 @@ pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
 pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, ReadError> {
     let filters: Vec<String> = wanted.iter().map(Select::subject).collect();
     let texts: Vec<&str> = filters.iter().map(String::as_str).collect();
-    let mut values = Values::new();
+    let mut decoding = Decoding::default();
     match bus.last_per_subject(STATE, &texts).await {
-        Ok(messages) => values.extend(decode(&messages)),
+        Ok(messages) => messages.into_iter().for_each(|message| decoding.push(message)),
         Err(ReadError::Refused { code: TOO_MANY, .. }) => {
             let mut follower = Follower::new(bus.clone(), STATE, filters, 1);
             while let Step::Message { message, pending } = follower.step().await {
-                values.extend(decode(&[message]));
+                decoding.push(message);
                 if pending == 0 {
                     break;
                 }
@@ -224,12 +212,42 @@ pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, Read
         }
         Err(error) => return Err(error),
     }
-    Ok(sorted(values))
+    Ok(sorted(decoding.finish().await))
 }
 
 /// What a key holds; none when it was dropped. A later message replaces an earlier one.
 type Held = Option<Result<(Record, u64), Unreadable>>;
 type Values = HashMap<String, Held>;
+
+/// Messages that are decoded on other threads while more are read; their order stays.
+#[derive(Default)]
+struct Decoding {
+    chunk: Vec<RawMessage>,
+    running: Vec<JoinHandle<Vec<(String, Held)>>>,
+}
+
+impl Decoding {
+    fn push(&mut self, message: RawMessage) {
+        self.chunk.push(message);
+        if self.chunk.len() == CHUNK {
+            let chunk = std::mem::take(&mut self.chunk);
+            self.running.push(spawn_blocking(move || decode(&chunk)));
+        }
+    }
+
+    async fn finish(self) -> Values {
+        let mut values = Values::new();
+        for decoded in self.running {
+            match decoded.await {
+                Ok(decoded) => values.extend(decoded),
+                Err(broken) => std::panic::resume_unwind(broken.into_panic()),
+            }
+        }
+        // The last chunk is small for most views: not worth another thread.
+        values.extend(decode(&self.chunk));
+        values
+    }
+}
 
 fn decode(messages: &[RawMessage]) -> Vec<(String, Held)> {
     let held = |message: &RawMessage| {

@@ -56,6 +56,14 @@ pub(crate) fn record(
     }
 }
 
+/// Whether programs read the output, so that whole records are wanted.
+pub(crate) fn is_for_programs(output: Output) -> bool {
+    match output {
+        Output::Table | Output::Wide => false,
+        Output::Json | Output::Yaml => true,
+    }
+}
+
 /// Prints a list: a table, or the list of its records.
 ///
 /// # Errors
@@ -108,6 +116,9 @@ pub(crate) fn is_coloured() -> bool {
 
 /// Text with its control characters made visible: what others wrote must not move the cursor.
 pub(crate) fn visible(text: &str) -> String {
+    if !text.chars().any(is_hidden) {
+        return text.to_owned();
+    }
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         if is_hidden(c) {
             shown.extend(c.escape_default());

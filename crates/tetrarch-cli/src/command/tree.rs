@@ -92,9 +92,10 @@ pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliErro
         return Err(CliError::new(Code::NotFound, what).hint("list agents with `tetrarch tree`"));
     }
     let forest = Forest::of(&agents, &options);
-    let nested: Result<Vec<Value>, CliError> =
-        forest.roots().into_iter().map(|root| nested(&snapshot, &forest, root)).collect();
-    output::record(context.output, &Value::Array(nested?), || {
+    let whole = if output::is_for_programs(context.output) { forest.roots() } else { Vec::new() };
+    let roots: Result<Vec<Value>, CliError> =
+        whole.into_iter().map(|root| nested(&snapshot, &forest, root)).collect();
+    output::record(context.output, &Value::Array(roots?), || {
         render(&agents, &snapshot.records.run_status, &options)
     })?;
     Ok(())

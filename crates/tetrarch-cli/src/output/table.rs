@@ -125,51 +125,55 @@ pub(crate) struct Listing {
 impl Listing {
     /// The table, with its head; all columns when `wide`.
     pub(crate) fn table(&self, wide: bool, coloured: bool) -> String {
-        let shown: Vec<bool> = self.columns.iter().map(|column| wide || !column.wide).collect();
-        let head = self.columns.iter().map(|column| Cell::from(column.name).toned(Tone::Head));
-        let lines: Vec<Vec<Cell>> = std::iter::once(head.collect())
-            .chain(self.rows.iter().map(|row| row.cells.clone()))
-            .map(|cells: Vec<Cell>| {
-                let kept = cells.into_iter().zip(&shown).filter(|(_, shown)| **shown);
-                kept.map(|(cell, _)| cell).collect()
-            })
-            .collect();
-        align(&lines, coloured)
+        let shown = |cells: &[Cell]| -> Vec<(String, Tone)> {
+            let kept = cells.iter().zip(&self.columns).filter(|(_, column)| wide || !column.wide);
+            kept.map(|(cell, _)| (visible(&cell.text), cell.tone)).collect()
+        };
+        let head: Vec<Cell> =
+            self.columns.iter().map(|column| Cell::from(column.name).toned(Tone::Head)).collect();
+        let rows = self.rows.iter().map(|row| shown(&row.cells));
+        let lines: Vec<_> = std::iter::once(shown(&head)).chain(rows).collect();
+        lay_out(&lines, coloured)
     }
 }
 
 /// Lines of cells as text, each column as wide as its widest cell. A text whose lines differ in
 /// length is fine: what is missing is empty.
 pub(crate) fn align(lines: &[Vec<Cell>], coloured: bool) -> String {
-    let shown: Vec<Vec<(String, Tone)>> = lines
-        .iter()
-        .map(|line| line.iter().map(|cell| (visible(&cell.text), cell.tone)).collect())
-        .collect();
-    let columns = shown.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns)
-        .map(|at| {
-            let cells = shown.iter().filter_map(|line| line.get(at));
-            cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
-    shown.iter().map(|line| aligned(line, &widths, coloured)).collect()
+    let shown =
+        |line: &Vec<Cell>| line.iter().map(|cell| (visible(&cell.text), cell.tone)).collect();
+    lay_out(&lines.iter().map(shown).collect::<Vec<_>>(), coloured)
 }
 
-fn aligned(line: &[(String, Tone)], widths: &[usize], coloured: bool) -> String {
-    let last = line.iter().rposition(|(text, _)| !text.is_empty());
-    let cells = last.map_or(&[] as &[_], |last| line.get(..=last).unwrap_or(line));
+fn lay_out(lines: &[Vec<(String, Tone)>], coloured: bool) -> String {
+    let mut widths = Vec::new();
+    for line in lines {
+        widths.resize(widths.len().max(line.len()), 0);
+        for (width, (text, _)) in widths.iter_mut().zip(line) {
+            *width = text.chars().count().max(*width);
+        }
+    }
     let mut text = String::new();
+    for line in lines {
+        aligned(line, &widths, coloured, &mut text);
+    }
+    text
+}
+
+fn aligned(line: &[(String, Tone)], widths: &[usize], coloured: bool, text: &mut String) {
+    let last = line.iter().rposition(|(cell, _)| !cell.is_empty());
+    let cells = last.map_or(&[] as &[_], |last| line.get(..=last).unwrap_or(line));
     for (at, ((cell, tone), width)) in cells.iter().zip(widths).enumerate() {
         let code = if coloured && !cell.is_empty() { tone.code() } else { "" };
-        let reset = if code.is_empty() { "" } else { "\x1b[0m" };
-        text.push_str(&format!("{code}{cell}{reset}"));
+        text.push_str(code);
+        text.push_str(cell);
+        text.push_str(if code.is_empty() { "" } else { "\x1b[0m" });
         if at + 1 < cells.len() {
             let blanks = width.saturating_sub(cell.chars().count()) + 2;
             text.extend(std::iter::repeat_n(' ', blanks));
         }
     }
     text.push('\n');
-    text
 }
 
 #[cfg(test)]
