@@ -13,6 +13,7 @@ mod owner;
 mod people;
 mod program;
 mod seat;
+mod size;
 mod tally;
 mod wire;
 mod work;
