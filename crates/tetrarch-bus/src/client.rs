@@ -4,6 +4,7 @@
 
 mod publish;
 mod read;
+mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use async_nats::connection::State;
 use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind};
 use async_nats::{ConnectErrorKind, Event, ServerAddr, ServerError, jetstream};
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::creds::jwt;
 use crate::error::ConnectError;
@@ -67,6 +68,7 @@ pub struct Bus {
     pub(crate) js: jetstream::Context,
     api: String,
     notices: broadcast::Sender<Notice>,
+    losses: watch::Sender<u64>,
 }
 
 impl Bus {
@@ -85,7 +87,8 @@ impl Bus {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| unreachable(error.to_string()))?;
         let (notices, mut heard) = broadcast::channel(NOTICES_KEPT);
-        let nats = nats_options(options, notices.clone()).await?;
+        let losses = watch::Sender::new(0);
+        let nats = nats_options(options, notices.clone(), losses.clone()).await?;
         let client = tokio::time::timeout(CONNECT_WITHIN, nats.connect(addresses))
             .await
             .map_err(|_| unreachable("no answer within 5 s".to_owned()))?
@@ -108,7 +111,7 @@ impl Bus {
             .backpressure_on_inflight(true)
             .api_prefix(api.clone())
             .build(client.clone());
-        let bus = Self { client, js, api, notices };
+        let bus = Self { client, js, api, notices, losses };
         tokio::select! {
             proven = bus.prove(&url) => proven?,
             trouble = credential_trouble(&mut heard) => return Err(match trouble {
@@ -173,6 +176,12 @@ impl Bus {
     pub(crate) fn notices(&self) -> broadcast::Receiver<Notice> {
         self.notices.subscribe()
     }
+
+    /// How often the connection was lost; changes when it is lost again. What was asked before
+    /// is not answered any more.
+    pub(crate) fn losses(&self) -> watch::Receiver<u64> {
+        self.losses.subscribe()
+    }
 }
 
 fn refused(options: &ConnectOptions, reason: &str) -> ConnectError {
@@ -208,9 +217,17 @@ async fn denied(subject: &str, notices: &mut broadcast::Receiver<Notice>) {
     }
 }
 
+/// Resolves only when the connection is lost.
+async fn lost(losses: &mut watch::Receiver<u64>) {
+    if losses.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 async fn nats_options(
     options: &ConnectOptions,
     notices: broadcast::Sender<Notice>,
+    losses: watch::Sender<u64>,
 ) -> Result<async_nats::ConnectOptions, ConnectError> {
     let first = AtomicBool::new(true);
     let name = options.name.clone();
@@ -229,6 +246,9 @@ async fn nats_options(
         })
         .event_callback(move |event| {
             hear(&name, &event, &notices);
+            if matches!(event, Event::Disconnected) {
+                losses.send_modify(|count| *count += 1);
+            }
             std::future::ready(())
         });
     if let Some(path) = &options.credentials {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures::{FutureExt, StreamExt};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::client::{Bus, RawMessage};
@@ -45,12 +46,15 @@ pub(crate) struct Follower {
     /// behind it, so it is no position.
     quiet_at: u64,
     live: Option<Live>,
+    /// The next message may be one that breaks the connection it comes on.
+    suspect: bool,
     retry: Retry,
     look_at: Instant,
 }
 
 struct Live {
     messages: pull::Stream,
+    losses: watch::Receiver<u64>,
     delivered: u64,
 }
 
@@ -71,6 +75,7 @@ impl Follower {
             next: from.max(1),
             quiet_at: 0,
             live: None,
+            suspect: false,
             retry: Retry::new(Duration::from_millis(50), Duration::from_secs(2), None),
             look_at: Instant::now() + QUIET,
         }
@@ -104,6 +109,17 @@ impl Follower {
     /// The next message, or that there is none now. Safe to drop.
     pub(crate) async fn step(&mut self) -> Step {
         loop {
+            if self.suspect {
+                match self.read_suspect().await {
+                    Ok(Some(message)) => return Step::Message { message, pending: 1 },
+                    Ok(None) => {}
+                    Err(error) => {
+                        tracing::warn!(stream = self.stream, %error, "cannot read; trying again");
+                        self.retry.pause().await;
+                    }
+                }
+                continue;
+            }
             let Some(live) = &mut self.live else {
                 match self.build().await {
                     Ok(0) => return Step::Nothing,
@@ -115,21 +131,41 @@ impl Follower {
                     }
                 }
             };
-            match tokio::time::timeout_at(self.look_at, live.messages.next()).await {
-                Ok(Some(Ok(message))) => {
-                    if let Some((message, pending)) = self.take(&message) {
-                        return Step::Message { message, pending };
+            tokio::select! {
+                biased;
+                message = live.messages.next() => match message {
+                    Some(Ok(message)) => {
+                        if let Some((message, pending)) = self.take(&message) {
+                            return Step::Message { message, pending };
+                        }
+                    }
+                    Some(Err(error)) => self.lose(&error.to_string()),
+                    None => self.lose("the consumer's stream ended"),
+                },
+                lost = live.losses.changed() => {
+                    // Without a sender there is no connection to lose; the stream says so itself.
+                    if lost.is_ok() {
+                        self.lose("the connection was lost");
                     }
                 }
-                Ok(Some(Err(error))) => self.lose(&error.to_string()),
-                Ok(None) => self.lose("the consumer's stream ended"),
-                Err(_) => self.look_for_stall().await,
+                () = tokio::time::sleep_until(self.look_at) => self.look_for_stall().await,
             }
         }
     }
 
+    /// Reads the message at the position in the one way that no message can break.
+    async fn read_suspect(&mut self) -> Result<Option<RawMessage>, ReadError> {
+        let found = self.bus.next_as_text(self.stream, &self.filters, self.next).await?;
+        self.suspect = found.as_ref().is_some_and(|(_, breaks)| *breaks);
+        Ok(found.map(|(message, _)| {
+            self.next = message.seq + 1;
+            message
+        }))
+    }
+
     /// Makes a consumer at the position; gives how many messages wait there.
     async fn build(&mut self) -> Result<u64, String> {
+        let losses = self.bus.losses();
         let last = self.last().await.map_err(|error| error.to_string())?;
         let handle =
             self.bus.js.get_stream_no_info(self.stream).await.map_err(|error| error.to_string())?;
@@ -157,7 +193,7 @@ impl Follower {
         if pending == 0 {
             self.quiet_at = last;
         }
-        self.live = Some(Live { messages, delivered: 0 });
+        self.live = Some(Live { messages, losses, delivered: 0 });
         self.retry.reset();
         self.look_at = Instant::now() + QUIET;
         Ok(pending)
@@ -186,6 +222,7 @@ impl Follower {
     fn lose(&mut self, reason: &str) {
         tracing::debug!(stream = self.stream, reason, next = self.next, "rebuilding a consumer");
         self.live = None;
+        self.suspect = true;
     }
 
     async fn look_for_stall(&mut self) {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::{ANSWER_WITHIN, Bus, NOT_ALLOWED, denied};
+use super::{ANSWER_WITHIN, Bus, NOT_ALLOWED, denied, lost};
 use crate::error::ReadError;
 use crate::subject::pattern;
 
@@ -132,14 +132,20 @@ impl Bus {
         }
     }
 
-    async fn ask(&self, what: &str, at: String, body: Bytes) -> Result<Message, ReadError> {
-        let mut notices = self.notices();
+    pub(super) async fn ask(
+        &self,
+        what: &str,
+        at: String,
+        body: Bytes,
+    ) -> Result<Message, ReadError> {
+        let (mut notices, mut losses) = (self.notices(), self.losses());
         tokio::select! {
             biased;
             answer = self.client.request(at.clone(), body) => answer.map_err(|error| {
                 ReadError::Unanswered { what: what.to_owned(), reason: error.to_string() }
             }),
             () = denied(&at, &mut notices) => Err(not_allowed(what)),
+            () = lost(&mut losses) => Err(gone(what)),
         }
     }
 
@@ -166,7 +172,7 @@ impl Bus {
             .await
             .map_err(|error| unanswered(error.to_string()))?;
         let at = pattern::direct_get(self.api_prefix(), stream);
-        let mut notices = self.notices();
+        let (mut notices, mut losses) = (self.notices(), self.losses());
         self.client
             .publish_with_reply(at.clone(), inbox, body.to_string().into())
             .await
@@ -175,6 +181,7 @@ impl Bus {
             biased;
             messages = collect(stream, &mut answers) => messages,
             () = denied(&at, &mut notices) => Err(not_allowed(stream)),
+            () = lost(&mut losses) => Err(gone(stream)),
         }
     }
 }
@@ -208,6 +215,13 @@ async fn collect(stream: &str, answers: &mut Subscriber) -> Result<Vec<RawMessag
             }
             Some(status) => return Err(refused(stream, status, &answer)),
         }
+    }
+}
+
+fn gone(what: &str) -> ReadError {
+    ReadError::Unanswered {
+        what: what.to_owned(),
+        reason: "the connection was lost meanwhile".to_owned(),
     }
 }
 
@@ -246,7 +260,7 @@ fn refused(what: &str, status: StatusCode, answer: &Message) -> ReadError {
     }
 }
 
-fn text_at(body: &Value, pointer: &str) -> String {
+pub(super) fn text_at(body: &Value, pointer: &str) -> String {
     body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 

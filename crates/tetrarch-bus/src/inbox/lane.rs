@@ -25,6 +25,8 @@ const BATCH: usize = 200;
 /// When to read again what a hint announced and was not found: a replica may lag.
 const AGAIN: [Duration; 3] =
     [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(100)];
+/// Trying to read for longer than this means that the next message may be why it fails.
+const TRIED_LONG: Duration = Duration::from_secs(1);
 /// Found messages whose hints may still come.
 const REMEMBERED: usize = 256;
 
@@ -41,6 +43,10 @@ pub(super) struct LaneReader {
     announced: Vec<u64>,
     found: VecDeque<u64>,
     again: Option<(usize, Instant)>,
+    /// The next message may be one that breaks the connection it comes on.
+    suspect: bool,
+    /// Since when it is tried to read on without success; a dropped read is none.
+    tried: Option<Instant>,
     progress: Arc<AtomicU64>,
 }
 
@@ -63,6 +69,8 @@ impl LaneReader {
             announced: Vec::new(),
             found: VecDeque::new(),
             again: None,
+            suspect: false,
+            tried: None,
             progress,
         }
     }
@@ -101,8 +109,8 @@ impl LaneReader {
 
     /// Reads on from the position. Safe to drop.
     pub(super) async fn read(&mut self, bus: &Bus) -> Result<(), ReadError> {
-        let batch =
-            bus.next_by_subject_batch(MAIL, &self.pattern, self.position + 1, BATCH).await?;
+        let suspect = self.suspect;
+        let batch = self.batch(bus).await?;
         let from_owner = batch.iter().any(|message| message.subject == self.owner_subject);
         let mut seen = match self.owner_seen {
             Some(seen) => seen,
@@ -112,7 +120,7 @@ impl LaneReader {
         if from_owner {
             self.owner_seen = Some(seen);
         }
-        let full = batch.len() == BATCH;
+        let more = batch.len() == BATCH || suspect && !batch.is_empty();
         for message in batch {
             self.position = message.seq;
             self.note_found(&message);
@@ -128,9 +136,28 @@ impl LaneReader {
             self.ready.push_back(message);
         }
         self.progress.fetch_max(self.position, Ordering::Relaxed);
-        self.due = full;
+        self.due = more;
         self.plan_again();
         Ok(())
+    }
+
+    /// What comes next; after a failure one message alone, in the one way that no message can
+    /// break.
+    async fn batch(&mut self, bus: &Bus) -> Result<Vec<RawMessage>, ReadError> {
+        let (pattern, next) = (&self.pattern, self.position + 1);
+        let tried = self.tried.get_or_insert_with(Instant::now);
+        self.suspect |= tried.elapsed() > TRIED_LONG;
+        let batch = if self.suspect {
+            let found = bus.next_as_text(MAIL, std::slice::from_ref(pattern), next).await?;
+            self.suspect = found.as_ref().is_some_and(|(_, breaks)| *breaks);
+            found.into_iter().map(|(message, _)| message).collect()
+        } else {
+            let batch = bus.next_by_subject_batch(MAIL, pattern, next, BATCH).await;
+            self.suspect = batch.is_err();
+            batch?
+        };
+        self.tried = None;
+        Ok(batch)
     }
 
     /// The highest place among the owner's messages up to the position: what an earlier life of
@@ -176,7 +203,11 @@ impl LaneReader {
         }
         match AGAIN.get(step) {
             Some(wait) => self.again = Some((step, Instant::now() + *wait)),
-            None => self.announced.clear(),
+            None => {
+                self.announced.clear();
+                self.suspect = true;
+                self.due = true;
+            }
         }
     }
 }

@@ -62,6 +62,12 @@ pub fn direct_get_last(api: &str, stream: &str, subject: &str) -> String {
     format!("{api}.DIRECT.GET.{stream}.{subject}")
 }
 
+/// Where a stream is asked for one message as JSON, by a body.
+#[must_use]
+pub fn message_get(api: &str, stream: &str) -> String {
+    format!("{api}.STREAM.MSG.GET.{stream}")
+}
+
 /// Where a stream is asked about itself.
 #[must_use]
 pub fn stream_info(api: &str, stream: &str) -> String {
