@@ -33,6 +33,10 @@ pub(super) fn spawn(
 ) {
     let parent = match check(draft, request, wanted) {
         Ok(parent) => parent,
+        Err((_, detail)) if wanted.subagents.is_empty() => {
+            refuse(draft, request, &Refusal::new(ErrorCode::InvalidRequest, detail));
+            return;
+        }
         Err((reason, detail)) => {
             deny_all(draft, request, wanted, reason, &detail);
             return;
