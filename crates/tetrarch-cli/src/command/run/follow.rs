@@ -10,6 +10,7 @@ use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::goal::{GoalResult, GoalStatus};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::plan::{NodeStatus, NodeView, PlanEvent};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::CliError;
 
@@ -61,11 +62,12 @@ impl Follower {
     ) -> Result<Ending, CliError> {
         let events = plan_events(bus, Some(epic), From::Start).await?;
         let mut events = std::pin::pin!(events);
+        let mut interrupt = signal(SignalKind::interrupt())?;
         let mut completed: Option<tokio::time::Instant> = None;
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                _ = tokio::signal::ctrl_c() => return Ok(Ending::Interrupted),
+                _ = interrupt.recv() => return Ok(Ending::Interrupted),
                 () = until(completed) => return Ok(Ending::Completed),
             };
             let Some((_, Ok(event))) = event else { continue };
@@ -104,7 +106,8 @@ impl Follower {
         // Whoever does not listen any more still gets the exit code.
         if event.version == 1 {
             let nodes = event.nodes.iter().filter(|view| event.is_leaf(view.id)).count();
-            let _unheard = writeln!(out, "{at:6.2}s  v1   {} ({nodes} pieces of work)", event.title);
+            let _unheard =
+                writeln!(out, "{at:6.2}s  v1   {} ({nodes} pieces of work)", event.title);
         }
         for change in &event.changes {
             let title = self.titles.get(&change.node).map_or("", String::as_str);
