@@ -4,6 +4,7 @@
     agent.py deeper        asks for a worker it may not have, and tells what it was answered
     agent.py meet <dir> N  comes into a directory and waits until N are there
     agent.py gate <file>   waits until there is such a file
+    agent.py letter        waits for a letter, and tells what is in it
 """
 
 import json
@@ -77,6 +78,13 @@ def gate(brief, path):
     return {"agent": brief["agent"], "epoch": brief["epoch"]}
 
 
-ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate}
+def letter(brief):
+    while True:
+        line = read()
+        if line["type"] == "mail" and line["topic"] == "info":
+            return line["body"]
+
+
+ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "letter": letter}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

@@ -60,15 +60,19 @@ class Agent:
         return await self.answer(request)
 
     async def answer(self, request):
-        """The mail with this correlation; others are passed by."""
+        """The mail with this correlation."""
+        return await self.mail(lambda mail: mail.get("correlation") == request)
+
+    async def mail(self, wanted):
+        """The first mail that is wanted; others are passed by."""
         end = time.monotonic() + PATIENCE
         while True:
             left = end - time.monotonic()
-            check(left > 0, "no answer to %s" % request)
+            check(left > 0, "no mail in time")
             for message in await self.inbox.fetch(1, timeout=left):
                 await message.ack()
                 mail = json.loads(message.data)
-                if mail.get("correlation") == request:
+                if wanted(mail):
                     return mail
 
     async def event(self):
@@ -190,19 +194,36 @@ async def hostile(agent):
     return {"said": said}
 
 
+BROKEN = [b"NATS/1.0\r\nTraceparent: \xff\xfe\r\n\r\n", b"NATS/1.0\r\nno colon\r\n\r\n",
+          b"HTTP/1.1 200\r\n\r\n", b"\xff\r\n\r\n", b"NATS/1.0 404\r\n\r\n", b"NATS/1.0 100 Idle\r\n\r\n",
+          b"NATS/1.0 nine\r\n\r\n"]
+
+
 async def bytes_of_any_kind(agent):
-    """Subjects and headers that are no text, then a request as it should be."""
+    """Subjects and headers that are no text, and between them what has to be handled as ever."""
     await agent.register()
     epic = await agent.goal()
     name = agent.name.encode()
     for subject in (b"op.\xff\xfe.x.", b"spawn.request.\xc3\x28.-.", b"mail.\xff\xfe.",
                     b"ctl.\xff\xfe."):
         agent.nc._transport.write(b"PUB %s%s 2\r\n{}\r\n" % (subject, name))
-    for header in (b"NATS/1.0\r\nTraceparent: \xff\xfe\r\n\r\n", b"NATS/1.0\r\nno colon\r\n\r\n",
-                   b"HTTP/1.1 200\r\n\r\n", b"\xff\r\n\r\n"):
-        for subject in (b"report.", b"mail.GO.", b"mail.HO@h1.", b"ctl.HO@h1."):
-            sizes = (subject, name, len(header), len(header) + 2, header)
+
+    def broken(subject):
+        for header in BROKEN:
+            sizes = (subject.encode(), name, len(header), len(header) + 2, header)
             agent.nc._transport.write(b"HPUB %s%s %d %d\r\n%s{}\r\n" % sizes)
+
+    for subject in ("report.", "mail.GO.", "mail.HO@h1.", "ctl.HO@h1."):
+        broken(subject)
+    children = [{"role": "worker", "task": "wait for a letter", "runner": "letter"}]
+    mail = await agent.spawn(epic, requestedSubagents=children)
+    check(mail["topic"] == "spawn.accepted", mail)
+    child = mail["body"]["spawnedAgents"][0]["actorId"]
+    broken("mail.%s." % child)
+    await agent.js.publish("mail.%s.%s" % (child, agent.name),
+                           b'{"topic": "info", "body": {"text": "it came through"}}')
+    result = await agent.mail(lambda mail: mail["topic"] == "result.ready")
+    check("it came through" in json.dumps(result), result)
     mail = await agent.spawn(epic)
     check(mail["topic"] == "spawn.accepted", mail)
     return {"child": mail["body"]["spawnedAgents"][0]["actorId"]}

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use futures::StreamExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tetrarch_tests::{Ended, Fleet, Ledger, Program, python, wait};
 
-use crate::{script, sleeping};
+use crate::{acting, script, sleeping};
 
 /// Adds `PO-foreign` with the command people use, and runs a story of `foreign.py` as it.
 fn foreign(fleet: &Fleet, story: &str) -> Value {
@@ -20,7 +20,10 @@ fn foreign(fleet: &Fleet, story: &str) -> Value {
         .unwrap_or_else(|| panic!("no credential in\n{said}"));
     assert!(said.contains(&fleet.url()), "{said}");
     let profile = sleeping(fleet, "60");
-    fleet.ok(["profile", "apply", "foreign", profile.to_str().unwrap()]);
+    let letter = json!({"name": "letter", "argv": acting(&["letter"])});
+    let letter = fleet.file("letter.json", &letter.to_string());
+    let files = [profile.to_str().unwrap(), letter.to_str().unwrap()];
+    fleet.ok(["profile", "apply", "foreign"].into_iter().chain(files));
     let mut command = Command::new(python());
     command.arg(script("foreign.py")).arg(fleet.url()).arg(credential).args(["PO-foreign", story]);
     let Ended { code, out, err, .. } = Program::start(&mut command).ended();

@@ -6,9 +6,11 @@ mod external;
 mod first_run;
 mod foreign;
 mod hosts;
+mod input;
 mod levels;
 mod life;
 mod racing;
+mod traces;
 
 use std::path::PathBuf;
 use std::time::SystemTime;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use async_nats::HeaderMap;
 use serde_json::{Value, json};
+use tetrarch_core::records::Records;
 use tetrarch_core::run::RunState;
 use tetrarch_tests::{Fleet, Ledger, wait};
 
@@ -133,10 +134,12 @@ async fn a_request_that_comes_again_is_answered_the_same_and_starts_one_process(
 
     three_processes(&fleet, &BTreeSet::from([child]));
     assert_eq!(fleet.agents().len(), 1, "{:?}", fleet.agents());
-    let parent = agent.name.parse().unwrap();
-    let held = |records: &tetrarch_core::records::Records| {
-        records.agents.get(&parent).map(|parent| parent.slots.len())
+    let running = |records: &Records| {
+        let mut states = records.run_status.values().map(|status| status.state);
+        states.any(|state| state == RunState::Running).then_some(())
     };
-    assert_eq!(ledger.until("the parent's record", held).await, 1);
+    ledger.until("the run is started", running).await;
+    assert_eq!(ledger.records.agents[&agent.name.parse().unwrap()].slots.len(), 1);
+    assert_eq!(ledger.records.runs.len(), 1);
     fleet.ok(["doctor", "--check-ledger"]);
 }
