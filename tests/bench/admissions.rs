@@ -71,13 +71,12 @@ async fn one(requester: &mut Requester, epic: EpicId, count: usize) {
             request.send(&requester.bus).await;
             asked += 1;
         }
-        match requester.read().await.0.body {
-            MailBody::SpawnAnswer(answer) => {
-                assert!(answer.accepted(), "{answer:?}");
-                answered += 1;
-            }
-            MailBody::AgentCompleted { .. } => ended += 1,
-            _other => {}
+        let body = requester.read().await.0.body;
+        if let MailBody::SpawnAnswer(answer) = body {
+            assert!(answer.accepted(), "{answer:?}");
+            answered += 1;
+        } else if matches!(body, MailBody::AgentCompleted { .. }) {
+            ended += 1;
         }
     }
 }

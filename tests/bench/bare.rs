@@ -277,11 +277,13 @@ async fn work_as_orchestrator(voice: Voice, mut mail: Subscriber, mut plans: Sub
             else => return,
         };
         let Some(note) = Note::read(&message.payload) else { continue };
-        match note.step {
-            Step::Planned => voice.ask(note.at(Step::AskLead)).await,
-            Step::Sponsor => voice.ask(note.at(Step::AskLeaves)).await,
-            Step::Reached => voice.ask(note.at(Step::GoalResult)).await,
-            _ => {}
+        let links = [
+            (Step::Planned, Step::AskLead),
+            (Step::Sponsor, Step::AskLeaves),
+            (Step::Reached, Step::GoalResult),
+        ];
+        if let Some((_, next)) = links.into_iter().find(|(step, _)| *step == note.step) {
+            voice.ask(note.at(next)).await;
         }
     }
 }
@@ -290,18 +292,15 @@ async fn work_as_host(voice: Voice, mut mail: Subscriber, processes: bool) {
     let mut leads: HashMap<(u32, u8), mpsc::Sender<()>> = HashMap::new();
     while let Some(message) = mail.next().await {
         let Some(note) = Note::read(&message.payload) else { continue };
-        match note.step {
-            Step::LaunchLead => {
-                let (tell, ready) = mpsc::channel(READY_MAX);
-                leads.insert((note.tree, note.lead), tell);
-                drop(tokio::spawn(lead(voice.clone(), note, ready, processes)));
-            }
-            Step::LaunchLeaf => drop(tokio::spawn(leaf(voice.clone(), note, processes))),
-            Step::LeafReady => {
-                let lead = leads.get(&(note.tree, note.lead)).unwrap();
-                lead.send(()).await.unwrap();
-            }
-            _ => {}
+        if note.step == Step::LaunchLead {
+            let (tell, ready) = mpsc::channel(READY_MAX);
+            leads.insert((note.tree, note.lead), tell);
+            drop(tokio::spawn(lead(voice.clone(), note, ready, processes)));
+        } else if note.step == Step::LaunchLeaf {
+            drop(tokio::spawn(leaf(voice.clone(), note, processes)));
+        } else if note.step == Step::LeafReady {
+            let lead = leads.get(&(note.tree, note.lead)).unwrap();
+            lead.send(()).await.unwrap();
         }
     }
 }

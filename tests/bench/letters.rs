@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
 use futures::StreamExt;
+use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::MAIL;
 use tetrarch_bus::{Bus, codec};
@@ -40,8 +41,10 @@ pub(crate) async fn measure(
     let mut lines = vec![
         line("mail from a human, stored to handled, p50", Aim::AtMost(2.0)),
         line("mail from a human, stored to handled, p99", Aim::None),
+        line("mail from a human, sent to handled, p50", Aim::None),
         line("mail from an agent, stored to handled, p50", Aim::AtMost(2.0)),
         line("mail from an agent, stored to handled, p99", Aim::None),
+        line("mail from an agent, sent to handled, p50", Aim::None),
     ];
     let to_reader = Principal::Agent(reader.clone());
     for _ in 0..effort.rounds {
@@ -52,9 +55,13 @@ pub(crate) async fn measure(
         let of_agent = ours(fleet, &writer.bus, &reader, from_agent, effort.letters).await;
         let raw = |id: &str| letter(&fleet.human, &to_reader, id, None);
         let floor = floor(bare, raw, effort.letters).await;
-        let both = [&of_human, &of_human, &of_agent, &of_agent];
-        for ((line, ours), share) in lines.iter_mut().zip(both).zip([0.5, 0.99, 0.5, 0.99]) {
-            line.push(ours.quantile(share), floor.quantile(share));
+        let all = [of_human, of_agent].into_iter().flat_map(|handled| {
+            let Handled { since_stored, since_sent } = handled;
+            [since_stored.quantile(0.5), since_stored.quantile(0.99), since_sent.quantile(0.5)]
+        });
+        let shares = [0.5, 0.99, 0.5].into_iter().cycle();
+        for ((line, ours), share) in lines.iter_mut().zip(all).zip(shares) {
+            line.push(ours, floor.quantile(share));
         }
     }
     lines
@@ -71,9 +78,8 @@ fn letter(from: &Principal, to: &Principal, id: &str, of: Option<&Requester>) ->
         body: MailBody::Info { text: "how long does this take?".to_owned() },
     };
     let subject = Subject::Mail { lane: Lane::Mail, to: to.clone(), from: from.clone(), via: None };
-    let plain = tetrarch_bus::envelope::Envelope::default();
-    let envelope = of.map_or(plain, |requester| requester.envelope(id));
-    let envelope = tetrarch_bus::envelope::Envelope { msg_id: Some(id.to_owned()), ..envelope };
+    let plain = || Envelope { msg_id: Some(id.to_owned()), ..Envelope::default() };
+    let envelope = of.map_or_else(plain, |requester| requester.envelope(id));
     Outgoing {
         subject: subject.to_string(),
         headers: envelope.headers(&subject),
@@ -103,24 +109,30 @@ async fn send(
     }
 }
 
+/// How long mails took until they were handled.
+struct Handled {
+    since_stored: Samples,
+    since_sent: Samples,
+}
+
 async fn ours(
     fleet: &Fleet,
     bus: &Bus,
     reader: &AgentId,
     letter: impl Fn(&str) -> Outgoing,
     count: usize,
-) -> Samples {
+) -> Handled {
     let subject = Subject::Cursor(reader.clone()).to_string();
     let mut cursors = fleet.control.client().subscribe(subject).await.unwrap();
     fleet.control.client().flush().await.unwrap();
     let (tell, mut stored) = mpsc::unbounded_channel();
     let handled = async {
-        let mut times: BTreeMap<u64, Instant> = BTreeMap::new();
+        let mut times: BTreeMap<u64, (Instant, Instant)> = BTreeMap::new();
         let mut moves: Vec<(u64, Instant)> = Vec::new();
         let mut last = 0;
         while times.len() < count || last < *times.keys().last().unwrap_or(&0) {
             tokio::select! {
-                Some((seq, _, at)) = stored.recv() => drop(times.insert(seq, at)),
+                Some((seq, sent, at)) = stored.recv() => drop(times.insert(seq, (sent, at))),
                 Some(message) = cursors.next() => {
                     let at = Instant::now();
                     last = codec::decode_cursor(&message.payload).unwrap().positions.mail;
@@ -129,8 +141,13 @@ async fn ours(
             }
         }
         let first_past = |seq: u64| moves.iter().find(|(position, _)| *position >= seq).unwrap().1;
-        let taken = times.iter().map(|(seq, at)| first_past(*seq).saturating_duration_since(*at));
-        Samples::new(taken.collect())
+        let since = |from: fn(&(Instant, Instant)) -> Instant| {
+            let taken = times
+                .iter()
+                .map(|(seq, moments)| first_past(*seq).saturating_duration_since(from(moments)));
+            Samples::new(taken.collect())
+        };
+        Handled { since_stored: since(|(_, stored)| *stored), since_sent: since(|(sent, _)| *sent) }
     };
     let both = async { tokio::join!(send(bus, letter, count, tell), handled).1 };
     soon("the handling of every mail", both).await

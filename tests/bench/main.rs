@@ -27,6 +27,8 @@ use tree::Agents;
 
 /// Requesters that ask side by side (spec 10).
 const REQUESTERS: usize = 64;
+/// Requesters that take turns on an idle fleet.
+const TAKING_TURNS: usize = 8;
 
 const USAGE: &str = "\
 benchmarks beside their floor
@@ -140,20 +142,21 @@ fn args() -> Option<Args> {
 async fn measure(fleet: &Fleet, args: &Args) -> Vec<Line> {
     let server = tetrarch_tests::server().await;
     let replay = Replay::on(&server).await;
-    let mut requester = Requester::join(fleet, "alone").await;
+    let mut requesters = Vec::new();
+    for number in 0..args.requesters {
+        requesters.push(Requester::join(fleet, &number.to_string()).await);
+    }
+    let few = requesters.len().min(TAKING_TURNS);
     let mut lines = Vec::new();
     if args.wants("spawn") {
         let mut bare = Bare::on(&server, false).await;
-        lines.extend(spawning::measure(fleet, &mut bare, &mut requester, args.effort).await);
+        lines
+            .extend(spawning::measure(fleet, &mut bare, &mut requesters[..few], args.effort).await);
     }
     if args.wants("mail") {
-        lines.extend(letters::measure(fleet, &server, &requester, args.effort).await);
+        lines.extend(letters::measure(fleet, &server, &requesters[0], args.effort).await);
     }
     if args.wants("admissions") {
-        let mut requesters = Vec::new();
-        for number in 0..args.requesters {
-            requesters.push(Requester::join(fleet, &number.to_string()).await);
-        }
         lines.extend(admissions::measure(fleet, &replay, &mut requesters, args.effort).await);
     }
     for (word, agents) in [("tree", Agents::InProcess), ("processes", Agents::Processes)] {

@@ -237,7 +237,8 @@ impl FromStr for Subject {
             "run" => tokens.only(RUN).map(Self::Run),
             "stream" => tokens.only(RUN).map(Self::Stream),
             "dead" => {
-                let found = Origin::ALL.into_iter().find(|origin| origin.as_str() == tokens.word(1));
+                let found =
+                    Origin::ALL.into_iter().find(|origin| origin.as_str() == tokens.word(1));
                 tokens.exactly("dead.<stream>", 2)?;
                 found.map(Self::Dead).ok_or_else(|| tokens.wrong(1, "a stream's name"))
             }

@@ -172,8 +172,7 @@ impl Desk {
         trace: Option<String>,
     ) -> Result<MailBody, CliError> {
         let mut replies = Replies::open(&self.bus, &self.human).await?;
-        let envelope =
-            Envelope { msg_id: Some(id.to_string()), trace, ..Envelope::default() };
+        let envelope = Envelope { msg_id: Some(id.to_string()), trace, ..Envelope::default() };
         let headers = envelope.headers(subject);
         send_request(&self.bus, subject, headers, Bytes::from(payload), Some(REPLY_WITHIN)).await?;
         Ok(replies.wait(id, REPLY_WITHIN).await?.body)

@@ -114,7 +114,15 @@ impl From<ServerError> for CliError {
     fn from(error: ServerError) -> Self {
         let code = match &error {
             ServerError::InUse { .. } | ServerError::PortTaken { .. } => Code::Conflict,
-            _ => Code::Failed,
+            ServerError::File { .. }
+            | ServerError::Binary { .. }
+            | ServerError::TooOld { .. }
+            | ServerError::Missing { .. }
+            | ServerError::Exited { .. }
+            | ServerError::NotReady { .. }
+            | ServerError::Process { .. }
+            | ServerError::Creds(_)
+            | ServerError::Connect(_) => Code::Failed,
         };
         Self::new(code, error.to_string())
     }
@@ -126,7 +134,23 @@ impl From<EngineError> for CliError {
             EngineError::Held { .. } | EngineError::Deposed { .. } => Code::Conflict,
             EngineError::Refused { .. } => Code::Denied,
             EngineError::Unanswered(..) => Code::BusUnreachable,
-            _ => Code::Failed,
+            EngineError::LeaseLost(_)
+            | EngineError::Amnesia(_)
+            | EngineError::Actor(..)
+            | EngineError::ActorDied(..)
+            | EngineError::Lease(_)
+            | EngineError::Renew(_)
+            | EngineError::Meta(_)
+            | EngineError::NoMeta(_)
+            | EngineError::Topology(_)
+            | EngineError::Read(_)
+            | EngineError::Publish(_)
+            | EngineError::Send(_)
+            | EngineError::Inbox(_)
+            | EngineError::Cursor(_)
+            | EngineError::Journal(_)
+            | EngineError::Outbox(_)
+            | EngineError::Encoding(_) => Code::Failed,
         };
         Self::new(code, error.to_string())
     }

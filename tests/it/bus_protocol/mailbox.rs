@@ -23,9 +23,10 @@ async fn write(bus: &Bus, to: &Principal, text: &str) {
 }
 
 fn texts(letters: &[Letter]) -> Vec<String> {
-    let text = |letter: &Letter| match &letter.content.as_ref().unwrap().0.body {
-        MailBody::Info { text } => text.clone(),
-        other => panic!("{other:?}"),
+    let text = |letter: &Letter| {
+        let body = &letter.content.as_ref().unwrap().0.body;
+        let MailBody::Info { text } = body else { panic!("{body:?}") };
+        text.clone()
     };
     letters.iter().map(text).collect()
 }

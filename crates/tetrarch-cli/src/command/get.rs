@@ -151,7 +151,7 @@ fn check_state(args: &GetArgs) -> Result<(), CliError> {
     let allowed = args.kind.states();
     match &args.state {
         Some(state) if !allowed.contains(&state.as_str()) => {
-            let what = format!("{state:?} is no state of a {}", args.kind.word());
+            let what = format!("{state:?} is no state of {}s", args.kind.word());
             let hint = format!("use one of {}", allowed.join(", "));
             Err(CliError::new(Code::Usage, what).hint(hint))
         }

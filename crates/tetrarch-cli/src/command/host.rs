@@ -19,7 +19,9 @@ const CHANNEL: usize = 256;
 
 /// Runs the orchestrator of this host.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tetrarch host\n  tetrarch host --name build-2 --label zone=b --capacity 16")]
+#[command(
+    after_help = "Examples:\n  tetrarch host\n  tetrarch host --name build-2 --label zone=b --capacity 16"
+)]
 pub(crate) struct HostArgs {
     /// The host's name; the machine's own unless said.
     #[arg(long)]
@@ -67,7 +69,8 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
     announce(ready);
     let (orders, ordered) = mpsc::channel(CHANNEL);
     let (tell_observed, observed) = mpsc::channel(CHANNEL);
-    let runner = tokio::spawn(tetrarch_runner::serve(runner_config(context, &name), ordered, tell_observed));
+    let runner =
+        tokio::spawn(tetrarch_runner::serve(runner_config(context, &name), ordered, tell_observed));
     let outcome = serve_host(bus, config, orders, observed, stop, tell).await;
     // Every sender of orders is gone now: the runner ends what still runs, then itself.
     if let Err(error) = runner.await {
@@ -91,8 +94,11 @@ fn instance(context: &Context, name: &HostName) -> Result<Instance, CliError> {
     let data_dir = &context.config.bus.data_dir;
     Instance::kept(data_dir, &format!("host-{name}"))?.ok_or_else(|| {
         let dir = data_dir.display();
-        CliError::new(Code::Conflict, format!("HO@{name} is held by another process that uses {dir}"))
-            .hint("give this one another --name, or stop the other")
+        CliError::new(
+            Code::Conflict,
+            format!("HO@{name} is held by another process that uses {dir}"),
+        )
+        .hint("give this one another --name, or stop the other")
     })
 }
 

@@ -29,7 +29,9 @@ const PROJECT: &str = "main";
 
 /// Executes a plan and follows it to its end.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do.")]
+#[command(
+    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
+)]
 pub(crate) struct RunArgs {
     /// The plan: YAML, TOML or JSON.
     plan: PathBuf,
@@ -137,9 +139,8 @@ async fn give_goal(
     let id = new_id();
     let payload = codec::encode_goal_create(id, project, &prepared.document)
         .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
-    let op: OpName = "goal.create"
-        .parse()
-        .map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
+    let op: OpName =
+        "goal.create".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
     let reply = desk.ask(op, id, payload, trace).await?;
     reply.epic.ok_or_else(|| CliError::new(Code::Failed, "the owner's answer names no goal"))
 }

@@ -11,7 +11,9 @@ use crate::process::{Instance, address, announce, stop_signal};
 
 /// Runs the owner of the ledger.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tetrarch serve --global\n  tetrarch serve --global --url nats://bus.example:4222 --credentials control.creds")]
+#[command(
+    after_help = "Examples:\n  tetrarch serve --global\n  tetrarch serve --global --url nats://bus.example:4222 --credentials control.creds"
+)]
 pub(crate) struct ServeArgs {
     /// Be the owner (GO with governor and plan execution), or stand by for it.
     #[arg(long)]

@@ -194,7 +194,10 @@ impl Fleet<'_> {
             }
             Ok(None) => {
                 let status = child.wait().await?;
-                Err(CliError::new(Code::Failed, format!("the {what} ended before it was ready: {status}")))
+                Err(CliError::new(
+                    Code::Failed,
+                    format!("the {what} ended before it was ready: {status}"),
+                ))
             }
             Err(_) => {
                 let what = format!("the {what} was not ready within {} s", READY_WITHIN.as_secs());

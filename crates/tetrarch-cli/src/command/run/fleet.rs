@@ -4,7 +4,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use tetrarch_bus::lease::{LeaseKey, Lease};
+use tetrarch_bus::lease::{Lease, LeaseKey};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 

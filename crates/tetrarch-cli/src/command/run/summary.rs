@@ -107,7 +107,8 @@ impl Figures {
         let whole = self.versions.len() == last as usize;
         let gaps = if whole { "no gap" } else { "WITH GAPS" };
         // Writing to a String cannot fail.
-        let _infallible = writeln!(text, "\nPlan     versions 1 to {last}, {gaps} ({})", reasons.join(", "));
+        let _infallible =
+            writeln!(text, "\nPlan     versions 1 to {last}, {gaps} ({})", reasons.join(", "));
         for artifact in result.map(|result| result.artifacts.as_slice()).unwrap_or_default() {
             let _infallible = writeln!(
                 text,
