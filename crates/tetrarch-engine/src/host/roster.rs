@@ -116,7 +116,7 @@ impl Roster {
         let ours = launch.host_epoch == self.own.shared.claim.host_epoch;
         let known = self.seated.get(&launch.agent);
         if !ours || known.is_some_and(|seated| seated.epoch >= launch.epoch) {
-            tracing::debug!(agent = %launch.agent, "a launch order that is not for now");
+            tracing::debug!(agent = %launch.agent, "a launch order for another life or an earlier session");
             return Ok(());
         }
         let (agent, session, epoch) = (launch.agent.clone(), launch.session, launch.epoch);
