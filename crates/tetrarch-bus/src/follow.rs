@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::Message;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use crate::client::{Bus, RawMessage};
 use crate::error::ReadError;
 use crate::retry::Retry;
+use crate::subject::pattern;
 
 /// Messages asked for at once; half as many are always on their way.
 const BATCH: usize = 1_000;
@@ -56,6 +58,25 @@ struct Live {
     messages: pull::Stream,
     losses: watch::Receiver<u64>,
     delivered: u64,
+    /// Deletes the consumer once nobody reads it.
+    _lease: Lease,
+}
+
+/// A consumer's place on the server. The server would keep it for a while, and thousands of them
+/// slow down every publish to their stream.
+struct Lease {
+    client: async_nats::Client,
+    delete: String,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let (client, delete) = (self.client.clone(), std::mem::take(&mut self.delete));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // Should it be lost, the server forgets the consumer by itself.
+            drop(runtime.spawn(async move { client.publish(delete, Bytes::new()).await }));
+        }
+    }
 }
 
 impl std::fmt::Debug for Live {
@@ -182,6 +203,9 @@ impl Follower {
             .await
             .map_err(|error| error.to_string())?;
         let pending = consumer.cached_info().num_pending;
+        let name = &consumer.cached_info().name;
+        let delete = pattern::consumer_delete(self.bus.api_prefix(), self.stream, name);
+        let lease = Lease { client: self.bus.client.clone(), delete };
         let messages = consumer
             .stream()
             .max_messages_per_batch(BATCH)
@@ -193,7 +217,7 @@ impl Follower {
         if pending == 0 {
             self.quiet_at = last;
         }
-        self.live = Some(Live { messages, losses, delivered: 0 });
+        self.live = Some(Live { messages, losses, delivered: 0, _lease: lease });
         self.retry.reset();
         self.look_at = Instant::now() + QUIET;
         Ok(pending)
@@ -225,14 +249,29 @@ impl Follower {
         self.suspect = true;
     }
 
+    /// Silence is a stall only when there is something to read: with filters the stream's last
+    /// sequence says nothing, as others' messages move it.
     async fn look_for_stall(&mut self) {
-        match self.last().await {
-            Ok(last) if last < self.next || last <= self.quiet_at => {
-                self.look_at = Instant::now() + QUIET
-            }
-            Ok(_) => self.lose("nothing came although the stream went on"),
+        match self.missed().await {
+            Ok(false) => self.look_at = Instant::now() + QUIET,
+            Ok(true) => self.lose("nothing came although there is more to read"),
             Err(error) => self.lose(&error.to_string()),
         }
+    }
+
+    async fn missed(&mut self) -> Result<bool, ReadError> {
+        let last = self.last().await?;
+        if last < self.next || last <= self.quiet_at {
+            return Ok(false);
+        }
+        if self.filters.is_empty() {
+            return Ok(true);
+        }
+        let next = self.bus.next_as_text(self.stream, &self.filters, self.next).await?;
+        if next.is_none() {
+            self.quiet_at = last;
+        }
+        Ok(next.is_some())
     }
 
     async fn last(&self) -> Result<u64, ReadError> {

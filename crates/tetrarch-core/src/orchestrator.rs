@@ -69,6 +69,8 @@ pub struct Collected {
 pub enum Effect {
     /// Follow an epic's plan events, from the present state on.
     Watch(EpicId),
+    /// Follow an epic no longer: it is over.
+    Leave(EpicId),
     /// Read an epic's definitions and results from STATE.
     Collect(EpicId),
     /// Ask the governor for an agent.
@@ -165,6 +167,7 @@ impl Orchestrator {
         }
         self.staff(now, &mut effects);
         self.aggregate(&mut effects);
+        self.leave(&mut effects);
         effects
     }
 
@@ -297,10 +300,9 @@ impl Orchestrator {
             Cure::Return => !self.anybody_works(),
             Cure::None => true,
         };
-        if let Some(epic) = self.epics.get_mut(&id) {
-            // Also for what is blocked now: the plan that shows it is on its way.
-            epic.wait(now, node);
-        }
+        let Some(epic) = self.epics.get_mut(&id) else { return };
+        // Also for what is blocked now: the plan that shows it is on its way.
+        epic.wait(now, node);
         if block {
             let op = Op::WorkBlock { epic: id, node, blocker: blocker(denied) };
             let request = self.next_id(now, "block");
@@ -441,6 +443,12 @@ impl Orchestrator {
                 result,
             })));
         }
+    }
+
+    /// Forgets what is over: a project may see any number of epics in its time.
+    fn leave(&mut self, effects: &mut Vec<Effect>) {
+        let over = self.epics.extract_if(.., |_, epic| epic.is_over());
+        effects.extend(over.map(|(id, _)| Effect::Leave(id)));
     }
 
     fn next_id(&mut self, now: BusTime, label: &str) -> RequestId {

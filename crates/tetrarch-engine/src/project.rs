@@ -189,6 +189,7 @@ impl ProjectState {
     ) -> Result<Option<Input>, EngineError> {
         match effect {
             Effect::Watch(epic) => self.watch(myself, epic),
+            Effect::Leave(epic) => drop(self.plans.remove(&epic)),
             Effect::Collect(epic) => return self.collect(epic).await.map(Some),
             Effect::Request { id, request, trace } => {
                 let span = tracing::info_span!(

@@ -1,10 +1,12 @@
 //! Watching plans, and waiting for an answer.
 
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use tetrarch_bus::creds::Party;
+use tetrarch_bus::subject::pattern::PLANS;
 use tetrarch_bus::watch::{From, Replies, ReplyError, plan_events};
 use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
 use tetrarch_core::ledger::{Decision, Entry, Record};
@@ -50,6 +52,52 @@ async fn plans_are_watched_from_the_start_or_from_now() {
     }
     both.sort();
     assert_eq!(both, [(3, epic(1)), (3, epic(2)), (4, epic(1)), (4, epic(2))]);
+}
+
+/// What others write must not make a watcher of one epic read anew: a project watches many.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_plan_is_watched_by_one_consumer_which_ends_with_the_watch() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let told = |seq: u128, version: u32, of: u128| Entry {
+        plans: vec![plan_event(epic(of), version)],
+        ..entry(seq, 1)
+    };
+    let mut out = outbox(&bus);
+    out.publish(&batch(1, &[told(1, 1, 1)])).await.unwrap();
+    let advisory = |what: &str| format!("$JS.EVENT.ADVISORY.CONSUMER.{what}.PLANS.*");
+    let mut made = bus.client().subscribe(advisory("CREATED")).await.unwrap();
+    let mut ended = bus.client().subscribe(advisory("DELETED")).await.unwrap();
+    bus.client().flush().await.unwrap();
+    let person = server.bus(&Party::Human(human())).await;
+    let watched = plan_events(&person, Some(epic(1)), From::Start).await.unwrap();
+    let mut watched = Box::pin(watched);
+    soon("the first version", watched.next()).await.unwrap();
+
+    out.publish(&batch(2, &[told(2, 1, 2)])).await.unwrap();
+    let statistics = person.client().statistics();
+    let sent = || statistics.out_messages.load(Ordering::Relaxed);
+    let before = sent();
+    let mut next = tokio::spawn(async move { (watched.next().await, watched) });
+    let mut beats = tokio::time::interval(Duration::from_millis(50));
+    soon("a look at the stream and at each of the two subjects", async {
+        while sent() < before + 3 {
+            tokio::select! {
+                _ = beats.tick() => {}
+                _ = &mut next => panic!("nothing was written about this epic"),
+            }
+        }
+    })
+    .await;
+    person.stream_last_seq(PLANS).await.unwrap();
+    out.publish(&batch(3, &[told(3, 2, 1)])).await.unwrap();
+    let (_, mut watched) = soon("the second version", next).await.unwrap();
+    out.publish(&batch(4, &[told(4, 3, 1)])).await.unwrap();
+    soon("the third version", watched.next()).await.unwrap();
+    drop(watched);
+    soon("the end of the consumer", ended.next()).await.unwrap();
+    assert!(made.next().now_or_never().is_some(), "one was made");
+    assert!(made.next().now_or_never().is_none(), "and no other");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -135,6 +135,7 @@ impl Project {
         for effect in self.machine.step(reach.now, input) {
             match effect {
                 orchestrator::Effect::Watch(epic) => drop(self.watched.insert(epic, 0)),
+                orchestrator::Effect::Leave(epic) => drop(self.watched.remove(&epic)),
                 orchestrator::Effect::Collect(epic) => self.collects.push_back(epic),
                 orchestrator::Effect::Request { id, request, .. } => {
                     self.own.request(id, RequestBody::Spawn(*request), reach);

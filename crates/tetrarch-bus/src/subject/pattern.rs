@@ -68,6 +68,12 @@ pub fn message_get(api: &str, stream: &str) -> String {
     format!("{api}.STREAM.MSG.GET.{stream}")
 }
 
+/// Where a consumer is deleted.
+#[must_use]
+pub fn consumer_delete(api: &str, stream: &str, consumer: &str) -> String {
+    format!("{api}.CONSUMER.DELETE.{stream}.{consumer}")
+}
+
 /// Where a stream is asked about itself.
 #[must_use]
 pub fn stream_info(api: &str, stream: &str) -> String {

@@ -132,6 +132,15 @@ impl Epic {
         self.plan.as_ref().is_some_and(|plan| plan.goal == GoalStatus::Active)
     }
 
+    /// Whether nothing more is to be done for it, by this orchestrator or a later one.
+    pub(super) fn is_over(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| match plan.goal {
+            GoalStatus::Active | GoalStatus::Paused => false,
+            GoalStatus::Completed => plan.result.is_some(),
+            GoalStatus::Cancelled | GoalStatus::Archived => true,
+        })
+    }
+
     /// Whether a definition, or a result of a reached goal, has not been seen yet.
     pub(super) fn lacks_anything(&self) -> bool {
         let Some(plan) = &self.plan else { return false };

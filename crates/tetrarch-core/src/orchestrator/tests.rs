@@ -5,6 +5,7 @@ mod refusals;
 mod sponsoring;
 
 use super::*;
+use crate::goal::GoalResult;
 use crate::id::{CommitId, Domain, PlanId, ProjectName, Ulid};
 use crate::plan::schema::one_task;
 use crate::plan::{NodeView, PlanReason, PlanSource, Review};
@@ -211,4 +212,25 @@ fn a_reached_goal_is_put_together_once_and_only_from_what_is_there() {
     assert!(result.deliverable.contains("42"));
     event.version = 2;
     assert!(learn(&mut po, event).is_empty(), "not twice");
+}
+
+#[test]
+fn an_epic_is_left_when_nothing_is_to_be_done_for_it_any_more() {
+    let told = |goal, result: Option<&str>| {
+        let mut po = po();
+        let mut event = plan(1, vec![view("T1.1", NodeStatus::Cancelled)]);
+        event.goal = goal;
+        event.result = result.map(|deliverable| GoalResult {
+            summary: String::new(),
+            deliverable: deliverable.to_owned(),
+            artifacts: Vec::new(),
+        });
+        learn(&mut po, event).contains(&Effect::Leave(epic()))
+    };
+    assert!(!told(GoalStatus::Active, None));
+    assert!(!told(GoalStatus::Paused, None));
+    assert!(!told(GoalStatus::Completed, None), "its result is not recorded");
+    assert!(told(GoalStatus::Completed, Some("42")));
+    assert!(told(GoalStatus::Cancelled, None));
+    assert!(told(GoalStatus::Archived, None));
 }
