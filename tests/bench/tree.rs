@@ -2,23 +2,25 @@
 //! orchestrators sponsored; from the request to the last result. A phase holds seven tasks, so each
 //! specialist has a goal of its own: three goals for each of the three orchestrators.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::StreamExt;
 use tetrarch_bus::codec;
 use tetrarch_bus::envelope::Envelope;
-use tetrarch_bus::subject::Subject;
+use tetrarch_bus::state::{Select, read_records};
+use tetrarch_bus::subject::{KeyKind, Subject};
 use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::id::{AgentId, EpicId, ProjectName};
-use tetrarch_core::plan::{NodeStatus, PlanEvent};
+use tetrarch_core::ledger::Record;
+use tetrarch_core::plan::{Blocker, NodeStatus, PlanEvent};
 use tokio::time::Instant;
 
 use crate::Effort;
 use crate::admissions::per_second;
 use crate::bare::Bare;
 use crate::capture::{Capture, Replay, settled};
-use crate::fleet::{Fleet, new_id, plan, profile, soon};
+use crate::fleet::{Fleet, SOON, new_id, plan, profile};
 use crate::lead::{LEAD, LEAF, LEAVES, SCRIPT};
 use crate::numbers::Samples;
 use crate::requester::Outgoing;
@@ -134,7 +136,8 @@ async fn grow(fleet: &Fleet, projects: &[ProjectName]) -> Duration {
             (EpicId(id.0), Outgoing { subject: subject.to_string(), headers, payload })
         })
         .collect();
-    let mut open: HashSet<EpicId> = goals.iter().map(|(epic, _)| *epic).collect();
+    let mut open: HashMap<EpicId, Option<PlanEvent>> =
+        goals.iter().map(|(epic, _)| (*epic, None)).collect();
     let started = Instant::now();
     for (_, goal) in goals {
         goal.send(&fleet.desk).await;
@@ -143,12 +146,26 @@ async fn grow(fleet: &Fleet, projects: &[ProjectName]) -> Duration {
         while !open.is_empty() {
             let message = results.next().await.unwrap();
             let event = codec::decode_plan_event(&message.payload).unwrap();
-            if event.result.is_some() && open.remove(&event.epic) {
+            let Some(last) = open.get_mut(&event.epic) else { continue };
+            if event.result.is_some() {
                 assert_whole(&event);
+                open.remove(&event.epic);
+            } else {
+                *last = Some(event);
             }
         }
     };
-    soon("the result of every goal", all).await;
+    let timely = tokio::time::timeout(SOON, all).await;
+    if timely.is_err() {
+        let states = [Select::Kind(KeyKind::NodeState)];
+        let states = read_records(&fleet.control, &states).await.unwrap().records;
+        let blocked = states.into_iter().filter_map(|(record, _)| match record {
+            Record::NodeState(epic, state) if open.contains_key(&epic) => state.blocker,
+            _ => None,
+        });
+        let blocked: Vec<Blocker> = blocked.collect();
+        panic!("without a result after {SOON:?}: {open:#?}; blocked by {blocked:#?}");
+    }
     started.elapsed()
 }
 

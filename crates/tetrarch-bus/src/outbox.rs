@@ -1,7 +1,9 @@
 //! The outbox: what a committed entry makes visible, strictly in this order, each class
-//! acknowledged before the next (spec 02, Outbox): seals, control and mail, plan events, STATE,
-//! and how far it got. Every class may be repeated from any entry on, by this owner or the next
-//! one, and ends in the same. It decides nothing and reads the entries only.
+//! acknowledged before the next (spec 02, Outbox): seals, control and mail, plan events; then
+//! STATE and how far it got. The two halves work side by side, so that nobody's mail waits for
+//! the images of earlier entries (docs/decisions/0008). Every class may be repeated from any entry
+//! on, by this owner or the next one, and ends in the same. It decides nothing and reads the
+//! entries only.
 
 mod image;
 mod plan;
@@ -38,45 +40,38 @@ pub enum OutboxError {
     Encoding(#[from] CodecError),
 }
 
-/// The owner's outbox.
+/// The first half of the owner's outbox: what somebody waits for.
 #[derive(Debug)]
-pub struct Outbox {
+pub struct Announcer {
     bus: Bus,
-    created: String,
-    revisions: Revisions,
     tips: HashMap<String, Tip>,
 }
 
-impl Outbox {
-    /// An outbox that knows the revisions of STATE as they were loaded; unknown ones are found
-    /// out. `ledger_created` is when the server says the ledger was made, for the amnesia guard.
+/// The second half of the owner's outbox: what anybody may look up.
+#[derive(Debug)]
+pub struct Recorder {
+    bus: Bus,
+    created: String,
+    revisions: Revisions,
+}
+
+impl Announcer {
+    /// The first half of a new owner's outbox.
     #[must_use]
-    pub fn new(bus: Bus, revisions: Revisions, ledger_created: String) -> Self {
-        Self { bus, created: ledger_created, revisions, tips: HashMap::new() }
+    pub fn new(bus: Bus) -> Self {
+        Self { bus, tips: HashMap::new() }
     }
 
-    /// Makes visible what these valid entries, in the ledger's order and each with its sequence,
-    /// say. Waits while the bus is away; dropping it leaves nothing that repeating it does not
-    /// repair.
+    /// Sends the seals, mail and plan events of these valid entries, in the ledger's order and
+    /// each with its sequence. Waits while the bus is away; dropping it leaves nothing that
+    /// repeating it does not repair.
     ///
     /// # Errors
     /// See [`OutboxError`]; the caller sends the whole batch again.
-    pub async fn publish(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
-        let Some((through, newest)) = entries.last() else {
-            return Ok(());
-        };
+    pub async fn announce(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         self.seals(entries).await?;
         self.mail(entries).await?;
-        self.plans(entries).await?;
-        self.state(image::latest(entries)?).await?;
-        let meta = Meta {
-            outbox_through: *through,
-            intake_seq: entries.iter().map(|(_, entry)| entry.intake_seq).max().unwrap_or(0),
-            owner_epoch: newest.epoch,
-            ledger_created: self.created.clone(),
-            ledger_high: *through,
-        };
-        self.state(vec![image::meta(&meta)]).await
+        self.plans(entries).await
     }
 
     async fn seals(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
@@ -131,6 +126,36 @@ impl Outbox {
         .await?;
         self.tips.extend(moved.into_iter().flatten());
         Ok(())
+    }
+}
+
+impl Recorder {
+    /// The second half of a new owner's outbox. It knows the revisions of STATE as they were
+    /// loaded; unknown ones are found out. `ledger_created` is when the server says the ledger
+    /// was made, for the amnesia guard.
+    #[must_use]
+    pub fn new(bus: Bus, revisions: Revisions, ledger_created: String) -> Self {
+        Self { bus, created: ledger_created, revisions }
+    }
+
+    /// Writes the images of these announced entries, of each record the last one, and that
+    /// everything up to the last entry is out. Waits while the bus is away.
+    ///
+    /// # Errors
+    /// See [`OutboxError`]; the caller sends the whole batch again, from its announcement on.
+    pub async fn record(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
+        let Some((through, newest)) = entries.last() else {
+            return Ok(());
+        };
+        self.state(image::latest(entries)?).await?;
+        let meta = Meta {
+            outbox_through: *through,
+            intake_seq: entries.iter().map(|(_, entry)| entry.intake_seq).max().unwrap_or(0),
+            owner_epoch: newest.epoch,
+            ledger_created: self.created.clone(),
+            ledger_high: *through,
+        };
+        self.state(vec![image::meta(&meta)]).await
     }
 
     async fn state(&mut self, images: Vec<image::Image>) -> Result<(), OutboxError> {

@@ -2,6 +2,8 @@
 //! core's rule (spec 02, Mail). STATE lags behind mail, so a sender it does not know yet is
 //! looked up again before it is refused.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tetrarch_bus::Bus;
@@ -16,16 +18,21 @@ use tetrarch_core::request::Sender;
 /// How long STATE may lag behind mail before a sender counts as unknown.
 const LAG_MAX: Duration = Duration::from_secs(5);
 
+/// Agents whose ancestors are remembered; all are forgotten when they are more.
+const REMEMBERED: usize = 10_000;
+
 /// The records of who writes to whom.
 #[derive(Clone)]
 pub(crate) struct Correspondents {
     bus: Bus,
+    /// The ancestors of agents, nearest first: a parent never changes (spec 04, replacement).
+    ancestors: Arc<Mutex<HashMap<AgentId, Vec<AgentId>>>>,
 }
 
 impl Correspondents {
     /// Reads them from STATE.
     pub(crate) fn new(bus: Bus) -> Self {
-        Self { bus }
+        Self { bus, ancestors: Arc::default() }
     }
 
     /// Whether this sender may write to an agent of ours; else why not. GO and humans are told
@@ -61,8 +68,8 @@ impl Correspondents {
         to: &AgentId,
         lane: Lane,
     ) -> Result<Result<(), String>, String> {
-        let writer = self.agent(from).await?;
-        let reader = self.agent(to).await?;
+        let found = self.agents(&[from, to]).await?;
+        let (writer, reader) = (known(&found, from)?, known(&found, to)?);
         if writer.epoch < sender.epoch {
             return Err(format!("epoch {} of {from} is not known", sender.epoch));
         }
@@ -78,22 +85,39 @@ impl Correspondents {
     }
 
     async fn standing(&self, agent: Agent) -> Result<Standing, String> {
-        let mut ancestors = Vec::new();
-        let mut next = agent.parent;
-        while let Some(id) = next {
-            let parent = self.agent(&id).await?.parent;
-            ancestors.push(id);
-            next = parent;
+        let Agent { id, parent, project, .. } = agent;
+        if let Some(ancestors) = self.remembered().get(&id).cloned() {
+            return Ok(Standing { id, ancestors, project });
         }
-        Ok(Standing { id: agent.id, ancestors, project: agent.project })
+        let mut ancestors = Vec::new();
+        let mut next = parent;
+        while let Some(id) = next {
+            next = known(&self.agents(&[&id]).await?, &id)?.parent;
+            ancestors.push(id);
+        }
+        let mut remembered = self.remembered();
+        if remembered.len() >= REMEMBERED {
+            remembered.clear();
+        }
+        remembered.insert(id.clone(), ancestors.clone());
+        Ok(Standing { id, ancestors, project })
     }
 
-    async fn agent(&self, id: &AgentId) -> Result<Agent, String> {
-        let wanted = [Select::One(RecordKey::Agent(id.clone()))];
-        let found = read_records(&self.bus, &wanted).await.map_err(|error| error.to_string())?;
-        let agent = found.records.into_iter().find_map(|(record, _)| {
-            if let Record::Agent(agent) = record { Some(*agent) } else { None }
-        });
-        agent.ok_or_else(|| format!("no agent {id} is known"))
+    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<AgentId, Vec<AgentId>>> {
+        self.ancestors.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    async fn agents(&self, ids: &[&AgentId]) -> Result<HashMap<AgentId, Agent>, String> {
+        let one = |id: &&AgentId| Select::One(RecordKey::Agent((*id).clone()));
+        let wanted: Vec<Select> = ids.iter().map(one).collect();
+        let found = read_records(&self.bus, &wanted).await.map_err(|error| error.to_string())?;
+        let agents = found.records.into_iter().filter_map(|(record, _)| {
+            if let Record::Agent(agent) = record { Some((agent.id.clone(), *agent)) } else { None }
+        });
+        Ok(agents.collect())
+    }
+}
+
+fn known(found: &HashMap<AgentId, Agent>, id: &AgentId) -> Result<Agent, String> {
+    found.get(id).cloned().ok_or_else(|| format!("no agent {id} is known"))
 }

@@ -7,6 +7,7 @@
 
 mod backend;
 mod cgroup;
+mod children;
 mod files;
 mod isolation;
 mod lines;

@@ -18,14 +18,13 @@ use crate::backend::echo::Echo;
 use crate::backend::process::Process;
 use crate::cgroup::{Cgroups, RunCgroup};
 use crate::seat::{Asked, Seat, Teller};
-use crate::sweep::{Orphans, Traces, become_subreaper};
+use crate::sweep::{Traces, become_subreaper, reap_orphans};
 
 /// Lines that wait for a run's task; it only passes them on.
 const LINES_MAX: usize = 64;
 /// How long events are still offered to the listener when the runner closes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Time between two looks for dead orphans; long against the time in which a child that somebody
-/// waits for stays dead.
+/// Time between two looks for dead orphans.
 const ORPHAN_PAUSE: Duration = Duration::from_secs(5);
 
 /// How this host runs programs.
@@ -93,8 +92,8 @@ impl Ground {
 /// know kills what an earlier life of the host left of it and answers `Exited`; other orders for
 /// such a run are dropped.
 ///
-/// It makes the process a subreaper and waits for orphans, so the process must have no children
-/// that it leaves dead for longer than ten seconds and still wants the exit status of.
+/// It makes the process a subreaper and waits for every dead child that it did not start itself,
+/// so the process must have no other children whose exit status it wants.
 pub async fn serve(
     config: RunnerConfig,
     mut orders: mpsc::Receiver<Order>,
@@ -109,7 +108,6 @@ pub async fn serve(
         }
     };
     let mut desk = Desk::new(Arc::clone(&ground), observed.clone());
-    let mut orphans = Some(Orphans::default());
     let mut reaping = JoinSet::new();
     let mut tick = interval(ORPHAN_PAUSE);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -121,12 +119,8 @@ pub async fn serve(
             },
             () = observed.closed() => break,
             Some(ended) = desk.tasks.join_next() => desk.ended(ended),
-            Some(reaped) = reaping.join_next() => orphans = Some(reaped.unwrap_or_default()),
-            _ = tick.tick() => {
-                if let Some(orphans) = orphans.take() {
-                    reaping.spawn_blocking(move || orphans.reap());
-                }
-            }
+            Some(_reaped) = reaping.join_next() => {}
+            _ = tick.tick() => drop(reaping.spawn_blocking(reap_orphans)),
         }
     }
     desk.close().await;

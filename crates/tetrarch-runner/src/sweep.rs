@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, waitpid,
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper,
 };
 use tetrarch_core::id::RunId;
 use tokio::time::sleep;
 
 use crate::cgroup::RunCgroup;
+use crate::children::reap;
 use crate::procfs::{self, Process};
 
 /// First pause between two looks; it doubles.
@@ -118,7 +118,8 @@ impl Traces {
         Swept { killed, out_of_reach }
     }
 
-    /// One look: kills what is there and takes the exit status of what is dead. A process that is
+    /// One look: kills what is there and takes the exit status of what is dead and nobody waits
+    /// for. A process that is
     /// dying still holds its files, but has lost the marks it could be found by; so what is `known`
     /// from an earlier look counts until it is dead, and so does every orphan that is dying,
     /// whosever it was.
@@ -245,16 +246,6 @@ fn kill(process: Process) -> io::Result<()> {
     }
 }
 
-/// Takes a dead child's exit status, so that its number becomes free.
-fn reap(pid: i32) {
-    let Some(pid) = Pid::from_raw(pid) else {
-        return;
-    };
-    if let Err(cause) = waitpid(Some(pid), WaitOptions::NOHANG) {
-        tracing::debug!(%cause, "nothing to wait for");
-    }
-}
-
 fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
@@ -265,27 +256,11 @@ pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Orphans that came to this process and died: nobody else waits for them.
-#[derive(Debug, Default)]
-pub(crate) struct Orphans {
-    dead_before: BTreeSet<(i32, u64)>,
-}
-
-impl Orphans {
-    /// Waits for children that were dead in the look before too. Children that somebody waits for
-    /// do not stay dead from one look to the next, so the pause between two must be seconds. Blocks.
-    pub(crate) fn reap(self) -> Self {
-        let own = own_pid();
-        let dead: BTreeSet<(i32, u64)> = procfs::processes()
-            .into_iter()
-            .filter(|process| process.zombie && process.parent == own)
-            .map(|process| (process.pid, process.started))
-            .collect();
-        for (pid, _) in dead.intersection(&self.dead_before) {
-            reap(*pid);
-        }
-        Self { dead_before: dead }
-    }
+/// Waits for the orphans that came to this process and died: nobody else does. Blocks.
+pub(crate) fn reap_orphans() {
+    let own = own_pid();
+    let dead = procfs::processes().into_iter().filter(|one| one.zombie && one.parent == own);
+    dead.for_each(|process| reap(process.pid));
 }
 
 #[cfg(test)]

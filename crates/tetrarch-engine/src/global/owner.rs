@@ -9,7 +9,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
-use tetrarch_bus::outbox::Outbox;
+use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::{codec, envelope};
 use tetrarch_core::id::CommitId;
@@ -29,13 +29,14 @@ use crate::trace;
 
 /// Batches of requests that wait in the mailbox.
 const BATCHES_IN_MAILBOX: usize = 4;
-/// Committed entries that wait for the outbox; commits wait when it is full.
+/// Committed entries that wait for a half of the outbox; what comes before it waits when they are
+/// as many.
 const ENTRIES_FOR_OUTBOX: usize = 256;
 /// How often what is due is done when nothing else happens.
 const TICK_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// What became of a commit.
-type Outcome = Result<(u64, Arc<Entry>, Committer), CommitError>;
+/// A committed entry with its sequence in the ledger.
+type Committed = (u64, Arc<Entry>);
 
 /// What the owner's actor is told.
 pub(super) enum OwnerMsg {
@@ -44,7 +45,7 @@ pub(super) enum OwnerMsg {
     /// An external agent gave a sign of life.
     Heard(Placed<Input>),
     /// The commit in flight has an outcome.
-    Committed(Box<Outcome>),
+    Committed(Box<Result<Committer, CommitError>>),
     /// Something may be due.
     Tick,
 }
@@ -76,7 +77,7 @@ pub(super) struct OwnerState {
     waiting: VecDeque<(Input, Option<u64>)>,
     committer: Option<Committer>,
     commits: usize,
-    outbox: mpsc::Sender<(u64, Arc<Entry>)>,
+    outbox: mpsc::Sender<Committed>,
     ready: watch::Sender<bool>,
     ending: mpsc::Sender<Result<Ending, EngineError>>,
     pumps: Vec<Pump>,
@@ -95,8 +96,13 @@ impl Actor for OwnerActor {
         let OwnerArgs { bus, policy, instance, epoch, clock, restored, ready, ending } = args;
         let Restored { records, last, intake_seq, unpublished, revisions, created } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
-        let publisher = Outbox::new(bus.clone(), revisions, created);
-        let mut pumps = vec![publish(publisher, unpublished, entries, ending.clone())];
+        let (announced, images) = mpsc::channel(ENTRIES_FOR_OUTBOX);
+        let announcer = Announcer::new(bus.clone());
+        let recorder = Recorder::new(bus.clone(), revisions, created);
+        let mut pumps = vec![
+            announce(announcer, unpublished, entries, announced, ending.clone()),
+            record(recorder, images, ending.clone()),
+        ];
         pumps.push(intake(&bus, intake_seq, &myself).await?);
         pumps.push(heartbeats(&bus, &myself).await?);
         pumps.push(ticks(&myself));
@@ -136,7 +142,7 @@ impl Actor for OwnerActor {
             }
             OwnerMsg::Heard(heard) => state.waiting.push_back((heard.it, None)),
             OwnerMsg::Tick => state.waiting.push_back((Input::Tick, None)),
-            OwnerMsg::Committed(outcome) => state.committed(*outcome).await,
+            OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
         state.advance(&myself);
         Ok(())
@@ -181,22 +187,25 @@ impl OwnerState {
         let commit = CommitId::derive(now, &seed, "commit", self.commits);
         let group = std::mem::take(&mut self.group);
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
-        let to = myself.clone();
+        let (to, outbox) = (myself.clone(), self.outbox.clone());
         // The task reports back by itself; a dropped actor has no use for the outcome.
         drop(tokio::spawn(async move {
-            let outcome = committer.commit(&entry).await;
-            let outcome = outcome.map(|seq| (seq, entry, committer));
+            let outcome = committer.commit(&entry).await.map(|seq| (seq, committer));
+            if let Ok((seq, _)) = &outcome {
+                // A closed outbox has told why.
+                let _closed = outbox.send((*seq, entry)).await;
+            }
+            let outcome = outcome.map(|(_, committer)| committer);
             let _ended = to.cast(OwnerMsg::Committed(Box::new(outcome)));
         }));
     }
 
-    async fn committed(&mut self, outcome: Outcome) {
+    fn committed(&mut self, outcome: Result<Committer, CommitError>) {
         let ending = match outcome {
-            Ok((seq, entry, committer)) => {
+            Ok(committer) => {
                 self.committer = Some(committer);
-                // Whoever waits for readiness may be gone; a closed outbox has told why.
+                // Whoever waits for readiness may be gone.
                 let _unwatched = self.ready.send(true);
-                let _closed = self.outbox.send((seq, entry)).await;
                 return;
             }
             Err(CommitError::Deposed { epoch }) => Err(EngineError::Deposed { epoch }),
@@ -292,29 +301,49 @@ fn ticks(to: &ActorRef<OwnerMsg>) -> Pump {
     })
 }
 
-/// Makes committed entries visible, in the ledger's order; what waits is published together.
-fn publish(
-    mut outbox: Outbox,
-    unpublished: Vec<(u64, Arc<Entry>)>,
-    mut entries: mpsc::Receiver<(u64, Arc<Entry>)>,
+/// Announces committed entries, in the ledger's order; what waits is announced together.
+fn announce(
+    mut announcer: Announcer,
+    unpublished: Vec<Committed>,
+    mut entries: mpsc::Receiver<Committed>,
+    announced: mpsc::Sender<Committed>,
     ending: mpsc::Sender<Result<Ending, EngineError>>,
 ) -> Pump {
     Pump::run(async move {
         let mut batch = unpublished;
         loop {
-            if let Err(error) = outbox.publish(&batch).await {
+            if let Err(error) = announcer.announce(&batch).await {
+                // The spell may have ended for another reason already.
+                let _ended = ending.send(Err(error.into())).await;
+                return;
+            }
+            for entry in batch.drain(..) {
+                if announced.send(entry).await.is_err() {
+                    return;
+                }
+            }
+            if entries.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await == 0 {
+                return;
+            }
+        }
+    })
+}
+
+/// Records announced entries, in the ledger's order; what waits is recorded together.
+fn record(
+    mut recorder: Recorder,
+    mut announced: mpsc::Receiver<Committed>,
+    ending: mpsc::Sender<Result<Ending, EngineError>>,
+) -> Pump {
+    Pump::run(async move {
+        let mut batch = Vec::new();
+        while announced.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await > 0 {
+            if let Err(error) = recorder.record(&batch).await {
                 // The spell may have ended for another reason already.
                 let _ended = ending.send(Err(error.into())).await;
                 return;
             }
             batch.clear();
-            let Some(entry) = entries.recv().await else { return };
-            batch.push(entry);
-            while batch.len() < ENTRIES_FOR_OUTBOX
-                && let Ok(entry) = entries.try_recv()
-            {
-                batch.push(entry);
-            }
         }
     })
 }

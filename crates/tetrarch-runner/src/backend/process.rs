@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backend::AgentBackend;
+use crate::children::Awaited;
 use crate::protocol::{brief_line, mail_line, stop_line};
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
@@ -74,6 +75,7 @@ async fn not_started(seat: &Seat, error: &impl std::error::Error) {
 #[derive(Debug)]
 struct Attendance {
     child: Child,
+    _awaited: Awaited,
     traces: Traces,
     own_dir: Option<PathBuf>,
     expected: Expected,
@@ -98,7 +100,7 @@ impl Attendance {
         output_limit: u64,
         expected: Expected,
     ) -> Self {
-        let Launched { mut child, pid, traces, isolation, dir, dir_is_own } = launched;
+        let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own } = launched;
         let (notes, noted) = mpsc::channel(NOTES_MAX);
         let (results_in, results) = watch::channel(0);
         let (returns, returned) = mpsc::channel(1);
@@ -120,6 +122,7 @@ impl Attendance {
         let output = tokio::spawn(output.follow(up, wires));
         Self {
             child,
+            _awaited: awaited,
             traces,
             own_dir: dir_is_own.then_some(dir),
             expected,

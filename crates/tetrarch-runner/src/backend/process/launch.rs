@@ -11,6 +11,7 @@ use rustix::process::Pid;
 use tetrarch_core::order::Start;
 use tokio::process::{Child, Command};
 
+use crate::children::{self, Awaited};
 use crate::serve::Ground;
 use crate::sweep::{RUN_VARIABLE, Traces};
 
@@ -57,6 +58,8 @@ pub(super) struct Launched {
     pub(super) traces: Traces,
     /// How it is contained, in words.
     pub(super) isolation: String,
+    /// That its exit status is waited for.
+    pub(super) awaited: Awaited,
     /// Where it works: absolute, without links.
     pub(super) dir: PathBuf,
     /// Whether the directory is the run's own.
@@ -70,7 +73,7 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
     if let (Err(cause), true) = (&cgroup, ground.isolation_required) {
         return Err(LaunchError::NotContained { cause: cause.clone() });
     }
-    let (mut child, pid) = match spawn(start, &dir) {
+    let (mut child, pid, awaited) = match spawn(start, &dir) {
         Ok(spawned) => spawned,
         Err(error) => {
             if let Ok(cgroup) = cgroup {
@@ -106,7 +109,7 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
     };
     let isolation = format!("{contained}; process group {pid}; {}", ground.subreaper);
     let traces = Traces::of_program(start.run, pid, cgroup.ok());
-    Ok(Launched { child, pid, traces, isolation, dir, dir_is_own })
+    Ok(Launched { child, awaited, pid, traces, isolation, dir, dir_is_own })
 }
 
 /// Removes a run's own directory when nothing is in it.
@@ -116,7 +119,7 @@ pub(super) async fn remove_if_empty(dir: &Path) {
     }
 }
 
-fn spawn(start: &Start, dir: &Path) -> Result<(Child, Pid), LaunchError> {
+fn spawn(start: &Start, dir: &Path) -> Result<(Child, Pid, Awaited), LaunchError> {
     let runner = &start.brief.runner;
     let profile = runner.profile.to_string();
     let Some((program, arguments)) = runner.argv.split_first() else {
@@ -135,7 +138,8 @@ fn spawn(start: &Start, dir: &Path) -> Result<(Child, Pid), LaunchError> {
             LaunchError::Spawn { program, cause }
         }
     };
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .current_dir(dir)
         .env_clear()
@@ -144,12 +148,8 @@ fn spawn(start: &Start, dir: &Path) -> Result<(Child, Pid), LaunchError> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(failed)?;
-    let pid = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    let pid = pid.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
-    Ok((child, pid))
+        .kill_on_drop(true);
+    children::start(&mut command).map_err(failed)
 }
 
 /// The directory a run works in, and whether it is the run's own. A relative workspace lies below
