@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use async_nats::HeaderMap;
+use async_nats::{HeaderMap, Subscriber};
 use bytes::Bytes;
+use futures::StreamExt;
 use prost::Message;
 use tetrarch_core::id::HostName;
 
@@ -281,6 +282,42 @@ impl Lease {
         }
         let holder = holder.map(|holder| format!("{} at {}", holder.instance, holder.address));
         Err(RenewError::Lost { key: key(), holder })
+    }
+}
+
+/// What was heard of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Somebody acquired or renewed it, or tried to.
+    Renewed,
+    /// It was released or revoked.
+    Cleared,
+}
+
+/// Hears of every write to a key as it happens. A hint: what expires is not heard, and nothing is
+/// while the connection is lost.
+#[derive(Debug)]
+pub struct Changes(Subscriber);
+
+impl Changes {
+    /// Listens to a key.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub async fn of(bus: &Bus, key: &LeaseKey) -> Result<Self, ReadError> {
+        let subject = key.subject();
+        let subscribed = bus.client.subscribe(subject.clone()).await;
+        Ok(Self(subscribed.map_err(|error| ReadError::Unanswered {
+            what: subject,
+            reason: error.to_string(),
+        })?))
+    }
+
+    /// The next change; none ever when the connection was closed. Safe to drop.
+    pub async fn next(&mut self) -> Change {
+        let Some(message) = self.0.next().await else { return std::future::pending().await };
+        let cleared = message.headers.is_some_and(|headers| headers.get(OPERATION).is_some());
+        if cleared { Change::Cleared } else { Change::Renewed }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ractor::Actor;
 use tetrarch_bus::Bus;
-use tetrarch_bus::lease::{AcquireError, Claim, Lease, LeaseKey, RenewError};
+use tetrarch_bus::lease::{AcquireError, Change, Changes, Claim, Lease, LeaseKey, RenewError};
 use tetrarch_bus::subject::pattern::LEASES;
 use tetrarch_bus::topology;
 use tetrarch_core::owner::Policy;
@@ -22,6 +22,8 @@ use owner::{OwnerActor, OwnerArgs};
 
 /// Renewals of the GO lease in one time to live (spec 04).
 const RENEWALS_PER_TTL: u32 = 3;
+/// How long after its time to live without a word the server may take to drop a lease.
+const EXPIRY_LAG: Duration = Duration::from_millis(200);
 
 /// What an owner is told by whoever starts it.
 #[derive(Debug, Clone)]
@@ -85,7 +87,9 @@ async fn stand_by(
     config: &GlobalConfig,
     stop: &mut watch::Receiver<bool>,
 ) -> Result<Option<Lease>, EngineError> {
-    let mut said = false;
+    let mut changes = Changes::of(bus, &LeaseKey::Go).await?;
+    let ttl = Duration::from_secs(u64::from(config.ttl_secs));
+    let mut patience = ttl;
     loop {
         let floor = restore::highest_epoch(bus).await?;
         let claim = Claim {
@@ -100,18 +104,29 @@ async fn stand_by(
         match Lease::acquire(bus, claim).await {
             Ok(lease) => return Ok(Some(lease)),
             Err(AcquireError::Held { holder, .. }) => {
-                if !said {
-                    tracing::info!(holder = %holder.instance, at = %holder.address, "standing by");
-                    said = true;
-                }
+                tracing::debug!(holder = %holder.instance, at = %holder.address, "standing by");
             }
             Err(error) => return Err(error.into()),
         }
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(200)) => {}
+            renewed = until_free(&mut changes, patience, ttl) => {
+                patience = if renewed { ttl } else { EXPIRY_LAG };
+            }
             _ = stop.wait_for(|stop| *stop) => return Ok(None),
         }
     }
+}
+
+/// Waits until the lease is given back, or nothing was heard of it for `patience`; after a renewal
+/// for its time to live. Says whether it was renewed meanwhile.
+async fn until_free(changes: &mut Changes, patience: Duration, ttl: Duration) -> bool {
+    let mut silence = patience;
+    let mut renewed = false;
+    while let Ok(Change::Renewed) = tokio::time::timeout(silence, changes.next()).await {
+        silence = ttl;
+        renewed = true;
+    }
+    renewed
 }
 
 /// The server's time, as it stamped our lease.

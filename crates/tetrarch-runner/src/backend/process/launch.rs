@@ -138,8 +138,9 @@ fn spawn(start: &Start, dir: &Path) -> Result<(Child, Pid, Awaited), LaunchError
             LaunchError::Spawn { program, cause }
         }
     };
-    let mut command = Command::new(program);
+    let mut command = Command::new(located(program, &environment, dir));
     command
+        .arg0(program)
         .args(arguments)
         .current_dir(dir)
         .env_clear()
@@ -150,6 +151,14 @@ fn spawn(start: &Start, dir: &Path) -> Result<(Child, Pid, Awaited), LaunchError
         .process_group(0)
         .kill_on_drop(true);
     children::start(&mut command).map_err(failed)
+}
+
+/// Where a program lies. With its path known beforehand it is started without a copy of this
+/// process's page tables, which grow with the host's memory.
+fn located(program: &str, environment: &BTreeMap<OsString, OsString>, dir: &Path) -> PathBuf {
+    let path = environment.get(OsStr::new("PATH"));
+    // What is not found is looked for again when it is started, which then tells why it is not.
+    which::which_in(program, path, dir).unwrap_or_else(|_| PathBuf::from(program))
 }
 
 /// The directory a run works in, and whether it is the run's own. A relative workspace lies below
