@@ -2,3 +2,4 @@
 
 mod bus_infra;
 mod bus_protocol;
+mod ownership;

@@ -103,3 +103,20 @@ fn remember(meta: &Meta, created: &str, last: u64) -> Result<(), EngineError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_that_is_another_or_shorter_is_a_stop() {
+        let meta = Meta { ledger_created: "then".to_owned(), ledger_high: 7, ..Meta::default() };
+        assert!(remember(&Meta::default(), "now", 0).is_ok(), "a new installation");
+        assert!(remember(&meta, "then", 7).is_ok());
+        assert!(remember(&meta, "then", 8).is_ok());
+        let shorter = remember(&meta, "then", 6).unwrap_err();
+        assert!(shorter.to_string().contains("7 was acknowledged"), "{shorter}");
+        let another = remember(&meta, "now", 8).unwrap_err();
+        assert!(another.to_string().contains("made at now"), "{another}");
+    }
+}
