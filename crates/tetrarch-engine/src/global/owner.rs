@@ -15,7 +15,7 @@ use tetrarch_bus::{codec, envelope};
 use tetrarch_core::id::CommitId;
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
-use tetrarch_core::owner::{Group, Input, Policy, decide};
+use tetrarch_core::owner::{Group, Input, Policy, decide, is_due};
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Request, RequestBody};
 use tokio::sync::{mpsc, watch};
@@ -204,6 +204,9 @@ impl OwnerState {
         let ending = match outcome {
             Ok(committer) => {
                 self.committer = Some(committer);
+                if is_due(&self.records) {
+                    self.waiting.push_back((Input::Tick, None));
+                }
                 // Whoever waits for readiness may be gone.
                 let _unwatched = self.ready.send(true);
                 return;
