@@ -159,9 +159,9 @@ async fn grow(fleet: &Fleet, projects: &[ProjectName]) -> Duration {
     if timely.is_err() {
         let states = [Select::Kind(KeyKind::NodeState)];
         let states = read_records(&fleet.control, &states).await.unwrap().records;
-        let blocked = states.into_iter().filter_map(|(record, _)| match record {
-            Record::NodeState(epic, state) if open.contains_key(&epic) => state.blocker,
-            _ => None,
+        let blocked = states.into_iter().filter_map(|(record, _)| {
+            let Record::NodeState(epic, state) = record else { return None };
+            state.blocker.filter(|_| open.contains_key(&epic))
         });
         let blocked: Vec<Blocker> = blocked.collect();
         panic!("without a result after {SOON:?}: {open:#?}; blocked by {blocked:#?}");

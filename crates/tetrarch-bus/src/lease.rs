@@ -307,10 +307,12 @@ impl Changes {
     pub async fn of(bus: &Bus, key: &LeaseKey) -> Result<Self, ReadError> {
         let subject = key.subject();
         let subscribed = bus.client.subscribe(subject.clone()).await;
-        Ok(Self(subscribed.map_err(|error| ReadError::Unanswered {
-            what: subject,
-            reason: error.to_string(),
-        })?))
+        Ok(Self(
+            subscribed.map_err(|error| ReadError::Unanswered {
+                what: subject,
+                reason: error.to_string(),
+            })?,
+        ))
     }
 
     /// The next change; none ever when the connection was closed. Safe to drop.

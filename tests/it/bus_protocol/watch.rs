@@ -72,7 +72,7 @@ async fn a_quiet_plan_is_watched_by_one_consumer_which_ends_with_the_watch() {
     let person = server.bus(&Party::Human(human())).await;
     let watched = plan_events(&person, Some(epic(1)), From::Start).await.unwrap();
     let mut watched = Box::pin(watched);
-    soon("the first version", watched.next()).await.unwrap();
+    soon("the first version", watched.next()).await.unwrap().1.unwrap();
 
     out.publish(&batch(2, &[told(2, 1, 2)])).await.unwrap();
     let statistics = person.client().statistics();
@@ -93,7 +93,7 @@ async fn a_quiet_plan_is_watched_by_one_consumer_which_ends_with_the_watch() {
     out.publish(&batch(3, &[told(3, 2, 1)])).await.unwrap();
     let (_, mut watched) = soon("the second version", next).await.unwrap();
     out.publish(&batch(4, &[told(4, 3, 1)])).await.unwrap();
-    soon("the third version", watched.next()).await.unwrap();
+    soon("the third version", watched.next()).await.unwrap().1.unwrap();
     drop(watched);
     soon("the end of the consumer", ended.next()).await.unwrap();
     assert!(made.next().now_or_never().is_some(), "one was made");
