@@ -175,8 +175,12 @@ async def hostile(agent):
     await agent.nc.flush()
     await agent.nc.subscribe("mail.PO-other.>")
     await agent.nc.flush()
-    said["server_refused"] = agent.refused[before:]
     said["forbidden"] = len(forbidden) + 1
+    # The client tells of a refusal some time after the flush that brought it.
+    end = time.monotonic() + PATIENCE
+    while len(agent.refused) < before + said["forbidden"] and time.monotonic() < end:
+        await asyncio.sleep(0.01)
+    said["server_refused"] = agent.refused[before:]
 
     for body in (b"", b"\xff\xfe", b"[" * 100_000, b"null", b"\x00" * 64):
         await agent.js.publish(own, body)
