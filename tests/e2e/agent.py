@@ -4,11 +4,13 @@
     agent.py deeper        asks for a worker it may not have, and tells what it was answered
     agent.py meet <dir> N  comes into a directory and waits until N are there
     agent.py gate <file>   waits until there is such a file
+    agent.py steps <file> N  writes steps 1..N to a file, each once; dies at every third
     agent.py letter        waits for a letter, and tells what is in it
 """
 
 import json
 import os
+import signal
 import sys
 import time
 
@@ -78,6 +80,18 @@ def gate(brief, path):
     return {"agent": brief["agent"], "epoch": brief["epoch"]}
 
 
+def steps(brief, path, count):
+    done = (brief["checkpoint"] or {"done": 0})["done"]
+    while done < int(count):
+        done += 1
+        with open(path, "a") as witness:
+            print(done, brief["epoch"], file=witness)
+        say("checkpoint", state={"done": done})
+        if done % 3 == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return {"steps": done, "epoch": brief["epoch"]}
+
+
 def letter(brief):
     while True:
         line = read()
@@ -85,6 +99,7 @@ def letter(brief):
             return line["body"]
 
 
-ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "letter": letter}
+ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps,
+        "letter": letter}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

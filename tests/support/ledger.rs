@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::id::AgentId;
-use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::ledger::{Entry, Event, EventKind, Record};
 use tetrarch_core::records::Records;
 
 use crate::wait;
@@ -53,6 +53,13 @@ impl Ledger {
             }
         })
         .await
+    }
+
+    /// The events of a kind in the entries so far.
+    #[must_use]
+    pub fn events(&self, kind: EventKind) -> Vec<&Event> {
+        let all = self.entries.iter().flat_map(|(_, entry)| &entry.events);
+        all.filter(|event| event.kind == kind).collect()
     }
 
     /// The most slots each agent ever held at once, in the entries so far.

@@ -16,7 +16,7 @@ use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
 use crate::order::{Exit, LocalFile, Order, RunnerEvent, Start};
-use crate::request::{Report, SpawnRequest};
+use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent};
 use crate::time::BusTime;
 
@@ -212,7 +212,7 @@ impl Hosted {
                 effects.push(Effect::Order(Box::new(Order::Start(Box::new(self.start())))));
             }
             ClaimOutcome::EarlierLife => {
-                let cause = "host_restart".to_owned();
+                let cause = HOST_RESTART.to_owned();
                 effects.push(Effect::Report(Box::new(Report::Crashed { cause })));
                 self.over(effects);
             }
@@ -356,7 +356,7 @@ impl Hosted {
     }
 
     fn exited(&mut self, exit: Exit, result: Option<Box<RunResult>>, effects: &mut Vec<Effect>) {
-        self.exit = Some(exit);
+        self.exit = Some(exit.clone());
         if self.killed {
             self.over(effects);
             return;
@@ -365,8 +365,22 @@ impl Hosted {
             self.finish(effects);
             return;
         }
-        let none = || RunResult::ended(Outcome::Failure, "its program ended without a result");
-        self.take_result(result.map_or_else(none, |result| *result), Vec::new(), effects);
+        match (result, exit) {
+            (Some(result), _) => self.take_result(*result, Vec::new(), effects),
+            (None, Exit::Code(_)) => {
+                let none = RunResult::ended(Outcome::Failure, "its program ended without a result");
+                self.take_result(none, Vec::new(), effects);
+            }
+            (None, Exit::Signal(signal)) => self.died(signal, effects),
+        }
+    }
+
+    /// The program died in the middle of its work, which its next session goes on with.
+    fn died(&mut self, signal: i32, effects: &mut Vec<Effect>) {
+        let cause = format!("signal {signal}");
+        effects.push(Effect::Journal(JournalEvent::Ended { cause: cause.clone() }));
+        effects.push(Effect::Report(Box::new(Report::Crashed { cause })));
+        self.over(effects);
     }
 
     /// Reports the result once its files are stored and every process is gone.

@@ -177,7 +177,8 @@ pub enum RunnerEvent {
     Exited {
         /// How the program ended.
         exit: Exit,
-        /// The result, for a program that gave none.
+        /// The result, for a program that gave none; none as well for one that died by a signal
+        /// which its runner did not send.
         result: Option<Box<RunResult>>,
     },
 }

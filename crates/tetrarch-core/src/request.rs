@@ -271,6 +271,9 @@ pub struct ProjectCreate {
     pub placement: PlacementWish,
 }
 
+/// The cause of a crash that is the restart of the session's host (spec 04, Hosts).
+pub const HOST_RESTART: &str = "host_restart";
+
 /// A report of an agent or its HO (spec 02).
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a report lives for one decision")]

@@ -6,16 +6,19 @@ mod inputs;
 use std::collections::VecDeque;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, last_checkpoint};
+use tetrarch_bus::state::{Select, read_records};
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
-use tetrarch_core::id::RequestId;
+use tetrarch_core::id::{RequestId, RunId};
 use tetrarch_core::journal::JournalEvent;
+use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::Launch;
 use tetrarch_core::order::{Order, RunnerEvent};
 use tetrarch_core::run::Run;
@@ -95,10 +98,7 @@ impl Actor for AgentActor {
         );
         trace::follow(&span, trace.as_deref());
         let own = trace::onward(&span, trace.as_deref());
-        let checkpoint = match run.continues {
-            Some(before) => last_checkpoint(&shared.bus, before).await?,
-            None => None,
-        };
+        let checkpoint = checkpoint_before(&shared.bus, run.continues).await?;
         let host = shared.claim.host.to_string();
         let session = Session::hosted(shared, &launch, own.clone());
         let machine = Hosted::new(launch, run.clone(), host, checkpoint, own);
@@ -130,6 +130,24 @@ impl Actor for AgentActor {
         }
         Ok(())
     }
+}
+
+/// The newest state that a run, or one that it went on from, left behind: a session may end before
+/// its program says anything.
+async fn checkpoint_before(
+    bus: &Bus,
+    mut before: Option<RunId>,
+) -> Result<Option<String>, EngineError> {
+    while let Some(id) = before {
+        if let Some(state) = last_checkpoint(bus, id).await? {
+            return Ok(Some(state));
+        }
+        let found = read_records(bus, &[Select::One(RecordKey::Run(id))]).await?;
+        before = found.records.into_iter().find_map(|(record, _)| {
+            if let Record::Run(run) = record { run.continues } else { None }
+        });
+    }
+    Ok(None)
 }
 
 impl AgentState {

@@ -16,7 +16,7 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::mail::Launch;
 use tetrarch_core::orchestrator::{Collected, Effect, Input, Orchestrator};
 use tetrarch_core::plan::PlanEvent;
-use tetrarch_core::request::Report;
+use tetrarch_core::request::{HOST_RESTART, Report};
 
 use crate::error::EngineError;
 use crate::pump::{Placed, Places, Pump};
@@ -159,7 +159,7 @@ impl ProjectState {
                 Ok(true)
             }
             Claimed::EarlierLife { .. } => {
-                self.report(&Report::Crashed { cause: "host_restart".to_owned() }).await?;
+                self.report(&Report::Crashed { cause: HOST_RESTART.to_owned() }).await?;
                 Ok(false)
             }
             Claimed::DoNotStart { .. } => Ok(false),

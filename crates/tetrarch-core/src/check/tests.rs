@@ -5,7 +5,7 @@ mod entries;
 use super::{Violation, check};
 use crate::agent::{Agent, Hosting, Placement, Slot, Work};
 use crate::assignment::{Assignment, AssignmentStatus, Purpose};
-use crate::brief::Tools;
+use crate::brief::{Outcome, RunResult, Tools};
 use crate::budget::Limits;
 use crate::goal::{GoalResult, GoalStatus};
 use crate::id::{AgentId, AssignmentId, EpicId, HostName, RunId, Ulid};
@@ -53,7 +53,7 @@ pub(super) fn scene() -> Scene {
     let reviewed = fleet.worker(epic, "T1.3");
     fleet.end(&reviewed, success("draft"));
     let failed = fleet.worker(epic, "T1.4");
-    fleet.report(&failed, Report::Crashed { cause: "signal 6".to_owned() });
+    fleet.end(&failed, RunResult::ended(Outcome::Failure, "it went wrong"));
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let below = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
     fleet.report(&below, Report::Ready);

@@ -170,6 +170,23 @@ fn a_result_is_reported_only_when_every_process_is_gone() {
 }
 
 #[test]
+fn a_program_that_dies_leaves_its_work_to_the_next_session() {
+    let mut hosted = running(worker());
+    let died = RunnerEvent::Exited { exit: Exit::Signal(9), result: None };
+    let effects = hosted.step(NOW, Input::Runner(died));
+    assert_eq!(kinds(&effects), ["journal", "report", "end"]);
+    let crashed = Report::Crashed { cause: "signal 9".to_owned() };
+    assert!(matches!(&effects[1], Effect::Report(report) if **report == crashed));
+
+    let mut hosted = running(worker());
+    let result = RunnerEvent::Result { result: success(), files: Vec::new() };
+    hosted.step(NOW, Input::Runner(result));
+    let died = RunnerEvent::Exited { exit: Exit::Signal(9), result: None };
+    let effects = hosted.step(NOW, Input::Runner(died));
+    assert_eq!(kinds(&effects), ["journal", "report", "journal", "end"], "its work was done");
+}
+
+#[test]
 fn a_result_waits_for_its_files() {
     let mut hosted = running(worker());
     let file = LocalFile {

@@ -13,7 +13,7 @@ use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, OpReply};
 use crate::plan::PlacementWish;
-use crate::request::{HostJoin, Op, ProjectCreate, Request};
+use crate::request::{HOST_RESTART, HostJoin, Op, ProjectCreate, Request};
 use crate::role::Role;
 use crate::step::Draft;
 
@@ -204,7 +204,7 @@ fn join_host(
     draft.put(Record::Agent(Box::new(agent)));
     sessions::move_session(draft, id, Liveness::Active, "holds its host's lease");
     put_host(draft, host, join);
-    recovery::recover_host(draft, host, "host_restart");
+    recovery::recover_host(draft, host, HOST_RESTART);
     Ok(id.clone())
 }
 

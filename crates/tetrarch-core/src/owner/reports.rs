@@ -251,29 +251,25 @@ fn gone(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
     sessions::cancel(draft, id, cause);
 }
 
-/// A process that died without a result: the attempt failed, unless a stop had been asked for.
-/// A built-in orchestrator goes on in its next session; an external one has to register again.
+/// A process that died without a result goes on in its next session, unless a stop had been asked
+/// for. The attempt of an external agent has failed; without one it has to register again.
 fn crashed(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
     if Role::of(id) == Role::Host {
         gone(draft, id, cause);
         return;
     }
     let Some(agent) = draft.agent(id).cloned() else { return };
-    if let Some(work) = &agent.work {
-        recovery::tell_parent(draft, id, true, cause);
-        let stopping =
-            draft.run_status(work.run).is_some_and(|status| status.state == RunState::Cancelling);
-        let outcome = if stopping { Outcome::Cancelled } else { Outcome::Failure };
-        recovery::give_up(draft, id, outcome, &format!("crashed: {cause}"));
-        return;
-    }
-    match agent.hosting {
-        Hosting::Hosted => {
+    match (agent.hosting, &agent.work) {
+        (Hosting::Hosted, _) => {
             recovery::tell_parent(draft, id, true, cause);
             recovery::recover_one(draft, id, cause);
         }
-        Hosting::External => recovery::strand(draft, id, cause),
-        Hosting::Owner => {}
+        (Hosting::External, Some(_)) => {
+            recovery::tell_parent(draft, id, true, cause);
+            recovery::give_up(draft, id, Outcome::Failure, &format!("crashed: {cause}"));
+        }
+        (Hosting::External, None) => recovery::strand(draft, id, cause),
+        (Hosting::Owner, _) => {}
     }
 }
 

@@ -157,7 +157,8 @@ impl Attendance {
             Heard::default()
         });
         let mut result = None;
-        if !heard.gave_result {
+        let died = verdict::died(&exit, &self.ladder) && heard.handed_back.is_none();
+        if !heard.gave_result && !died {
             let made = Box::new(self.made(&exit, &heard).await);
             if heard.files.is_empty() {
                 result = Some(made);

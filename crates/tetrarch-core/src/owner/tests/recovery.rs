@@ -160,16 +160,23 @@ fn a_stop_is_not_undone_by_a_lost_host() {
 }
 
 #[test]
-fn a_crashed_agents_attempt_has_failed() {
+fn a_crashed_agent_goes_on_in_its_next_session_with_the_same_attempt() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
+    let first = fleet.run_of(&worker);
+    let crash = || RequestBody::Report(Report::Crashed { cause: "signal 11".to_owned() });
+    let again = fleet.asking(&Principal::Agent(worker.clone()), crash());
     let entry = fleet.report(&worker, Report::Crashed { cause: "signal 11".to_owned() });
-    assert_eq!(topics(&entry, &po()), ["agent.crashed", "agent.completed"]);
+    assert_eq!(topics(&entry, &po()), ["agent.crashed"]);
+    let [launch] = &launches(&entry)[..] else { panic!("one launch") };
+    assert_eq!((&launch.agent, launch.epoch), (&worker, 2));
     let state = fleet.node(epic, "T1.1");
-    assert_eq!((state.status, state.attempts), (NodeStatus::Queued, 1));
-    assert_eq!(state.findings, ["crashed: signal 11"]);
-    let late = fleet.report(&worker, Report::Crashed { cause: "signal 11".to_owned() });
-    assert_eq!(late.records, [], "it is terminated, and nothing changes");
+    assert_eq!((state.status, state.attempts), (NodeStatus::InProgress, 1));
+    let second = fleet.run_of(&worker);
+    assert_eq!(fleet.records.runs[&second].continues, Some(first));
+    assert_eq!(fleet.records.run_status[&first].state, RunState::Orphaned);
+    let late = fleet.one(again);
+    assert_eq!(late.records, [], "its session is over, and nothing changes");
 }
 
 #[test]

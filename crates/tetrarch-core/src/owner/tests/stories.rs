@@ -143,7 +143,7 @@ fn a_review_without_a_verdict_is_made_again_and_then_blocked() {
     let worker = fleet.worker(epic, "T1.1");
     fleet.end(&worker, success("draft"));
     let reviewer = fleet.member(epic, "T1.1", Role::Reviewer);
-    fleet.report(&reviewer, Report::Crashed { cause: "signal 9".to_owned() });
+    fleet.end(&reviewer, RunResult::ended(Outcome::Failure, "it went wrong"));
     let state = fleet.node(epic, "T1.1");
     assert_eq!((state.status, state.attempts), (NodeStatus::InProgress, 2));
     let reviewer = fleet.member(epic, "T1.1", Role::Reviewer);

@@ -26,6 +26,13 @@ pub(super) fn without_result(exit: &Exit, heard: &Heard, ladder: &Ladder) -> Run
     result
 }
 
+/// Whether a program died: by a signal that nobody here sent. What it was doing is not over, so
+/// nothing is made of it.
+pub(super) fn died(exit: &Exit, ladder: &Ladder) -> bool {
+    let provoked = ladder.cause().is_some() || ladder.stop_reason().is_some();
+    matches!(exit, Exit::Signal(_)) && !provoked
+}
+
 fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
     let stopped = |reason: &str| (Outcome::Cancelled, format!("stopped: {reason}"));
     match (ladder.cause(), ladder.stop_reason()) {
@@ -142,6 +149,14 @@ mod tests {
                 if outcome == Outcome::Success { result.deliverable } else { result.partial };
             assert_eq!(kept, "out");
         }
+    }
+
+    #[test]
+    fn only_a_signal_that_nobody_here_sent_is_a_death() {
+        assert!(died(&Exit::Signal(9), &ladder(None, None, false)));
+        assert!(!died(&Exit::Code(137), &ladder(None, None, false)));
+        assert!(!died(&Exit::Signal(9), &ladder(Some(9), None, false)), "it was asked to stop");
+        assert!(!died(&Exit::Signal(9), &ladder(None, Some(0), true)), "its time was over");
     }
 
     #[test]
