@@ -236,7 +236,8 @@ async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 
     // The host is its process's main task, never one that moves between threads.
     let runtime = tokio::runtime::Handle::current();
     let host = tokio::task::spawn_blocking(move || {
-        runtime.block_on(serve_host(bus, config, orders, observed, stop, tell)).unwrap();
+        let (renewed, _) = watch::channel(None);
+        runtime.block_on(serve_host(bus, config, orders, observed, stop, tell, renewed)).unwrap();
     });
     soon("a host", async { ready.wait_for(|ready| *ready).await.map(drop) }).await.unwrap();
     [host, leads, runner]

@@ -24,7 +24,7 @@ fn plan(argv: &[String]) -> serde_json::Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_killed_goes_on_from_its_checkpoint() {
-    let mut fleet = Fleet::up();
+    let fleet = Fleet::up();
     let witness = fleet.cwd().join("witness");
     let argv = acting(&["steps", witness.to_str().unwrap(), "7"]);
     let file = fleet.file("mortal.json", &plan(&argv).to_string());

@@ -2,17 +2,18 @@
 //! the owner places here (spec 04, Hosts). It starts nothing before the session's own cursor is
 //! claimed and its journal says so; it ends what is no longer current.
 
+mod lease;
 mod roster;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec::{self, HostLease};
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::inbox::{Inbox, Wakeup};
-use tetrarch_bus::lease::{AcquireError, Claim as LeaseClaim, Lease, LeaseKey, RenewError};
+use tetrarch_bus::lease::{AcquireError, Claim as LeaseClaim, Lease, LeaseKey};
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::pattern::MAIL;
 use tetrarch_bus::subject::{OpName, Subject};
@@ -29,12 +30,13 @@ use crate::correspond::Correspondents;
 use crate::error::EngineError;
 use crate::session::{Session, Shared};
 use crate::tree::Tree;
+use lease::Keeper;
 use roster::Roster;
 
 /// How long a join waits for its answer.
 const JOIN_WITHIN: Duration = Duration::from_secs(30);
-/// Renewals of a lease in one window (spec 04).
-const RENEWALS_PER_WINDOW: u32 = 3;
+/// How often in a window what is told of the sessions here is brought up to date.
+const ROWS_PER_WINDOW: u32 = 3;
 
 /// What a host orchestrator is told by whoever starts it.
 #[derive(Debug, Clone)]
@@ -56,6 +58,8 @@ pub struct HostConfig {
 }
 
 /// Runs a host orchestrator until `stop` turns true. `ready` turns true when it has joined.
+/// `renewed` is told the moment at which each acknowledged renewal of the host's lease was sent:
+/// the deadline by which its agents are to be frozen counts from there (spec 04, Hosts).
 ///
 /// # Errors
 /// The lease is held or lost, the join is refused, the bus refuses something for good.
@@ -63,17 +67,21 @@ pub async fn serve_host(
     bus: Bus,
     config: HostConfig,
     orders: mpsc::Sender<Order>,
-    observed: mpsc::Receiver<Observed>,
+    mut observed: mpsc::Receiver<Observed>,
     mut stop: watch::Receiver<bool>,
     ready: watch::Sender<bool>,
+    renewed: watch::Sender<Option<Instant>>,
 ) -> Result<(), EngineError> {
-    let mut lease = acquire(&bus, &config).await?;
+    let lease = acquire(&bus, &config).await?;
     let wakeup = Arc::new(Wakeup::start(bus.clone()));
+    let lease_epoch = lease.epoch();
+    let mut keeper = Keeper::start(lease, config.clone(), renewed);
     let (reply, positions, clock) = tokio::select! {
-        joined = join(&bus, &wakeup, &config, lease.epoch()) => joined?,
-        _ = stop.wait_for(|stop| *stop) => return Ok(lease.release().await?),
+        joined = join(&bus, &wakeup, &config, lease_epoch) => joined?,
+        lost = keeper.lost() => return Err(lost),
+        _ = stop.wait_for(|stop| *stop) => return keeper.release().await,
     };
-    let host_epoch = reply.agent_epoch.unwrap_or(lease.epoch());
+    let host_epoch = reply.agent_epoch.unwrap_or(lease_epoch);
     let session = reply.session.unwrap_or(SessionId(config.life));
     let instance = format!("{}.{}", config.instance, config.life);
     let shared = Shared {
@@ -91,10 +99,12 @@ pub async fn serve_host(
     let mut roster = Roster::new(own, tree, orders);
     // Whoever waits for readiness may be gone.
     let _unwatched = ready.send(true);
-    let outcome = run(&mut roster, &mut lease, &config, inbox, observed, stop).await;
-    roster.end().await;
+    let outcome = run(&mut roster, &mut keeper, &config, inbox, &mut observed, stop).await;
+    roster.end(&mut observed).await;
     if outcome.is_ok() {
-        lease.release().await?;
+        // Not before: what is said to be gone is started elsewhere.
+        roster.leave().await;
+        keeper.release().await?;
     }
     outcome
 }
@@ -177,44 +187,25 @@ async fn join(
 
 async fn run(
     roster: &mut Roster,
-    lease: &mut Lease,
+    keeper: &mut Keeper,
     config: &HostConfig,
     mut inbox: Inbox,
-    mut observed: mpsc::Receiver<Observed>,
+    observed: &mut mpsc::Receiver<Observed>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), EngineError> {
-    let mut renewals = tokio::time::interval(config.window / RENEWALS_PER_WINDOW);
-    renewals.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut rows = tokio::time::interval(config.window / ROWS_PER_WINDOW);
+    rows.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             incoming = inbox.next() => roster.read(incoming?).await?,
             seen = observed.recv() => match seen {
-                Some(seen) => roster.observe(seen).await,
+                Some(seen) => roster.observe(seen).await?,
                 None => return Ok(()),
             },
             ended = roster.ended() => roster.close(ended).await?,
-            _ = renewals.tick() => renew(lease, config, roster.vitals()).await?,
-            _ = stop.wait_for(|stop| *stop) => {
-                roster.leave().await;
-                return Ok(());
-            }
-        }
-    }
-}
-
-/// A renewal whose outcome is unknown is made again at the next beat; only a foreign value
-/// ends this life.
-async fn renew(
-    lease: &mut Lease,
-    config: &HostConfig,
-    rows: Vec<codec::Vitals>,
-) -> Result<(), EngineError> {
-    match lease.renew(lease_body(config, rows)?).await {
-        Ok(_) => Ok(()),
-        Err(error @ RenewError::Lost { .. }) => Err(EngineError::LeaseLost(error.to_string())),
-        Err(error) => {
-            tracing::warn!(%error, "the host's lease was not renewed this time");
-            Ok(())
+            _ = rows.tick() => keeper.tell(roster.vitals()),
+            lost = keeper.lost() => return Err(lost),
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
         }
     }
 }

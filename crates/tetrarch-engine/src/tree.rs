@@ -84,8 +84,8 @@ impl Tree {
     }
 
     /// Stops the root and everything below it.
-    pub(crate) async fn stop(self) {
-        self.root.get_cell().stop_children(None);
+    pub(crate) async fn stop(&self) {
+        self.root.get_cell().stop_children_and_wait(None, None).await;
         self.root.stop(None);
         // A root that already ended has nothing to wait for.
         let _ended = self.root.get_cell().wait(None).await;

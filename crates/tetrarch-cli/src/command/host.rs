@@ -71,7 +71,8 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
     let (tell_observed, observed) = mpsc::channel(CHANNEL);
     let runner =
         tokio::spawn(tetrarch_runner::serve(runner_config(context, &name), ordered, tell_observed));
-    let outcome = serve_host(bus, config, orders, observed, stop, tell).await;
+    let (renewed, _) = watch::channel(None);
+    let outcome = serve_host(bus, config, orders, observed, stop, tell, renewed).await;
     // Every sender of orders is gone now: the runner ends what still runs, then itself.
     if let Err(error) = runner.await {
         tracing::error!(%error, "the runner died");

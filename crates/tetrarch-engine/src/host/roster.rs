@@ -1,7 +1,7 @@
 //! The sessions a host runs now: which actor is whose, and which run belongs to which. Orders
 //! of the owner are passed on to the actor they name; nothing is decided here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ractor::{Actor, ActorId, ActorRef};
 use tetrarch_bus::codec::Vitals;
@@ -10,7 +10,7 @@ use tetrarch_core::cursor::Positions;
 use tetrarch_core::hosted::Input;
 use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
-use tetrarch_core::order::{Observed, Order};
+use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
 use tokio::sync::mpsc;
 
@@ -55,6 +55,8 @@ pub(super) struct Roster {
     orders: mpsc::Sender<Order>,
     seated: HashMap<AgentId, Seated>,
     runs: HashMap<RunId, AgentId>,
+    /// Runs whose actor failed and whose program is being killed: whose they are, and why.
+    dying: HashMap<RunId, (Session, String)>,
     actors: HashMap<ActorId, AgentId>,
     places: Places,
     reports: usize,
@@ -69,6 +71,7 @@ impl Roster {
             orders,
             seated: HashMap::new(),
             runs: HashMap::new(),
+            dying: HashMap::new(),
             actors: HashMap::new(),
             places: Places::new(OBSERVED_IN_MAILBOXES),
             reports: 0,
@@ -170,7 +173,17 @@ impl Roster {
     }
 
     /// Something the runner saw.
-    pub(super) async fn observe(&mut self, seen: Observed) {
+    pub(super) async fn observe(&mut self, seen: Observed) -> Result<(), EngineError> {
+        if is_end(&seen.event)
+            && let Some((lost, cause)) = self.dying.remove(&seen.run)
+        {
+            return self.report(&lost, &Report::Crashed { cause }).await;
+        }
+        self.hand_on(seen).await;
+        Ok(())
+    }
+
+    async fn hand_on(&self, seen: Observed) {
         let Some(agent) = self.runs.get(&seen.run) else { return };
         let Some(Seated { seat: Seat::Agent(actor, _), .. }) = self.seated.get(agent) else {
             return;
@@ -198,17 +211,20 @@ impl Roster {
             return Ok(());
         }
         let Some(seated) = self.seated.remove(&agent) else { return Ok(()) };
-        if let Seat::Agent(_, run) = seated.seat {
-            self.runs.remove(&run);
-            if ended.failure.is_some() {
-                // A runner that is gone ends with this process.
-                let _gone = self.orders.send(Order::Kill { run }).await;
-            }
+        if let Seat::Agent(_, run) = &seated.seat {
+            self.runs.remove(run);
         }
         let Some(failure) = ended.failure else { return Ok(()) };
         tracing::error!(%agent, %failure, "a session's actor died");
         let lost =
             Session { agent, session: seated.session, epoch: seated.epoch, ..self.own.clone() };
+        if let Seat::Agent(_, run) = seated.seat {
+            // Its next session may start only when its program is gone.
+            self.dying.insert(run, (lost, failure));
+            // A runner that is gone ends with this process.
+            let _gone = self.orders.send(Order::Kill { run }).await;
+            return Ok(());
+        }
         self.report(&lost, &Report::Crashed { cause: failure }).await
     }
 
@@ -245,8 +261,27 @@ impl Roster {
         let _unheard = tokio::time::timeout(std::time::Duration::from_secs(2), farewell).await;
     }
 
-    /// Ends every actor.
-    pub(super) async fn end(self) {
+    /// Ends every actor, then every program, and returns when none is left.
+    pub(super) async fn end(&mut self, observed: &mut mpsc::Receiver<Observed>) {
         self.tree.stop().await;
+        self.seated.clear();
+        let mut left: HashSet<RunId> = self.runs.drain().map(|(run, _)| run).collect();
+        left.extend(self.dying.drain().map(|(run, _)| run));
+        for run in &left {
+            // A runner that is gone has ended them.
+            let _gone = self.orders.send(Order::Kill { run: *run }).await;
+        }
+        while !left.is_empty()
+            && let Some(seen) = observed.recv().await
+        {
+            if is_end(&seen.event) {
+                left.remove(&seen.run);
+            }
+        }
     }
+}
+
+/// Whether nothing of a run follows.
+fn is_end(event: &RunnerEvent) -> bool {
+    matches!(event, RunnerEvent::Exited { .. } | RunnerEvent::SpawnFailed { .. })
 }
