@@ -2,7 +2,7 @@
 //! one owner). It decides on the records and says what to write; committing, sending and the
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
-//! `recovery`, hosts in `hosts`, plans in `plans`.
+//! `recovery`, silent ones in `silence`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
 mod fit;
@@ -13,6 +13,7 @@ mod plans;
 mod recovery;
 mod reports;
 mod sessions;
+mod silence;
 mod spawn;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -68,8 +69,41 @@ pub enum Input {
         /// Its epoch; 1 when it did not say.
         epoch: u64,
     },
+    /// The sweeper found something of a session.
+    Swept {
+        /// Whose.
+        agent: AgentId,
+        /// Its epoch.
+        epoch: u64,
+        /// What it is.
+        found: Silence,
+    },
+    /// Too many are silent at once.
+    MassSilence {
+        /// How many are.
+        silent: usize,
+        /// Of how many.
+        active: usize,
+    },
     /// Time has passed: what is due is done.
     Tick,
+}
+
+/// What the sweeper found of a session (spec 04).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Silence {
+    /// It missed a window or two.
+    Begun {
+        /// How many.
+        missed: u64,
+    },
+    /// It is heard of again.
+    Broken,
+    /// It missed three windows or more. A host's lease was taken from it.
+    Long {
+        /// How many.
+        missed: u64,
+    },
 }
 
 /// Decisions dropped in one tick: it stays short however many are due.
@@ -86,6 +120,16 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
             if weight <= STEP_BYTES_MAX { step } else { too_large(records, now, request, weight) }
         }
         Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
+        Input::Swept { agent, epoch, found } => {
+            let mut draft = Draft::new(records, now, go());
+            silence::swept(&mut draft, agent, *epoch, *found);
+            draft.finish()
+        }
+        Input::MassSilence { silent, active } => {
+            let mut draft = Draft::new(records, now, go());
+            silence::mass_silence(&mut draft, *silent, *active);
+            draft.finish()
+        }
         Input::Tick => tick(records, now),
     }
 }

@@ -12,6 +12,7 @@ use crate::id::{
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::{Node, NodeState, Plan};
+use crate::role::Role;
 use crate::run::{Run, RunStatus};
 use crate::time::BusTime;
 
@@ -156,7 +157,9 @@ impl Records {
                 children.insert(agent.id.clone());
             }
         }
-        if agent.liveness == Liveness::Offline && agent.hosting == Hosting::Hosted {
+        // A host orchestrator waits for nobody but a process of its own host (spec 04).
+        let placed = agent.hosting == Hosting::Hosted && Role::of(&agent.id) != Role::Host;
+        if agent.liveness == Liveness::Offline && placed {
             self.indexes.offline.insert(agent.id.clone());
         }
         self.agents.insert(agent.id.clone(), agent);

@@ -194,7 +194,8 @@ fn place_on_host(records: &Records, agent: &Agent, found: &mut Findings) {
     }
     let host = records.agents.get(&AgentId::Ho(placement.host.clone()));
     let alive = host.is_some_and(|host| {
-        host.liveness == Liveness::Active && host.epoch == placement.host_epoch
+        matches!(host.liveness, Liveness::Active | Liveness::Stale)
+            && host.epoch == placement.host_epoch
     });
     let life = placement.host_epoch;
     found.must(

@@ -51,5 +51,8 @@ pub(super) fn place_again(
 pub(super) fn on_live_host(draft: &Draft<'_>, agent: &Agent) -> bool {
     let Some(placement) = &agent.placement else { return false };
     let host = draft.agent(&AgentId::Ho(placement.host.clone()));
-    host.is_some_and(|host| host.liveness == Liveness::Active && host.epoch == placement.host_epoch)
+    host.is_some_and(|host| {
+        matches!(host.liveness, Liveness::Active | Liveness::Stale)
+            && host.epoch == placement.host_epoch
+    })
 }

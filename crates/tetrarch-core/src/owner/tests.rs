@@ -6,5 +6,6 @@ mod budgets;
 pub(crate) mod fleet;
 mod recovery;
 mod sessions;
+mod silence;
 mod spawning;
 mod stories;

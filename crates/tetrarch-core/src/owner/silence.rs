@@ -1,0 +1,69 @@
+//! What silence means (spec 04, The sweeper): a session that missed windows is stale, one that
+//! missed three is offline. What is found is committed here; who is silent is for the sweeper to
+//! find out, and that a silent host really ended for the shell, which takes its lease.
+
+use crate::agent::Hosting;
+use crate::id::{AgentId, Principal};
+use crate::ledger::EventKind;
+use crate::liveness::Liveness;
+use crate::mail::MailBody;
+use crate::step::Draft;
+
+use super::{Silence, recovery, sessions};
+
+/// Decides on what the sweeper found of a session, if it still is the agent's current one.
+pub(super) fn swept(draft: &mut Draft<'_>, id: &AgentId, epoch: u64, found: Silence) {
+    let Some(agent) = draft.agent(id).filter(|agent| agent.epoch == epoch).cloned() else { return };
+    match found {
+        Silence::Broken => {
+            if agent.liveness == Liveness::Stale {
+                sessions::move_session(draft, id, Liveness::Active, "it is heard of again");
+            }
+        }
+        Silence::Begun { missed } => {
+            if agent.liveness == Liveness::Active {
+                let why = format!("{missed} windows missed");
+                sessions::move_session(draft, id, Liveness::Stale, &why);
+            }
+        }
+        Silence::Long { missed } => lost(draft, id, agent.hosting, missed),
+    }
+}
+
+/// A session that is not coming back. What a host ran goes on elsewhere; an external agent has to
+/// register again.
+fn lost(draft: &mut Draft<'_>, id: &AgentId, hosting: Hosting, missed: u64) {
+    let AgentId::Ho(host) = id else {
+        if hosting == Hosting::External {
+            recovery::strand(draft, id, &format!("{missed} windows missed"));
+        }
+        return;
+    };
+    let why = format!("{missed} windows missed, and its lease was taken from it");
+    sessions::move_session(draft, id, Liveness::Stale, &why);
+    if sessions::move_session(draft, id, Liveness::Offline, &why) {
+        draft.event(EventKind::HostLeft, "04 Hosts", why).agent = Some(id.clone());
+        recovery::recover_host(draft, host, &format!("{host} was lost"));
+    }
+}
+
+/// So many are silent at once that it may be the sweeper that is deaf: nobody is declared, people
+/// are told.
+pub(super) fn mass_silence(draft: &mut Draft<'_>, silent: usize, active: usize) {
+    let text = format!(
+        "sweeper.mass_silence: {silent} of {active} are silent at once; nobody is declared offline \
+         for a window"
+    );
+    draft.event(EventKind::Alert, "04 The sweeper", text.clone()).agent = Some(AgentId::Go);
+    let humans: Vec<AgentId> = draft
+        .base()
+        .agents
+        .values()
+        .filter(|agent| matches!(agent.id, AgentId::Io(_)) && agent.liveness == Liveness::Active)
+        .map(|agent| agent.id.clone())
+        .collect();
+    for io in humans {
+        let body = MailBody::Info { text: text.clone() };
+        draft.mail(Principal::Agent(io), None, body);
+    }
+}
