@@ -11,6 +11,7 @@ use prost::Message;
 use tetrarch_core::id::HostName;
 
 use crate::client::{Bus, RawMessage};
+use crate::codec;
 use crate::error::{PublishError, ReadError};
 use crate::retry::Retry;
 use crate::subject::pattern;
@@ -320,6 +321,49 @@ impl Changes {
         let Some(message) = self.0.next().await else { return std::future::pending().await };
         let cleared = message.headers.is_some_and(|headers| headers.get(OPERATION).is_some());
         if cleared { Change::Cleared } else { Change::Renewed }
+    }
+}
+
+/// A host renewed its lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// Which host.
+    pub host: HostName,
+    /// How many sessions it says it runs.
+    pub load: u32,
+}
+
+/// Hears of every renewal of every host's lease as it happens: the hosts' heartbeats (spec 04). A
+/// hint, as [`Changes`] is.
+#[derive(Debug)]
+pub struct Renewals(Subscriber);
+
+impl Renewals {
+    /// Listens to all hosts.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub async fn listen(bus: &Bus) -> Result<Self, ReadError> {
+        let subscribed = bus.client.subscribe(pattern::leases()).await;
+        Ok(Self(subscribed.map_err(|error| ReadError::Unanswered {
+            what: pattern::LEASES.to_owned(),
+            reason: error.to_string(),
+        })?))
+    }
+
+    /// The next renewal; none ever when the connection was closed. Safe to drop.
+    pub async fn next(&mut self) -> Renewal {
+        loop {
+            let Some(message) = self.0.next().await else { return std::future::pending().await };
+            let cleared = message.headers.is_some_and(|headers| headers.get(OPERATION).is_some());
+            let host = pattern::leased_host(&message.subject).filter(|_| !cleared);
+            let told = LeaseWire::decode(message.payload)
+                .ok()
+                .and_then(|wire| codec::decode_host_lease(&wire.body).ok());
+            if let Some(host) = host {
+                return Renewal { host, load: told.map_or(0, |told| told.load) };
+            }
+        }
     }
 }
 

@@ -92,6 +92,18 @@ pub fn lease_go() -> String {
     "$KV.LEASES.GO".to_owned()
 }
 
+/// Every key of `LEASES`, as a subscription's pattern.
+#[must_use]
+pub fn leases() -> &'static str {
+    "$KV.LEASES.>"
+}
+
+/// The host whose lease a key is; none for any other key.
+#[must_use]
+pub fn leased_host(subject: &str) -> Option<HostName> {
+    HostName::new(subject.strip_prefix("$KV.LEASES.HO=")?).ok()
+}
+
 /// The key of a host's lease; KV keys write `@` as `=`.
 #[must_use]
 pub fn lease_host(host: &HostName) -> String {
