@@ -85,3 +85,32 @@ pub const KILL_GRACE: Millis = Millis::from_secs(5);
 pub const CAPACITY_PER_CORE: u32 = 4;
 /// Liveness window unless configured (spec 04).
 pub const WINDOW: Millis = Millis::from_secs(5);
+/// Shortest liveness window (spec 04).
+pub const WINDOW_MIN: Millis = Millis(50);
+/// Longest liveness window (spec 04).
+pub const WINDOW_MAX: Millis = Millis::from_secs(60);
+/// Windows missed from which a session is stale (spec 04).
+pub const STALE_WINDOWS: u64 = 1;
+/// Windows missed from which a session is offline (spec 04).
+pub const OFFLINE_WINDOWS: u64 = 3;
+/// Windows in which a session's first heartbeat has to come, unless configured (spec 04).
+pub const REGISTER_WINDOWS: u64 = 6;
+/// The same while its host prepares it, a worktree for instance (spec 04).
+pub const PREPARING: Millis = Millis::from_secs(60);
+/// Active agents below which silence is never a mass failure (spec 04).
+pub const MASS_AGENTS_MIN: u64 = 10;
+/// Hosts below which silence is never a mass failure (spec 04).
+pub const MASS_HOSTS_MIN: usize = 2;
+/// Share of active agents, in thousandths, above which silence is a mass failure, unless
+/// configured (spec 04).
+pub const MASS_SHARE: u32 = 300;
+/// Agents replaced in a second after a mass failure, unless configured (spec 04).
+pub const REPLACEMENTS_PER_SECOND: u32 = 50;
+/// Charged failures of a parent's children that are borne, unless configured (spec 04).
+pub const RESTARTS_MAX: u32 = 3;
+/// The time they are counted over, unless configured (spec 04).
+pub const RESTART_WINDOW: Millis = Millis::from_secs(60);
+/// Charged failures of one task that are borne (spec 04).
+pub const TASK_RESTARTS_MAX: u32 = 3;
+/// The time they are counted over (spec 04).
+pub const TASK_RESTART_WINDOW: Millis = Millis::from_secs(72 * 3600);

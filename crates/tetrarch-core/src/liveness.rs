@@ -1,5 +1,5 @@
 //! Where an agent stands on the bus: the five states of a session and their legal
-//! transitions (spec 04). The sweeper's observation of silence will live here too.
+//! transitions (spec 04). Silence is judged in `sweep`.
 
 use std::fmt;
 
@@ -68,6 +68,19 @@ impl Liveness {
         };
         if legal { Ok(to) } else { Err(IllegalLiveness { from: self, to }) }
     }
+
+    /// The state after a heartbeat of a session whose record's epoch is `current`; none when the
+    /// heartbeat is answered with `superseded` and changes nothing: it is of another epoch, or
+    /// the session is offline or has ended (spec 04).
+    #[must_use]
+    pub fn heard(self, current: u64, epoch: u64) -> Option<Self> {
+        match self {
+            Self::Register | Self::Active | Self::Stale => {
+                (epoch == current).then_some(Self::Active)
+            }
+            Self::Offline | Self::Terminated => None,
+        }
+    }
 }
 
 impl fmt::Display for Liveness {
@@ -98,6 +111,22 @@ mod tests {
             for to in Liveness::ALL {
                 assert_eq!(from.to(to).is_ok(), legal.contains(&(from, to)), "{from} -> {to}");
             }
+        }
+    }
+
+    #[test]
+    fn only_a_living_session_of_the_current_epoch_is_heard() {
+        use Liveness::{Active, Offline, Register, Stale, Terminated};
+        for (state, after) in [
+            (Register, Some(Active)),
+            (Active, Some(Active)),
+            (Stale, Some(Active)),
+            (Offline, None),
+            (Terminated, None),
+        ] {
+            assert_eq!(state.heard(2, 2), after, "{state}");
+            assert_eq!(state.heard(2, 1), None, "{state}, an older epoch");
+            assert_eq!(state.heard(2, 3), None, "{state}, an epoch the record has not");
         }
     }
 }

@@ -34,6 +34,26 @@ impl Sub for BusTime {
     }
 }
 
+/// A moment on the monotonic clock of one process, in milliseconds from an arbitrary zero. What
+/// one process reads means nothing to another, so it is never stored or sent (spec 04, The
+/// sweeper).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Moment(pub u64);
+
+impl Add<Millis> for Moment {
+    type Output = Self;
+    fn add(self, rhs: Millis) -> Self {
+        Self(self.0.saturating_add(rhs.0))
+    }
+}
+
+impl Sub for Moment {
+    type Output = Millis;
+    fn sub(self, rhs: Self) -> Millis {
+        Millis(self.0.saturating_sub(rhs.0))
+    }
+}
+
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}ms", self.0)
