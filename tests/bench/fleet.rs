@@ -35,6 +35,8 @@ use crate::lead;
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Orders and observations between the host and its runner that wait, as in the product.
 const CHANNEL: usize = 256;
+/// The liveness window, that of the product.
+const WINDOW: Duration = Duration::from_secs(5);
 /// Agents the host takes: more than any measurement has.
 const CAPACITY: u32 = 100_000;
 
@@ -205,6 +207,7 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
         instance: "bench-owner".to_owned(),
         address: "here".to_owned(),
         ttl_secs: 10,
+        window: WINDOW,
         replicas: 1,
         policy: Policy::default(),
     };
@@ -224,7 +227,7 @@ async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 
         labels: Vec::new(),
         capacity: CAPACITY,
         address: "here".to_owned(),
-        window: Duration::from_secs(5),
+        window: WINDOW,
     };
     let (orders, ordered) = mpsc::channel(CHANNEL);
     let (tell_observed, observed) = mpsc::channel(CHANNEL);

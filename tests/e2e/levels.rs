@@ -95,6 +95,7 @@ async fn a_specialist_that_asks_the_governor_itself_is_refused() {
     let host = HostName::new("h1").unwrap();
     let bus = fleet.bus(&Party::Host(host.clone())).await;
     let mut inbox = control.client().subscribe(format!("mail.{}.>", specialist.id)).await.unwrap();
+    control.client().flush().await.unwrap();
     let id = new_ulid();
     let body = json!({
         "requestId": id,

@@ -33,6 +33,7 @@ impl Owner {
             instance: instance.to_owned(),
             address: "here".to_owned(),
             ttl_secs,
+            window: Duration::from_secs(5),
             replicas: 1,
             policy: Policy::default(),
         };

@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use crate::client::Bus;
 use crate::codec::{self, CodecError};
+use crate::envelope;
 use crate::error::ReadError;
 use crate::follow::Follower;
 use crate::state::{self, Select};
 use crate::subject::Subject;
 use crate::subject::pattern::PLANS;
-use tetrarch_core::id::{EpicId, Principal, RequestId};
+use tetrarch_core::id::{AgentId, EpicId, Principal, RequestId};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::{Lane, Mail};
 use tetrarch_core::plan::PlanEvent;
@@ -68,6 +69,57 @@ pub async fn plan_events(
             return Some(((message.seq, event), follower));
         }
     }))
+}
+
+/// A heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beat {
+    /// Whose.
+    pub agent: AgentId,
+    /// Its epoch; 1 when it did not say.
+    pub epoch: u64,
+}
+
+/// Hears of every heartbeat of an external agent, and of the owner's own, as it happens.
+#[derive(Debug)]
+pub struct Heartbeats {
+    client: async_nats::Client,
+    beats: Subscriber,
+}
+
+impl Heartbeats {
+    /// Listens to all agents.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub async fn listen(bus: &Bus) -> Result<Self, ReadError> {
+        let subscribed = bus.client.subscribe(Subject::heartbeats()).await;
+        let beats = subscribed.map_err(|error| ReadError::Unanswered {
+            what: "heartbeats".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { client: bus.client.clone(), beats })
+    }
+
+    /// The next heartbeat; none ever when the connection was closed. Safe to drop.
+    pub async fn next(&mut self) -> Beat {
+        loop {
+            let Some(beat) = self.beats.next().await else { return std::future::pending().await };
+            let Ok(Subject::Heartbeat(agent)) = beat.subject.as_str().parse::<Subject>() else {
+                continue;
+            };
+            let told = codec::decode_heartbeat(&agent, &beat.payload).ok().map(|told| told.epoch);
+            let header = beat.headers.as_ref().and_then(envelope::epoch);
+            return Beat { agent, epoch: header.or(told).unwrap_or(1) };
+        }
+    }
+
+    /// Sends the owner's own heartbeat: a canary, which comes back to whoever still hears.
+    pub async fn send_canary(&self) {
+        let subject = Subject::Heartbeat(AgentId::Go).to_string();
+        // What is not sent does not come back, which is what it is for.
+        let _unsent = self.client.publish(subject, Vec::new().into()).await;
+    }
 }
 
 /// Why there is no answer.

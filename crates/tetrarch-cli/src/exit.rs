@@ -134,6 +134,7 @@ impl From<EngineError> for CliError {
             EngineError::Held { .. } | EngineError::Deposed { .. } => Code::Conflict,
             EngineError::Refused { .. } => Code::Denied,
             EngineError::Unanswered(..) => Code::BusUnreachable,
+            EngineError::Window(_) => Code::Usage,
             EngineError::LeaseLost(_)
             | EngineError::Amnesia(_)
             | EngineError::Actor(..)

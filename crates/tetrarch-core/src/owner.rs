@@ -81,9 +81,9 @@ pub enum Input {
     /// Too many are silent at once.
     MassSilence {
         /// How many are.
-        silent: usize,
+        silent: u64,
         /// Of how many.
-        active: usize,
+        active: u64,
     },
     /// Time has passed: what is due is done.
     Tick,

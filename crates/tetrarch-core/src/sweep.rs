@@ -185,6 +185,12 @@ impl<K: Ord + Clone> Sweeper<K> {
         self.watched.get(who).map(|watched| watched.signs.state)
     }
 
+    /// The epoch whose signs count; none when it is not watched.
+    #[must_use]
+    pub fn epoch(&self, who: &K) -> Option<u64> {
+        self.watched.get(who).map(|watched| watched.epoch)
+    }
+
     /// Its host says that it prepares the session: more time for the first heartbeat.
     pub fn prepares(&mut self, who: &K) {
         if let Some(watched) = self.watched.get_mut(who) {

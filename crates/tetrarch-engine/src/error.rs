@@ -11,6 +11,7 @@ use tetrarch_bus::send::SendError;
 use tetrarch_bus::state::{MetaError, UnreadableMeta};
 use tetrarch_bus::topology::TopologyError;
 use tetrarch_core::error::Refusal;
+use tetrarch_core::sweep::WindowError;
 
 /// Why an engine process ended.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,9 @@ pub enum EngineError {
     /// The lease could not be renewed.
     #[error(transparent)]
     Renew(#[from] RenewError),
+    /// The liveness window is out of bounds.
+    #[error(transparent)]
+    Window(#[from] WindowError),
     /// STATE's own record is unreadable.
     #[error(transparent)]
     Meta(#[from] UnreadableMeta),

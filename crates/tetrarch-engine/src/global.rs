@@ -4,6 +4,7 @@
 
 mod owner;
 mod restore;
+mod sweeping;
 
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub struct GlobalConfig {
     pub ttl_secs: u32,
     /// Copies of each stream.
     pub replicas: usize,
+    /// The liveness window, from 50 ms to 60 s.
+    pub window: Duration,
     /// What an operator may set.
     pub policy: Policy,
 }
@@ -176,6 +179,7 @@ async fn spell(
         policy: config.policy.clone(),
         instance: config.instance.clone(),
         epoch,
+        window: config.window,
         clock,
         restored,
         ready,

@@ -38,6 +38,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
     let config = GlobalConfig {
         instance: instance.id.clone(),
         address: address(),
+        window: context.config.liveness.window,
         ttl_secs: context.config.retention.go_ttl_secs,
         replicas: context.config.bus.replicas,
         policy: Policy {

@@ -49,7 +49,7 @@ fn lost(draft: &mut Draft<'_>, id: &AgentId, hosting: Hosting, missed: u64) {
 
 /// So many are silent at once that it may be the sweeper that is deaf: nobody is declared, people
 /// are told.
-pub(super) fn mass_silence(draft: &mut Draft<'_>, silent: usize, active: usize) {
+pub(super) fn mass_silence(draft: &mut Draft<'_>, silent: u64, active: u64) {
     let text = format!(
         "sweeper.mass_silence: {silent} of {active} are silent at once; nobody is declared offline \
          for a window"

@@ -3,17 +3,15 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
 use tetrarch_bus::outbox::{Announcer, Recorder};
-use tetrarch_bus::subject::Subject;
-use tetrarch_bus::{codec, envelope};
 use tetrarch_core::id::CommitId;
-use tetrarch_core::ledger::Entry;
+use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
 use tetrarch_core::owner::{Group, Input, Policy, decide, is_due};
 use tetrarch_core::records::Records;
@@ -22,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Ending;
 use super::restore::Restored;
+use super::sweeping::{self, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
 use crate::pump::{Placed, Places, Pump};
@@ -33,7 +32,7 @@ const BATCHES_IN_MAILBOX: usize = 4;
 /// as many.
 const ENTRIES_FOR_OUTBOX: usize = 256;
 /// How often what is due is done when nothing else happens.
-const TICK_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+const TICK_EVERY: Duration = Duration::from_secs(60);
 
 /// A committed entry with its sequence in the ledger.
 type Committed = (u64, Arc<Entry>);
@@ -46,6 +45,8 @@ pub(super) enum OwnerMsg {
     Heard(Placed<Input>),
     /// The commit in flight has an outcome.
     Committed(Box<Result<Committer, CommitError>>),
+    /// The sweeper found something.
+    Found(Box<Input>),
     /// Something may be due.
     Tick,
 }
@@ -56,6 +57,7 @@ pub(super) struct OwnerArgs {
     pub(super) policy: Policy,
     pub(super) instance: String,
     pub(super) epoch: u64,
+    pub(super) window: Duration,
     pub(super) clock: Clock,
     pub(super) restored: Restored,
     pub(super) ready: watch::Sender<bool>,
@@ -77,6 +79,7 @@ pub(super) struct OwnerState {
     waiting: VecDeque<(Input, Option<u64>)>,
     committer: Option<Committer>,
     commits: usize,
+    sweeper: mpsc::Sender<Told>,
     outbox: mpsc::Sender<Committed>,
     ready: watch::Sender<bool>,
     ending: mpsc::Sender<Result<Ending, EngineError>>,
@@ -93,7 +96,8 @@ impl Actor for OwnerActor {
         myself: ActorRef<OwnerMsg>,
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
-        let OwnerArgs { bus, policy, instance, epoch, clock, restored, ready, ending } = args;
+        let OwnerArgs { bus, policy, instance, epoch, window, clock, restored, ready, ending } =
+            args;
         let Restored { records, last, intake_seq, unpublished, revisions, created } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (announced, images) = mpsc::channel(ENTRIES_FOR_OUTBOX);
@@ -104,7 +108,8 @@ impl Actor for OwnerActor {
             record(recorder, images, ending.clone()),
         ];
         pumps.push(intake(&bus, intake_seq, &myself).await?);
-        pumps.push(heartbeats(&bus, &myself).await?);
+        let (sweeper, sweeping) = sweeping::start(&bus, window, &records, myself.clone()).await?;
+        pumps.push(sweeping);
         pumps.push(ticks(&myself));
         let mut state = OwnerState {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
@@ -117,6 +122,7 @@ impl Actor for OwnerActor {
             group: Group::default(),
             waiting: VecDeque::new(),
             commits: 0,
+            sweeper,
             outbox,
             ready,
             ending,
@@ -141,6 +147,7 @@ impl Actor for OwnerActor {
                 }
             }
             OwnerMsg::Heard(heard) => state.waiting.push_back((heard.it, None)),
+            OwnerMsg::Found(found) => state.waiting.push_back((*found, None)),
             OwnerMsg::Tick => state.waiting.push_back((Input::Tick, None)),
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
@@ -187,6 +194,7 @@ impl OwnerState {
         let commit = CommitId::derive(now, &seed, "commit", self.commits);
         let group = std::mem::take(&mut self.group);
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
+        self.tell_sweeper(&entry);
         let (to, outbox) = (myself.clone(), self.outbox.clone());
         // The task reports back by itself; a dropped actor has no use for the outcome.
         drop(tokio::spawn(async move {
@@ -198,6 +206,18 @@ impl OwnerState {
             let outcome = outcome.map(|(_, committer)| committer);
             let _ended = to.cast(OwnerMsg::Committed(Box::new(outcome)));
         }));
+    }
+
+    /// Should the commit be refused, this owner's spell ends, and its sweeper with it.
+    fn tell_sweeper(&self, entry: &Entry) {
+        for record in &entry.records {
+            if let Record::Agent(agent) = record
+                && is_watched(agent)
+                && let Err(error) = self.sweeper.try_send(Told::Changed(agent.clone()))
+            {
+                tracing::error!(agent = %agent.id, %error, "the sweeper was not told of a change");
+            }
+        }
     }
 
     fn committed(&mut self, outcome: Result<Committer, CommitError>) {
@@ -262,29 +282,6 @@ async fn intake(bus: &Bus, decided: u64, to: &ActorRef<OwnerMsg>) -> Result<Pump
             let batch = intake.next(COMMIT_INPUTS_MAX).await;
             let Some(placed) = places.place(batch).await else { return };
             if to.cast(OwnerMsg::Intake(placed)).is_err() {
-                return;
-            }
-        }
-    }))
-}
-
-/// Signs of life of external agents.
-async fn heartbeats(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Result<Pump, EngineError> {
-    let subscribed = bus.client().subscribe(Subject::heartbeats()).await;
-    let mut beats = subscribed
-        .map_err(|error| EngineError::Actor("heartbeats", format!("no subscription: {error}")))?;
-    let to = to.clone();
-    Ok(Pump::run(async move {
-        let places = Places::new(COMMIT_INPUTS_MAX);
-        while let Some(beat) = beats.next().await {
-            let Ok(Subject::Heartbeat(agent)) = beat.subject.as_str().parse::<Subject>() else {
-                continue;
-            };
-            let told = codec::decode_heartbeat(&agent, &beat.payload).ok().map(|v| v.epoch);
-            let header = beat.headers.as_ref().and_then(envelope::epoch);
-            let epoch = header.or(told).unwrap_or(1);
-            let Some(placed) = places.place(Input::Heard { agent, epoch }).await else { return };
-            if to.cast(OwnerMsg::Heard(placed)).is_err() {
                 return;
             }
         }

@@ -1,0 +1,297 @@
+//! The sweeper's shell (spec 04): hears the renewals of hosts' leases and the heartbeats of
+//! external agents, its own heartbeat as canary among them, and tells the owner what core's
+//! sweeper proposes. A silent host counts as lost only when its lease could be taken from it.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use ractor::ActorRef;
+use tetrarch_bus::Bus;
+use tetrarch_bus::error::PublishError;
+use tetrarch_bus::lease::{Lease, LeaseKey, LeaseSeen, Renewal, Renewals};
+use tetrarch_bus::watch::{Beat, Heartbeats};
+use tetrarch_core::agent::{Agent, Hosting};
+use tetrarch_core::id::{AgentId, HostName};
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::owner::{Input, Silence};
+use tetrarch_core::records::Records;
+use tetrarch_core::sweep::{Heard, MassPolicy, Proposal, Sweeper, Watch, Windows};
+use tetrarch_core::time::{Millis, Moment};
+use tokio::sync::mpsc;
+
+use super::owner::OwnerMsg;
+use crate::error::EngineError;
+use crate::pump::{Places, Pump};
+
+/// Canaries in one window: more than half a window without one is deafness.
+const CANARIES_PER_WINDOW: u32 = 6;
+/// Sweeps in one window: what is true is found out this much later at most.
+const SWEEPS_PER_WINDOW: u32 = 6;
+/// First heartbeats that wait in the owner's mailbox.
+const HEARD_IN_MAILBOX: usize = 256;
+/// Changed records and finished attempts at leases that wait.
+const TOLD: usize = 4096;
+
+/// What the sweeper is told by the owner and by its own attempts.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// An agent's record changed.
+    Changed(Box<Agent>),
+    /// The lease of a host that fell silent in this epoch, as it was then.
+    Seen(HostName, u64, Option<LeaseSeen>),
+    /// What came of an attempt to take the lease of a host that missed so many windows in this epoch.
+    Taken(HostName, u64, u64, bool),
+}
+
+/// Whom it watches: whoever says by itself that it is alive.
+pub(super) fn is_watched(agent: &Agent) -> bool {
+    matches!(agent.id, AgentId::Ho(_)) || agent.hosting == Hosting::External
+}
+
+/// Starts the sweeper on what the records say. Gives what it is told by, and its task.
+pub(super) async fn start(
+    bus: &Bus,
+    window: Duration,
+    records: &Records,
+    owner: ActorRef<OwnerMsg>,
+) -> Result<(mpsc::Sender<Told>, Pump), EngineError> {
+    let windows = Windows::new(Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)))?;
+    let (tell, told) = mpsc::channel(TOLD);
+    let beats = Heartbeats::listen(bus).await?;
+    let renewals = Renewals::listen(bus).await?;
+    let mut sweeping = Sweeping {
+        bus: bus.clone(),
+        window,
+        since: Instant::now(),
+        sweeper: Sweeper::new(windows, MassPolicy::default()),
+        seen: HashMap::new(),
+        tell: tell.clone(),
+        owner,
+        places: Places::new(HEARD_IN_MAILBOX),
+    };
+    for agent in records.agents.values().filter(|agent| is_watched(agent)) {
+        sweeping.track(agent);
+    }
+    Ok((tell, Pump::run(sweeping.run(told, beats, renewals))))
+}
+
+/// Where an agent falls silent: external ones count as on one host of their own.
+fn host_of(agent: &Agent) -> Option<HostName> {
+    match &agent.id {
+        AgentId::Ho(host) => Some(host.clone()),
+        AgentId::Go
+        | AgentId::Po(_)
+        | AgentId::Io(_)
+        | AgentId::Specialist(..)
+        | AgentId::Reviewer(..)
+        | AgentId::Worker(_) => HostName::new("external").ok(),
+    }
+}
+
+struct Sweeping {
+    bus: Bus,
+    window: Duration,
+    since: Instant,
+    sweeper: Sweeper<AgentId>,
+    /// The leases of hosts that fell silent, as they were then.
+    seen: HashMap<HostName, (u64, Option<LeaseSeen>)>,
+    tell: mpsc::Sender<Told>,
+    owner: ActorRef<OwnerMsg>,
+    places: Places,
+}
+
+impl Sweeping {
+    async fn run(
+        mut self,
+        mut told: mpsc::Receiver<Told>,
+        mut beats: Heartbeats,
+        mut renewals: Renewals,
+    ) {
+        let mut canaries = tokio::time::interval(self.window / CANARIES_PER_WINDOW);
+        let mut sweeps = tokio::time::interval(self.window / SWEEPS_PER_WINDOW);
+        for ticks in [&mut canaries, &mut sweeps] {
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        }
+        loop {
+            tokio::select! {
+                told = told.recv() => match told {
+                    Some(Told::Changed(agent)) => self.track(&agent),
+                    Some(Told::Seen(host, epoch, seen)) => {
+                        self.seen.insert(host, (epoch, seen));
+                    }
+                    Some(Told::Taken(host, epoch, missed, taken)) => {
+                        self.taken(host, epoch, missed, taken);
+                    }
+                    None => return,
+                },
+                beat = beats.next() => self.beat(beat).await,
+                renewal = renewals.next() => self.renewed(&renewal),
+                _ = canaries.tick() => beats.send_canary().await,
+                _ = sweeps.tick() => self.sweep(),
+            }
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Watches an agent as its record stands now. What it said before this owner counts from now.
+    fn track(&mut self, agent: &Agent) {
+        match agent.liveness {
+            Liveness::Terminated | Liveness::Offline => self.sweeper.forget(&agent.id),
+            state @ (Liveness::Register | Liveness::Active | Liveness::Stale) => {
+                // Of a session that it watches already the sweeper knows more than the record.
+                if self.sweeper.epoch(&agent.id) == Some(agent.epoch) {
+                    return;
+                }
+                let Some(host) = host_of(agent) else { return };
+                let watch =
+                    Watch { who: agent.id.clone(), host, epoch: agent.epoch, state, agents: 1 };
+                self.sweeper.track(watch, self.now());
+            }
+        }
+    }
+
+    async fn beat(&mut self, Beat { agent, epoch }: Beat) {
+        let now = self.now();
+        if agent == AgentId::Go {
+            self.sweeper.canary(now);
+            return;
+        }
+        let first = self.sweeper.state(&agent) == Some(Liveness::Register);
+        match self.sweeper.observe(&agent, epoch, now) {
+            Heard::Alive if !first => return,
+            Heard::Alive | Heard::Unknown | Heard::Superseded => {}
+        }
+        let Some(placed) = self.places.place(Input::Heard { agent, epoch }).await else { return };
+        // An owner that ended needs no heartbeats.
+        let _ended = self.owner.cast(OwnerMsg::Heard(placed));
+    }
+
+    fn renewed(&mut self, renewal: &Renewal) {
+        let who = AgentId::Ho(renewal.host.clone());
+        let now = self.now();
+        if let Some(epoch) = self.sweeper.epoch(&who) {
+            self.sweeper.weigh(&who, renewal.load + 1);
+            self.sweeper.observe(&who, epoch, now);
+        }
+    }
+
+    fn sweep(&mut self) {
+        for proposal in self.sweeper.sweep(self.now()) {
+            match proposal {
+                Proposal::Active { who, epoch } => self.found(who, epoch, Silence::Broken),
+                Proposal::Stale { who, epoch, missed } => {
+                    if let AgentId::Ho(host) = &who {
+                        self.look(host.clone(), epoch);
+                    }
+                    self.found(who, epoch, Silence::Begun { missed });
+                }
+                Proposal::Offline { who: AgentId::Ho(host), epoch, missed } => {
+                    self.take(host, epoch, missed);
+                }
+                Proposal::Offline { who, epoch, missed } => {
+                    self.found(who, epoch, Silence::Long { missed });
+                }
+                Proposal::MassSilence { silent, active, hosts } => {
+                    tracing::error!(silent, active, hosts, "mass silence: nobody is declared");
+                    self.tell_owner(Input::MassSilence { silent, active });
+                }
+            }
+        }
+    }
+
+    fn found(&self, agent: AgentId, epoch: u64, found: Silence) {
+        tracing::info!(%agent, epoch, ?found, "the sweeper found");
+        self.tell_owner(Input::Swept { agent, epoch, found });
+    }
+
+    /// At most a few findings for each session that is watched: they need no place.
+    fn tell_owner(&self, input: Input) {
+        // An owner that ended has no use for it.
+        let _ended = self.owner.cast(OwnerMsg::Found(Box::new(input)));
+    }
+}
+
+/// What becomes of a silent host's lease. Renewals are only heard of, and a word may be lost; so a
+/// lease that changed since the host fell silent is a sign of life, and one that did not is taken
+/// at exactly the revision it has had all that time.
+impl Sweeping {
+    /// Remembers a lease as it is when its host falls silent.
+    fn look(&mut self, host: HostName, epoch: u64) {
+        let (bus, tell) = (self.bus.clone(), self.tell.clone());
+        drop(tokio::spawn(async move {
+            let seen = Lease::look(&bus, &LeaseKey::Host(host.clone())).await;
+            match seen {
+                // A sweeper that ended has no use for it.
+                Ok(seen) => drop(tell.send(Told::Seen(host, epoch, seen)).await),
+                Err(error) => tracing::warn!(%host, %error, "a silent host's lease was not read"),
+            }
+        }));
+    }
+
+    /// Takes the lease of a host that has been silent for too long.
+    fn take(&mut self, host: HostName, epoch: u64, missed: u64) {
+        let before = self.seen.remove(&host).filter(|(seen, _)| *seen == epoch);
+        let (bus, tell, window) = (self.bus.clone(), self.tell.clone(), self.window);
+        drop(tokio::spawn(async move {
+            let outcome = match taken(&bus, &host, before.map(|(_, seen)| seen), window).await {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    tracing::warn!(%host, %error, "a silent host's lease could not be taken");
+                    false
+                }
+            };
+            // A sweeper that ended has no use for it.
+            let _ended = tell.send(Told::Taken(host, epoch, missed, outcome)).await;
+        }));
+    }
+
+    fn taken(&mut self, host: HostName, epoch: u64, missed: u64, taken: bool) {
+        let who = AgentId::Ho(host.clone());
+        if taken {
+            self.found(who, epoch, Silence::Long { missed });
+            return;
+        }
+        tracing::info!(%host, "its lease has moved: it is alive");
+        let now = self.now();
+        let watch = Watch { who, host, epoch, state: Liveness::Stale, agents: 1 };
+        self.sweeper.track(watch, now);
+    }
+}
+
+/// Whether a lease is still as it was when its host fell silent, and could be taken.
+async fn taken(
+    bus: &Bus,
+    host: &HostName,
+    before: Option<Option<LeaseSeen>>,
+    window: Duration,
+) -> Result<bool, EngineError> {
+    let key = LeaseKey::Host(host.clone());
+    let before = match before {
+        Some(seen) => seen,
+        None => {
+            let seen = Lease::look(bus, &key).await?;
+            // Nobody knows since when it is so: it has a window to change.
+            tokio::time::sleep(window).await;
+            seen
+        }
+    };
+    let now = Lease::look(bus, &key).await?;
+    let (Some(now), Some(before)) = (now, before) else {
+        // There is nothing to hold on to: it was given back, or the bucket is new.
+        return Ok(true);
+    };
+    if now.seq != before.seq {
+        return Ok(false);
+    }
+    if now.holder.is_none() {
+        return Ok(true);
+    }
+    match Lease::revoke(bus, &key, &now).await {
+        Ok(_) => Ok(true),
+        Err(PublishError::WrongLast { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
