@@ -13,6 +13,7 @@ mod machine;
 mod numbers;
 mod requester;
 mod spawning;
+mod sweeping;
 mod table;
 mod tree;
 
@@ -35,7 +36,7 @@ benchmarks beside their floor
   --quick    a smoke run of a few seconds; its numbers mean little
   --write    write docs/benchmarks.md too
   --timeline print when each message of one spawn, or of one tree, was seen
-  <word>...  only what is named: spawn, admissions, mail, tree, processes";
+  <word>...  only what is named: spawn, admissions, mail, tree, processes, sweeper";
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +133,9 @@ fn args() -> Option<Args> {
             "--timeline" => args.effort.timeline = true,
             // What Cargo adds.
             "--bench" => {}
-            "spawn" | "admissions" | "mail" | "tree" | "processes" => args.only.push(word),
+            "spawn" | "admissions" | "mail" | "tree" | "processes" | "sweeper" => {
+                args.only.push(word);
+            }
             _ => return None,
         }
     }
@@ -164,6 +167,10 @@ async fn measure(fleet: &Fleet, args: &Args) -> Vec<Line> {
             let mut bare = Bare::on(&server, agents == Agents::Processes).await;
             lines.extend(tree::measure(fleet, &mut bare, &replay, agents, args.effort).await);
         }
+    }
+    if args.wants("sweeper") {
+        let effort = args.effort;
+        lines.extend(tokio::task::spawn_blocking(move || sweeping::measure(effort)).await.unwrap());
     }
     lines
 }

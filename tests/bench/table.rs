@@ -1,17 +1,19 @@
 //! The table of a run: one line for each figure, ours beside its floor, with the ratio and the
-//! aim of spec 10. It judges nothing but whether a ratio is within its aim.
+//! aim of spec 10. It judges nothing but whether a figure is within its aim.
 
 use std::fmt::Write as _;
 
 use crate::numbers::Rounds;
 
-/// What a ratio is to be.
+/// What a figure is to be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Aim {
     /// A time: ours is at most so many times the floor.
     AtMost(f64),
     /// A rate: ours is at least this share of the floor.
     AtLeast(f64),
+    /// A rate: ours is at least so many in a second, whatever the floor.
+    PerSecond(f64),
     /// Not a figure of spec 10; shown for its neighbours' sake.
     None,
 }
@@ -63,7 +65,8 @@ impl Line {
         match self.aim {
             Aim::AtMost(most) if ratio <= most => "yes",
             Aim::AtLeast(least) if ratio >= least => "yes",
-            Aim::AtMost(_) | Aim::AtLeast(_) => "**no**",
+            Aim::PerSecond(least) if self.ours.median() >= least => "yes",
+            Aim::AtMost(_) | Aim::AtLeast(_) | Aim::PerSecond(_) => "**no**",
             Aim::None => "",
         }
     }
@@ -84,6 +87,7 @@ impl Line {
         let aim = match self.aim {
             Aim::AtMost(most) => format!("<= {most:.1}"),
             Aim::AtLeast(least) => format!(">= {least:.1}"),
+            Aim::PerSecond(least) => format!(">= {least:.0} /s"),
             Aim::None => String::new(),
         };
         let (ours, floor) = (with_spread(&self.ours), with_spread(&self.floor));

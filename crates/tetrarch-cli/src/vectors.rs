@@ -7,6 +7,8 @@ mod budget;
 mod case;
 mod identity;
 mod input;
+mod intensity;
+mod liveness;
 mod outcome;
 mod plan;
 mod run;

@@ -4,12 +4,14 @@ use serde_json::{Map, Value};
 
 use crate::vectors::input::{Field, Input, Wrong};
 use crate::vectors::outcome::Outcome;
-use crate::vectors::{admission, budget, identity, plan, run, status};
+use crate::vectors::{admission, budget, identity, intensity, liveness, plan, run, status};
 
 /// The rules that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Machine {
     Run,
+    Liveness,
+    Sweep,
     Admission,
     Identity,
     Node,
@@ -17,12 +19,15 @@ pub(super) enum Machine {
     Goal,
     Rollup,
     Plan,
+    Intensity,
     Budget,
 }
 
 impl Machine {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Run,
+        Self::Liveness,
+        Self::Sweep,
         Self::Admission,
         Self::Identity,
         Self::Node,
@@ -30,12 +35,15 @@ impl Machine {
         Self::Goal,
         Self::Rollup,
         Self::Plan,
+        Self::Intensity,
         Self::Budget,
     ];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Run => "run",
+            Self::Liveness => "liveness",
+            Self::Sweep => "sweep",
             Self::Admission => "admission",
             Self::Identity => "identity",
             Self::Node => "node",
@@ -43,6 +51,7 @@ impl Machine {
             Self::Goal => "goal",
             Self::Rollup => "rollup",
             Self::Plan => "plan",
+            Self::Intensity => "intensity",
             Self::Budget => "budget",
         }
     }
@@ -86,6 +95,8 @@ impl Case {
         let when = Field::new("when", &self.when);
         match self.machine {
             Machine::Run => run::outcome(&given, &when),
+            Machine::Liveness => liveness::session(&given, &when),
+            Machine::Sweep => liveness::sweep(&given, &when),
             Machine::Admission => admission::outcome(&given, &when),
             Machine::Identity => identity::outcome(&given, &when),
             Machine::Node => status::node(&given, &when),
@@ -93,6 +104,7 @@ impl Case {
             Machine::Goal => status::goal(&given, &when),
             Machine::Rollup => plan::rolled_up(&given, &when),
             Machine::Plan => plan::checked(&given, &when),
+            Machine::Intensity => intensity::outcome(&given, &when),
             Machine::Budget => budget::outcome(&given, &when),
         }
     }
