@@ -13,6 +13,7 @@ use crate::proto::fields::{Field, Kind, Message};
 const REQUESTS: [&str; 13] = [
     "AgentRegister",
     "AgentRetire",
+    "CircuitClose",
     "AgentStatus",
     "GoalCreate",
     "HostJoin",
@@ -66,6 +67,7 @@ const OTHERS: [&str; 32] = [
 /// Fields without which a message is refused, beside a request's own id.
 const REQUIRED: [(&str, &[&str]); 14] = [
     ("AgentRetire", &["agent"]),
+    ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),
     ("GoalCreate", &["project", "plan"]),
     ("HumanJoin", &["human"]),

@@ -9,6 +9,7 @@ use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
     SessionId,
 };
+use crate::intensity::Circuit;
 use crate::limits::CHILDREN_MAX;
 use crate::liveness::Liveness;
 use crate::time::{BusTime, Millis};
@@ -84,8 +85,9 @@ pub struct Agent {
     pub deadline: Option<BusTime>,
     /// What it may use, and give to children.
     pub tools: Tools,
-    /// Restart intensity tripped: nothing is admitted below.
-    pub circuit_open: bool,
+    /// Its children's charged failures, and whether they were too many: then nothing is admitted
+    /// below.
+    pub circuit: Circuit,
     /// The work it was admitted for.
     pub work: Option<Work>,
     /// When the name was first admitted.

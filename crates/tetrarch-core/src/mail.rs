@@ -159,6 +159,13 @@ pub enum MailBody {
         /// The request.
         request: RequestId,
     },
+    /// Something that people have to look at.
+    Alert {
+        /// What it is.
+        alert: Alert,
+        /// In words.
+        text: String,
+    },
     /// `info`.
     Info {
         /// In words.
@@ -171,6 +178,29 @@ pub enum MailBody {
         /// The body's JSON text.
         json: String,
     },
+}
+
+/// What people have to look at; each is a topic of its own (spec 02, Mail).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alert {
+    /// A parent's children died too often.
+    CircuitOpen,
+    /// Too many are silent at once.
+    MassSilence,
+}
+
+impl Alert {
+    /// Every alert.
+    pub const ALL: [Self; 2] = [Self::CircuitOpen, Self::MassSilence];
+
+    /// The topic.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CircuitOpen => "circuit.open",
+            Self::MassSilence => "sweeper.mass_silence",
+        }
+    }
 }
 
 impl MailBody {
@@ -197,6 +227,7 @@ impl MailBody {
             Self::Reply(_) => "reply",
             Self::ReviewNeeded { .. } => "plan.review_needed",
             Self::SponsorSilent { .. } => "sponsor.silent",
+            Self::Alert { alert, .. } => alert.as_str(),
             Self::Info { .. } => "info",
             Self::Unknown { topic, .. } => topic,
         }
@@ -218,7 +249,8 @@ impl MailBody {
             | Self::AgentCompleted { .. }
             | Self::Info { .. }
             | Self::Unknown { .. } => MailKind::Info,
-            Self::Violation { .. }
+            Self::Alert { .. }
+            | Self::Violation { .. }
             | Self::AgentLost { .. }
             | Self::ReviewNeeded { .. }
             | Self::SponsorSilent { .. } => MailKind::Alert,

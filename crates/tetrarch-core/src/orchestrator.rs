@@ -217,6 +217,7 @@ impl Orchestrator {
             | MailBody::Stop(_)
             | MailBody::Superseded(_)
             | MailBody::Violation { .. }
+            | MailBody::Alert { .. }
             | MailBody::AgentLost { .. }
             | MailBody::Question { .. }
             | MailBody::Answer { .. }

@@ -2,9 +2,10 @@
 //! one owner). It decides on the records and says what to write; committing, sending and the
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
-//! `recovery`, silent ones in `silence`, hosts in `hosts`, plans in `plans`.
+//! `recovery`, silent ones in `silence`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
+mod circuits;
 mod fit;
 mod group;
 mod hosts;
@@ -24,6 +25,7 @@ use crate::brief::Tools;
 use crate::budget::Account;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, SessionId};
+use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{Decision, EventKind, Record, RecordKey};
 use crate::limits::{CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX};
 use crate::liveness::Liveness;
@@ -42,11 +44,17 @@ pub struct Policy {
     pub max_depth: u8,
     /// Sub-agents per parent, at most 3.
     pub max_children: usize,
+    /// Failures of a parent's children that are borne (spec 04, Restart intensity).
+    pub intensity: Intensity,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { max_depth: DEPTH_CEILING, max_children: CHILDREN_MAX }
+        Self {
+            max_depth: DEPTH_CEILING,
+            max_children: CHILDREN_MAX,
+            intensity: Intensity::default(),
+        }
     }
 }
 
@@ -117,7 +125,11 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         Input::Request(request) => {
             let step = decide_request(records, policy, now, request);
             let weight = weight::step(records, &step);
-            if weight <= STEP_BYTES_MAX { step } else { too_large(records, now, request, weight) }
+            if weight <= STEP_BYTES_MAX {
+                step
+            } else {
+                too_large(records, policy, now, request, weight)
+            }
         }
         Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
         Input::Swept { agent, epoch, found } => {
@@ -163,7 +175,7 @@ fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instanc
         account: before.map_or_else(Account::default, |go| go.account),
         deadline: None,
         tools: Tools::every(),
-        circuit_open: false,
+        circuit: Circuit::default(),
         work: None,
         created: before.map_or(now, |go| go.created),
     };
@@ -214,7 +226,7 @@ fn decide_request(records: &Records, policy: &Policy, now: BusTime, request: &Re
     draft.request = Some(request.id);
     draft.trace.clone_from(&request.trace);
     if let RequestBody::Report(report) = &request.body {
-        reports::report(&mut draft, request, report);
+        reports::report(&mut draft, policy, request, report);
         return draft.finish();
     }
     if let Some(decision) = records.decisions.get(&request.id) {
@@ -253,7 +265,13 @@ fn decided(draft: &mut Draft<'_>, request: &Request) {
 
 /// What a request that no commit has room for comes to: it is refused; a result, which cannot be,
 /// is noted without its texts.
-fn too_large(records: &Records, now: BusTime, request: &Request, weight: usize) -> Step {
+fn too_large(
+    records: &Records,
+    policy: &Policy,
+    now: BusTime,
+    request: &Request,
+    weight: usize,
+) -> Step {
     let mut draft = Draft::new(records, now, request.sender.from.clone());
     draft.request = Some(request.id);
     draft.trace.clone_from(&request.trace);
@@ -264,7 +282,7 @@ fn too_large(records: &Records, now: BusTime, request: &Request, weight: usize) 
     if let RequestBody::Report(report) = &request.body {
         draft.event(EventKind::Alert, "02 Bounds", detail.clone()).agent =
             request.sender.from.agent().cloned();
-        reports::report(&mut draft, request, &report.bare(&detail));
+        reports::report(&mut draft, policy, request, &report.bare(&detail));
         return draft.finish();
     }
     refuse(&mut draft, request, &Refusal::new(ErrorCode::InvalidRequest, detail));

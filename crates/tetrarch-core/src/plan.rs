@@ -15,6 +15,7 @@ use crate::goal::{GoalResult, GoalStatus};
 use crate::id::{
     AgentId, AssignmentId, Domain, EpicId, NodeId, PlanId, ProfileName, ProjectName, RunId,
 };
+use crate::intensity::Failures;
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
 
@@ -258,6 +259,8 @@ pub struct NodeState {
     pub result: Option<NodeResult>,
     /// Since when it stands there.
     pub since: BusTime,
+    /// Charged failures of those who worked on it (spec 04, Restart intensity).
+    pub failures: Failures,
 }
 
 /// Who changed a plan.

@@ -194,6 +194,11 @@ pub enum Op {
         /// Why.
         reason: String,
     },
+    /// `circuit.close`: an agent's children may be started again.
+    CircuitClose {
+        /// Whose circuit.
+        agent: AgentId,
+    },
     /// `agent.status`.
     AgentStatus {
         /// Who.
@@ -230,6 +235,7 @@ impl Op {
             Self::ProfileApply { .. } => "profile.apply",
             Self::AgentRegister => "agent.register",
             Self::AgentRetire { .. } => "agent.retire",
+            Self::CircuitClose { .. } => "circuit.close",
             Self::AgentStatus { .. } => "agent.status",
             Self::GoalCreate { .. } => "goal.create",
             Self::WorkBlock { .. } => "work.block",

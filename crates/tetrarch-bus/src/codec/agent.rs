@@ -2,6 +2,7 @@
 
 use tetrarch_core::agent::{Agent, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work};
 use tetrarch_core::brief::RunnerKind;
+use tetrarch_core::intensity::{Circuit, Failures};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::time::BusTime;
 
@@ -97,7 +98,9 @@ impl From<&Agent> for pb::Agent {
             account: Some((&agent.account).into()),
             deadline_unix_ms: agent.deadline.map(|deadline| deadline.0),
             tools: names(&agent.tools),
-            circuit_open: agent.circuit_open,
+            circuit_open: agent.circuit.is_open(),
+            circuit_opened_unix_ms: agent.circuit.opened.map(|at| at.0),
+            failures_unix_ms: times(&agent.circuit.failures),
             work: agent.work.as_ref().map(Into::into),
             created_unix_ms: agent.created.0,
         }
@@ -127,11 +130,24 @@ impl TryFrom<pb::Agent> for Agent {
             account: read::maybe("account", agent.account)?.unwrap_or_default(),
             deadline: agent.deadline_unix_ms.map(BusTime),
             tools: agent.tools.into_iter().collect(),
-            circuit_open: agent.circuit_open,
+            circuit: Circuit {
+                failures: failures(agent.failures_unix_ms),
+                opened: agent.circuit_opened_unix_ms.map(BusTime),
+            },
             work: read::maybe("work", agent.work)?,
             created: BusTime(agent.created_unix_ms),
         })
     }
+}
+
+/// Times of failures, for a record.
+pub(super) fn times(failures: &Failures) -> Vec<u64> {
+    failures.times().iter().map(|time| time.0).collect()
+}
+
+/// Failures of a record.
+pub(super) fn failures(times: Vec<u64>) -> Failures {
+    Failures::new(times.into_iter().map(BusTime).collect())
 }
 
 impl From<&Host> for pb::Host {

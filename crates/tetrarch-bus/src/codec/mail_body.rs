@@ -48,7 +48,7 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
                 options: options.clone(),
             },
         ),
-        MailBody::Answer { text } | MailBody::Info { text } => {
+        MailBody::Answer { text } | MailBody::Alert { text, .. } | MailBody::Info { text } => {
             around(mail, &pb::Words { text: text.clone() })
         }
         MailBody::Reply(reply) => around(mail, &pb::OpReply::from(reply)),
@@ -146,7 +146,12 @@ fn read_notice(topic: &str, body: Value) -> Result<MailBody, CodecError> {
                 request: read::text("request", &silent.request)?,
             }
         }
-        _ => MailBody::Unknown { topic: topic.to_owned(), json: body.to_string() },
+        _ => match Alert::ALL.into_iter().find(|alert| alert.as_str() == topic) {
+            Some(alert) => {
+                MailBody::Alert { alert, text: message::<pb::Words>("Words", body)?.text }
+            }
+            None => MailBody::Unknown { topic: topic.to_owned(), json: body.to_string() },
+        },
     })
 }
 

@@ -70,6 +70,10 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             finish("ProfileApply", &pb::ProfileApply { request_id, sender, project, profile })
         }
         Op::AgentRegister => finish("AgentRegister", &pb::AgentRegister { request_id, sender }),
+        Op::CircuitClose { agent } => {
+            let agent = agent.to_string();
+            finish("CircuitClose", &pb::CircuitClose { request_id, sender, agent })
+        }
         Op::AgentRetire { agent, reason } => {
             let (agent, reason) = (agent.to_string(), reason.clone());
             finish("AgentRetire", &pb::AgentRetire { request_id, sender, agent, reason })
@@ -148,6 +152,10 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             let apply: pb::ProfileApply = json::message("ProfileApply", body, Unknown::Refused)?;
             let project = read::text("project", &apply.project)?;
             Op::ProfileApply { project, profile: read::message("profile", apply.profile)? }
+        }
+        "circuit.close" => {
+            let close: pb::CircuitClose = json::message("CircuitClose", body, Unknown::Refused)?;
+            Op::CircuitClose { agent: read::text("agent", &close.agent)? }
         }
         "agent.register" => {
             let _: pb::AgentRegister = json::message("AgentRegister", body, Unknown::Refused)?;

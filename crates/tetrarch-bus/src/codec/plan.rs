@@ -203,6 +203,7 @@ impl From<&NodeState> for pb::NodeState {
             blocker: state.blocker.as_ref().map(Into::into),
             result: state.result.as_ref().map(Into::into),
             since_unix_ms: state.since.0,
+            failures_unix_ms: times(&state.failures),
         }
     }
 }
@@ -221,6 +222,7 @@ impl TryFrom<pb::NodeState> for NodeState {
             blocker: state.blocker.map(Blocker::from),
             result: read::maybe("result", state.result)?,
             since: BusTime(state.since_unix_ms),
+            failures: failures(state.failures_unix_ms),
         })
     }
 }

@@ -204,7 +204,9 @@ fn says(letter: &Letter) -> String {
         Err(error) => return error.to_string(),
     };
     match &mail.body {
-        MailBody::Info { text } | MailBody::Answer { text } => text.clone(),
+        MailBody::Info { text } | MailBody::Alert { text, .. } | MailBody::Answer { text } => {
+            text.clone()
+        }
         MailBody::Question { question, .. } => question.clone(),
         MailBody::Reply(reply) => match reply.error {
             Some(code) => format!("{}: {code}: {}", reply.op, reply.detail),

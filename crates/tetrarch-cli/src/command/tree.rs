@@ -296,7 +296,7 @@ mod tests {
             account: Account::default(),
             deadline: None,
             tools: Tools::default(),
-            circuit_open: false,
+            circuit: Default::default(),
             work: None,
             created: BusTime(1_000),
         }

@@ -8,6 +8,7 @@ use crate::id::{AgentId, EpicId};
 use crate::ledger::{Entry, Record};
 use crate::limits::DECISION_KEPT;
 use crate::mail::{Mail, MailBody};
+use crate::plan::NodeState;
 use crate::records::Records;
 use crate::role::Role;
 
@@ -86,6 +87,8 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
                 );
                 raised.insert(plan.epic);
             }
+            // Failures are counted on the node; the plan that people see is the same.
+            Record::NodeState(epic, state) if only_counts(before, *epic, state) => {}
             Record::Node(epic, _) | Record::NodeState(epic, _) => drop(touched.insert(*epic)),
             Record::GoalState(state) => drop(touched.insert(state.id)),
             Record::Agent(_)
@@ -135,4 +138,12 @@ fn begin(before: &Records, entry: &Entry, agent: &Agent, found: &mut Findings) {
         let count = launches(Some(epoch));
         found.must(count == 1, 4, id, format_args!("epoch {epoch} is launched {count} times"));
     }
+}
+
+fn only_counts(before: &Records, epic: EpicId, state: &NodeState) -> bool {
+    let known = before.node_states.get(&epic).and_then(|states| states.get(&state.id));
+    known.is_some_and(|known| {
+        let counted = NodeState { failures: state.failures.clone(), ..known.clone() };
+        known.failures != state.failures && counted == *state
+    })
 }

@@ -51,6 +51,7 @@ impl Hosted {
             | MailBody::ResultReady(_)
             | MailBody::AgentCompleted { .. }
             | MailBody::Violation { .. }
+            | MailBody::Alert { .. }
             | MailBody::AgentLost { .. }
             | MailBody::Question { .. }
             | MailBody::Reply(_)

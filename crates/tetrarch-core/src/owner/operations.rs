@@ -9,6 +9,7 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{
     AgentId, EpicId, HostName, HumanName, Principal, ProfileName, ProjectName, SessionId,
 };
+use crate::intensity::Circuit;
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, OpReply};
@@ -18,7 +19,7 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::hosts::host_views;
-use super::{Policy, plans, recovery, sessions};
+use super::{Policy, circuits, plans, recovery, sessions};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -84,6 +85,11 @@ fn apply(
         Op::AgentRetire { agent, reason } => {
             authorize(draft, request)?;
             retire(draft, agent, reason)?;
+            Ok(about(draft, agent, reply))
+        }
+        Op::CircuitClose { agent } => {
+            authorize(draft, request)?;
+            circuits::close(draft, agent)?;
             Ok(about(draft, agent, reply))
         }
         Op::AgentStatus { agent } => {
@@ -162,7 +168,7 @@ fn structural(draft: &Draft<'_>, id: AgentId, requested_by: &Principal, hosting:
         account: before.map(|agent| agent.account).unwrap_or_default(),
         deadline: None,
         tools: Tools::default(),
-        circuit_open: false,
+        circuit: Circuit::default(),
         work: None,
         created: before.map_or(now, |agent| agent.created),
         id,

@@ -8,6 +8,7 @@ use crate::assignment::{Assignment, AssignmentStatus, Purpose};
 use crate::error::{ErrorCode, Refusal};
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId};
+use crate::intensity::Failures;
 use crate::ledger::{EventKind, Record};
 use crate::plan::{Blocker, NodeChange, NodeState, NodeStatus, PlanReason, graph, rollup};
 use crate::request::Request;
@@ -178,6 +179,7 @@ pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
             blocker: None,
             result: None,
             since,
+            failures: Failures::default(),
         }),
     ));
 }

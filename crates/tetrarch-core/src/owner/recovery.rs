@@ -119,6 +119,7 @@ fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str)
     why.clone_into(&mut agent.reason);
     agent.since = draft.now;
     agent.placement = Some(placement.clone());
+    agent.circuit.close();
     let ends = agent.work.as_ref().map(|work| work.run);
     if let (Some(work), Some(session)) = (agent.work.as_mut(), agent.session)
         && let Some(before) = draft.run(work.run).cloned()

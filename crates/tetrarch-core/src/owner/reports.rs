@@ -10,19 +10,19 @@ use crate::ledger::{EventKind, Record};
 use crate::limits::{INSTRUCTION_BYTES_MAX, OPTIONS_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, ResultReady, SessionOrder};
-use crate::request::{Report, Request};
+use crate::request::{HOST_RESTART, Report, Request};
 use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{fit, plans, recovery, sessions};
+use super::{Policy, circuits, fit, plans, recovery, sessions};
 
 /// Decides on a report.
-pub(super) fn report(draft: &mut Draft<'_>, request: &Request, report: &Report) {
+pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, report: &Report) {
     let outcome = match super::current(draft, &request.sender) {
         Ok(agent) => {
             let id = agent.id.clone();
-            apply(draft, &id, report)
+            apply(draft, policy, &id, report)
         }
         Err(refusal) => Err(refusal),
     };
@@ -54,7 +54,12 @@ fn supersede(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal) {
     draft.mail(Principal::Agent(to), None, MailBody::Superseded(order));
 }
 
-fn apply(draft: &mut Draft<'_>, id: &AgentId, report: &Report) -> Result<(), Refusal> {
+fn apply(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    id: &AgentId,
+    report: &Report,
+) -> Result<(), Refusal> {
     match report {
         Report::Ready => {
             sessions::first_heartbeat(draft, id);
@@ -65,14 +70,14 @@ fn apply(draft: &mut Draft<'_>, id: &AgentId, report: &Report) -> Result<(), Ref
             Ok(())
         }
         Report::Crashed { cause } => {
-            crashed(draft, id, &short(cause));
+            crashed(draft, policy, id, &short(cause));
             Ok(())
         }
         Report::Run { run, event, reason, usage } => {
             moved(draft, id, *run, *event, &short(reason), *usage)
         }
         Report::Result { run: Some(run), result, .. } => {
-            ended(draft, id, *run, &fit::result(result))
+            ended(draft, policy, id, *run, &fit::result(result))
         }
         Report::Result { run: None, epic: Some(epic), result } => {
             plans::book_goal_result(draft, *epic, id, &fit::result(result))
@@ -151,6 +156,7 @@ fn own_run(draft: &Draft<'_>, id: &AgentId, run: RunId) -> Result<(), Refusal> {
 /// A run ended: its attempt, its node, its session; the parent gets the result.
 fn ended(
     draft: &mut Draft<'_>,
+    policy: &Policy,
     id: &AgentId,
     run: RunId,
     result: &RunResult,
@@ -163,6 +169,10 @@ fn ended(
     let before = draft.run_status(run.id).map(|status| status.state);
     if before == Some(RunState::Spawning) && !succeeded {
         sessions::move_run(draft, run.id, RunEvent::SpawnFailed, &result.error)?;
+        if let Some(agent) = draft.agent(id).cloned() {
+            // Whatever it leads to, this attempt is over.
+            circuits::charge(draft, policy.intensity, &agent, &result.error);
+        }
     } else {
         end_run(draft, id, run.id, result, succeeded)?;
     }
@@ -253,7 +263,7 @@ fn gone(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
 
 /// A process that died without a result goes on in its next session, unless a stop had been asked
 /// for. The attempt of an external agent has failed; without one it has to register again.
-fn crashed(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
+fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
     if Role::of(id) == Role::Host {
         gone(draft, id, cause);
         return;
@@ -262,7 +272,12 @@ fn crashed(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
     match (agent.hosting, &agent.work) {
         (Hosting::Hosted, _) => {
             recovery::tell_parent(draft, id, true, cause);
-            recovery::recover_one(draft, id, cause);
+            let charged = cause != HOST_RESTART;
+            if !charged || circuits::charge(draft, policy.intensity, &agent, cause) {
+                recovery::recover_one(draft, id, cause);
+            } else {
+                recovery::give_up(draft, id, Outcome::Failure, &format!("crashed: {cause}"));
+            }
         }
         (Hosting::External, Some(_)) => {
             recovery::tell_parent(draft, id, true, cause);

@@ -6,7 +6,7 @@ use crate::agent::Hosting;
 use crate::id::{AgentId, Principal};
 use crate::ledger::EventKind;
 use crate::liveness::Liveness;
-use crate::mail::MailBody;
+use crate::mail::{Alert, MailBody};
 use crate::step::Draft;
 
 use super::{Silence, recovery, sessions};
@@ -63,7 +63,7 @@ pub(super) fn mass_silence(draft: &mut Draft<'_>, silent: u64, active: u64) {
         .map(|agent| agent.id.clone())
         .collect();
     for io in humans {
-        let body = MailBody::Info { text: text.clone() };
+        let body = MailBody::Alert { alert: Alert::MassSilence, text: text.clone() };
         draft.mail(Principal::Agent(io), None, body);
     }
 }

@@ -169,10 +169,10 @@ fn standing_of(draft: &Draft<'_>, request: &Request, parent: &Agent) -> Standing
 fn parent_view(draft: &Draft<'_>, policy: &Policy, parent: &Agent) -> ParentView {
     let project = parent.project.as_ref().and_then(|name| draft.base().projects.get(name));
     let mode = project.map_or_else(crate::agent::Mode::default, |project| project.mode);
-    let mut circuit_open = parent.circuit_open;
+    let mut circuit_open = parent.circuit.is_open();
     let mut next = parent.parent.as_ref();
     while let Some(above) = next.and_then(|id| draft.agent(id)) {
-        circuit_open |= above.circuit_open;
+        circuit_open |= above.circuit.is_open();
         next = above.parent.as_ref();
     }
     ParentView {

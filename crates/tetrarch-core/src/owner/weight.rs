@@ -176,6 +176,7 @@ fn mail(mail: &Mail) -> usize {
         MailBody::AgentLost { cause: text, .. }
         | MailBody::AgentCompleted { reason: text, .. }
         | MailBody::Answer { text }
+        | MailBody::Alert { text, .. }
         | MailBody::Info { text }
         | MailBody::ReviewNeeded { reason: text }
         | MailBody::Unknown { json: text, .. } => text.len(),

@@ -100,6 +100,7 @@ impl Roster {
             | MailBody::ResultReady(_)
             | MailBody::AgentCompleted { .. }
             | MailBody::Violation { .. }
+            | MailBody::Alert { .. }
             | MailBody::AgentLost { .. }
             | MailBody::Question { .. }
             | MailBody::Answer { .. }

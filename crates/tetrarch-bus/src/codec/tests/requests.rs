@@ -98,6 +98,7 @@ fn ops() -> Vec<Op> {
         Op::ProjectRetire { project: id("demo") },
         Op::ProfileApply { project: id("demo"), profile: profile() },
         Op::AgentRegister,
+        Op::CircuitClose { agent: id("PO-a") },
         Op::AgentRetire { agent: id("W:~"), reason: "r".to_owned() },
         Op::AgentStatus { agent: id("W:~") },
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },

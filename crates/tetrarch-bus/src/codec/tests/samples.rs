@@ -179,7 +179,10 @@ fn agent(full: bool) -> Agent {
         },
         deadline: full.then_some(BusTime(9)),
         tools: if full { Tools::every() } else { Tools::default() },
-        circuit_open: full,
+        circuit: Circuit {
+            failures: Failures::new(if full { vec![BusTime(5), BusTime(9)] } else { Vec::new() }),
+            opened: full.then_some(BusTime(11)),
+        },
         work: full.then(|| Work {
             epic: id("goal_~"),
             node: id("P1"),

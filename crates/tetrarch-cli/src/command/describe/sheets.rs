@@ -41,7 +41,7 @@ pub(super) fn agent(snapshot: &Snapshot, id: &AgentId, journal: &[Journaled]) ->
             format!("{} of {} (limit {})", agent.depth, agent.local_max_depth, agent.max_depth),
         )
         .field("deadline", Cell::some(agent.deadline.map(stamp)))
-        .field("circuit", if agent.circuit_open { "open" } else { "" })
+        .field("circuit", if agent.circuit.is_open() { "open" } else { "" })
         .list("tools", agent.tools.names().map(str::to_owned));
     account(&mut sheet, &agent.account);
     let slots = agent.slots.iter().map(|slot| {

@@ -6,6 +6,7 @@ use crate::agent::{Agent, Hosting, Slot, Work};
 use crate::assignment::{Assignment, AssignmentStatus, Purpose};
 use crate::budget::Account;
 use crate::id::{AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, derive_ulid};
+use crate::intensity::Circuit;
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::mail::Spawned;
@@ -68,7 +69,7 @@ pub(super) fn create(
         account: Account::of(grant.budget),
         deadline: grant.deadline,
         tools: brief::tools(target.wish, Some(node), &target.profile),
-        circuit_open: false,
+        circuit: Circuit::default(),
         work: Some(work.clone()),
         created: now,
     })));

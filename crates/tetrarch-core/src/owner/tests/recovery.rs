@@ -251,3 +251,57 @@ fn a_host_crashing_is_a_host_gone() {
     let AgentId::Ho(host) = id("HO@h1") else { unreachable!("it is a host's") };
     assert_eq!(fleet.records.placed_on(&host).count(), 1);
 }
+
+/// A worker that dies this often, each time in its next session.
+fn dies(fleet: &mut Fleet, worker: &AgentId, times: usize) -> Entry {
+    let mut last = None;
+    for _ in 0..times {
+        let cause = "signal 11".to_owned();
+        last = Some(fleet.report(worker, Report::Crashed { cause }));
+    }
+    last.unwrap()
+}
+
+#[test]
+fn too_many_deaths_open_the_parents_circuit_once_with_one_alert() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(3));
+    let (worker, other) = (fleet.worker(epic, "T1.1"), fleet.worker(epic, "T1.2"));
+    let borne = dies(&mut fleet, &worker, 3);
+    assert_eq!(launches(&borne).len(), 1, "three are borne");
+    assert!(!fleet.agent(&po()).circuit.is_open());
+
+    let entry = dies(&mut fleet, &worker, 1);
+    assert!(fleet.agent(&po()).circuit.is_open());
+    assert_eq!(launches(&entry).len(), 0);
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+    let alerts = |entry: &Entry| {
+        entry.events.iter().filter(|e| e.reason.starts_with("circuit.open")).count()
+    };
+    assert_eq!(alerts(&entry), 1);
+    assert_eq!(topics(&entry, &other), ["stop"], "the others come to a safe end");
+    let answer = fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)]));
+    assert_eq!(answer.denied[0].reason.as_str(), "circuit_open");
+
+    let later = dies(&mut fleet, &other, 1);
+    assert_eq!(alerts(&later), 0, "it is open already");
+    assert_eq!(launches(&later).len(), 0);
+
+    let close = || Op::CircuitClose { agent: po() };
+    assert_eq!(fleet.op(&other.clone().into(), close()).error, Some(ErrorCode::Superseded));
+    assert_eq!(fleet.op(&human(), close()).error, None);
+    assert!(fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)])).accepted());
+    assert_eq!(fleet.op(&human(), close()).error, Some(ErrorCode::Conflict), "it is closed");
+}
+
+#[test]
+fn what_is_not_a_childs_own_failure_is_not_charged() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    for life in 2..8 {
+        fleet.join("h1", &format!("life{life}"), 20);
+        let cause = crate::request::HOST_RESTART.to_owned();
+        fleet.report(&worker, Report::Crashed { cause });
+    }
+    assert!(!fleet.agent(&po()).circuit.is_open());
+    assert_eq!(fleet.agent(&po()).circuit.failures.times(), []);
+}

@@ -101,7 +101,7 @@ fn mass_silence_is_told_to_people_and_changes_nobody() {
     let entry = fleet.one(Input::MassSilence { silent: 4, active: 10 });
     assert_eq!(entry.records, []);
     let told =
-        |body: &MailBody| matches!(body, MailBody::Info { text } if text.contains("4 of 10"));
+        |body: &MailBody| matches!(body, MailBody::Alert { text, .. } if text.contains("4 of 10"));
     assert_eq!(entry.mail.iter().filter(|mail| told(&mail.body)).count(), 1);
     assert!(entry.events.iter().any(|event| event.kind == EventKind::Alert));
 }

@@ -1,0 +1,102 @@
+//! Restart intensity (spec 04): a parent whose children die too often starts no more of them until
+//! somebody has looked. Only failures that are the child's own count.
+
+use crate::agent::Agent;
+use crate::error::{ErrorCode, Refusal};
+use crate::id::{AgentId, Principal};
+use crate::intensity::{Intensity, Trip};
+use crate::ledger::{EventKind, Record};
+use crate::liveness::Liveness;
+use crate::mail::{Alert, MailBody, SessionOrder};
+use crate::role::Role;
+use crate::step::Draft;
+
+/// Charges a failure of an agent to its task and its parent; says whether it may go on. GO has no
+/// circuit.
+pub(super) fn charge(
+    draft: &mut Draft<'_>,
+    intensity: Intensity,
+    child: &Agent,
+    cause: &str,
+) -> bool {
+    let now = draft.now;
+    let of_task = charge_task(draft, child);
+    let parent = child.parent.as_ref().and_then(|parent| draft.agent(parent)).cloned();
+    let Some(mut parent) = parent.filter(|parent| parent.id != AgentId::Go) else { return true };
+    let trip = if of_task { parent.circuit.open(now) } else { parent.circuit.note(now, intensity) };
+    draft.put(Record::Agent(Box::new(parent.clone())));
+    match trip {
+        Trip::Borne => true,
+        Trip::WasOpen => false,
+        Trip::Opened => {
+            let why = if of_task { "of one task" } else { "of its children" };
+            let text = format!(
+                "circuit.open: {} had too many failures {why}, the last of {}: {cause}; nothing is \
+                 started below it until `tetrarch circuit close {}`",
+                parent.id, child.id, parent.id
+            );
+            alert(draft, &parent, &text);
+            drain(draft, &parent, &child.id);
+            false
+        }
+    }
+}
+
+/// Whether one task failed too often.
+fn charge_task(draft: &mut Draft<'_>, child: &Agent) -> bool {
+    let Some(work) = &child.work else { return false };
+    let Some(mut state) = draft.node_state(work.epic, work.node).cloned() else { return false };
+    let tripped = state.failures.note(draft.now, Intensity::OF_TASK);
+    draft.put(Record::NodeState(work.epic, Box::new(state)));
+    tripped
+}
+
+/// Tells the grandparent and everybody's interaction orchestrator, once.
+fn alert(draft: &mut Draft<'_>, parent: &Agent, text: &str) {
+    let event = draft.event(EventKind::Alert, "04 Restart intensity", text.to_owned());
+    event.agent = Some(parent.id.clone());
+    let above = parent.parent.clone().filter(|above| *above != AgentId::Go);
+    let people =
+        draft.base().agents.values().filter(|agent| {
+            matches!(agent.id, AgentId::Io(_)) && agent.liveness == Liveness::Active
+        });
+    let told: Vec<AgentId> = above.into_iter().chain(people.map(|io| io.id.clone())).collect();
+    for who in told {
+        let body = MailBody::Alert { alert: Alert::CircuitOpen, text: text.to_owned() };
+        draft.mail(Principal::Agent(who), None, body);
+    }
+}
+
+/// Has the other children come to a safe end.
+fn drain(draft: &mut Draft<'_>, parent: &Agent, failed: &AgentId) {
+    let children: Vec<AgentId> = draft.base().children_of(&parent.id).cloned().collect();
+    for id in children.iter().filter(|id| *id != failed && Role::of(id).takes_slot()) {
+        let Some(child) = draft.agent(id).cloned() else { continue };
+        let order = SessionOrder {
+            agent: id.clone(),
+            session: child.session,
+            epoch: child.epoch,
+            reason: format!("the circuit of {} opened", parent.id),
+        };
+        let epic = child.work.map(|work| work.epic);
+        draft.mail(Principal::Agent(id.clone()), epic, MailBody::Stop(order));
+    }
+}
+
+/// Closes a circuit: counting begins anew.
+///
+/// # Errors
+/// There is no such agent, or its circuit is not open.
+pub(super) fn close(draft: &mut Draft<'_>, id: &AgentId) -> Result<(), Refusal> {
+    let Some(mut agent) = draft.agent(id).cloned() else {
+        return Err(Refusal::new(ErrorCode::NotFound, format!("no agent {id}")));
+    };
+    if !agent.circuit.is_open() {
+        return Err(Refusal::new(ErrorCode::Conflict, format!("the circuit of {id} is not open")));
+    }
+    agent.circuit.close();
+    draft.put(Record::Agent(Box::new(agent)));
+    let event = draft.event(EventKind::Alert, "04 Restart intensity", "circuit closed by hand");
+    event.agent = Some(id.clone());
+    Ok(())
+}
