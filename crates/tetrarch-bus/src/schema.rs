@@ -10,7 +10,7 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 13] = [
+const REQUESTS: [&str; 14] = [
     "AgentRegister",
     "AgentRetire",
     "CircuitClose",
@@ -65,7 +65,7 @@ const OTHERS: [&str; 32] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 14] = [
+const REQUIRED: [(&str, &[&str]); 15] = [
     ("AgentRetire", &["agent"]),
     ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    agent, artifact, config, describe, doctor, events, get, host, mail, plan, profile, project,
-    run, schema, serve, spawn, status, stop, tree, up, vectors,
+    agent, artifact, circuit, config, describe, doctor, events, get, host, mail, plan, profile,
+    project, run, schema, serve, spawn, status, stop, tree, up, vectors,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -84,6 +84,9 @@ pub(crate) enum Command {
     /// Create projects and set their mode.
     #[command(subcommand)]
     Project(project::ProjectCommand),
+    /// Let an agent start children again after too many of them died.
+    #[command(subcommand)]
+    Circuit(circuit::CircuitCommand),
     /// Apply profiles.
     #[command(subcommand)]
     Profile(profile::ProfileCommand),

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod artifact;
+pub(crate) mod circuit;
 pub(crate) mod config;
 pub(crate) mod describe;
 pub(crate) mod doctor;
@@ -59,6 +60,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Host(args) => host::run(context, args).await,
         Command::Agent(command) => agent::run(context, command).await,
         Command::Project(command) => project::run(context, command).await,
+        Command::Circuit(command) => circuit::run(context, command).await,
         Command::Profile(command) => profile::run(context, command).await,
         Command::Get(args) => get::run(context, args).await,
         Command::Describe(args) => describe::run(context, args).await,

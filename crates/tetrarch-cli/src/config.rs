@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tetrarch_core::agent::Mode;
+use tetrarch_core::intensity::Intensity;
+use tetrarch_core::time::Millis;
 
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
@@ -76,6 +78,8 @@ pub(crate) struct LimitsConfig {
     pub(crate) max_depth: u8,
     /// Sub-agents per parent.
     pub(crate) max_children: usize,
+    /// Failures of a parent's children that are borne, and in what time.
+    pub(crate) intensity: Intensity,
     /// The mode of new projects.
     pub(crate) mode: Mode,
 }
@@ -135,6 +139,16 @@ impl Config {
             limits: LimitsConfig {
                 max_depth: fitted(settings.whole("limits.max_depth"), u8::MAX),
                 max_children: fitted(settings.whole("limits.max_children"), usize::MAX),
+                intensity: Intensity {
+                    max: fitted(settings.whole("limits.max_restarts"), u32::MAX),
+                    window: Millis(
+                        settings
+                            .span("limits.restart_window")
+                            .as_millis()
+                            .try_into()
+                            .unwrap_or(u64::MAX),
+                    ),
+                },
                 mode: Mode::parse_or_solo(&settings.text("limits.mode").unwrap_or_default()),
             },
             host: HostSection {

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use tetrarch_core::id::EpicId;
-use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, ResultReady, SessionOrder, SpawnAnswer};
+use tetrarch_core::mail::{
+    Alert, Duty, Launch, Mail, MailBody, ResultReady, SessionOrder, SpawnAnswer,
+};
 
 use super::error::CodecError;
 use super::json::{self, Unknown};

@@ -8,6 +8,7 @@ use tetrarch_core::plan::{
 use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
 
+use super::agent::{failures, times};
 use super::assignment::{PURPOSES, purpose_word};
 use super::brief::{evidence, names, schema};
 use super::error::CodecError;

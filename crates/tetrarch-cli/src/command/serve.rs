@@ -44,6 +44,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
         policy: Policy {
             max_depth: context.config.limits.max_depth,
             max_children: context.config.limits.max_children,
+            intensity: context.config.limits.intensity,
         },
     };
     let stop = stop_signal(args.with_parent)?;

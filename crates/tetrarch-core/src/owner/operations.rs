@@ -2,7 +2,7 @@
 //! given (spec 02, Operations; spec 03, Identity). Every one is answered by mail.
 
 use crate::admission::freest;
-use crate::agent::{Agent, DEFAULT_PROFILE, Host, Hosting, Placement, Profile, Project};
+use crate::agent::{Agent, DEFAULT_PROFILE, Host, Hosting, Mode, Placement, Profile, Project};
 use crate::brief::{RunnerKind, Tools};
 use crate::budget::{Account, Limits};
 use crate::error::{ErrorCode, Refusal};
@@ -56,11 +56,7 @@ fn apply(
         }
         Op::ProjectMode { project, mode } => {
             authorize(draft, request)?;
-            let mut record = known_project(draft, project)?;
-            let reason = format!("{project}: {} -> {mode}", record.mode);
-            draft.event(EventKind::ProjectMode, "03 Modes", reason);
-            record.mode = *mode;
-            draft.put(Record::Project(record));
+            set_mode(draft, project, *mode)?;
             Ok(reply)
         }
         Op::ProjectRetire { project } => {
@@ -111,6 +107,15 @@ fn apply(
             Ok(OpReply { epic: Some(*epic), ..reply })
         }
     }
+}
+
+fn set_mode(draft: &mut Draft<'_>, project: &ProjectName, mode: Mode) -> Result<(), Refusal> {
+    let mut record = known_project(draft, project)?;
+    let reason = format!("{project}: {} -> {mode}", record.mode);
+    draft.event(EventKind::ProjectMode, "03 Modes", reason);
+    record.mode = mode;
+    draft.put(Record::Project(record));
+    Ok(())
 }
 
 /// Fills in what the record says of an agent.

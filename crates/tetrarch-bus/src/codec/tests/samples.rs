@@ -11,6 +11,7 @@ use tetrarch_core::brief::{
 };
 use tetrarch_core::budget::{Account, Limits, Spend};
 use tetrarch_core::goal::{Goal, GoalResult, GoalState, GoalStatus};
+use tetrarch_core::intensity::{Circuit, Failures};
 use tetrarch_core::ledger::{Decision, Record};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
@@ -250,6 +251,7 @@ fn node_state(full: bool) -> NodeState {
             crystallization: "c".to_owned(),
         }),
         since: BusTime(3),
+        failures: Failures::new(if full { vec![BusTime(3)] } else { Vec::new() }),
     }
 }
 
