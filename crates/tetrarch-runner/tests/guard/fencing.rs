@@ -40,8 +40,7 @@ async fn programs_that_are_frozen_for_too_long_are_killed_and_others_may_follow(
         let family = host.family().await;
         host.beat(100).await;
         host.frozen().await;
-        host.gone().await;
-        assert!(!any_alive(&family));
+        host.gone(&family).await;
         host.beat(FAR).await;
         host.family().await;
         host.counts_on().await;
@@ -59,8 +58,7 @@ async fn a_killed_host_freezes_at_its_deadline_and_its_guard_ends_with_its_progr
         assert_eq!(host.guard(), guard);
         host.frozen().await;
         assert!(any_alive(&family));
-        host.gone().await;
-        assert!(!any_alive(&family));
+        host.gone(&family).await;
         host.unguarded().await;
     }
 }
@@ -68,10 +66,10 @@ async fn a_killed_host_freezes_at_its_deadline_and_its_guard_ends_with_its_progr
 #[tokio::test]
 async fn a_host_that_is_killed_before_its_first_beat_freezes_at_once() {
     let mut host = Host::start(false, 2000).await;
-    host.family().await;
+    let family = host.family().await;
     host.kill().await;
     host.frozen().await;
-    host.gone().await;
+    host.gone(&family).await;
     host.unguarded().await;
 }
 
@@ -106,8 +104,7 @@ async fn the_programs_of_a_host_that_stays_stopped_are_killed() {
         host.beat(300).await;
         host.signal(Signal::STOP);
         host.frozen().await;
-        host.gone().await;
-        assert!(!any_alive(&family));
+        host.gone(&family).await;
         assert_eq!(host.guards().len(), 1);
     }
 }
@@ -146,11 +143,11 @@ async fn another_host_of_the_same_name_is_left_alone() {
         other.beat(FAR).await;
         let untouched = other.family().await;
         let mut host = Host::start(grouped, 1000).await;
-        host.family().await;
+        let family = host.family().await;
         host.beat(100).await;
         host.frozen().await;
         other.counts_on().await;
-        host.gone().await;
+        host.gone(&family).await;
         other.counts_on().await;
         assert!(!untouched.iter().any(|pid| is_frozen(*pid)));
         let now: Vec<i32> = other.counts().into_values().map(|(pid, _)| pid).collect();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tetrarch_core::id::{HostName, Ulid};
 use tetrarch_runner::HostLife;
@@ -21,6 +21,8 @@ use crate::roles::{AS_HOST, DUTY, FREEZE_MAX, LIFE, NO_CGROUP, PLACE};
 const HANGS: Duration = Duration::from_secs(60);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(5);
+/// Looks for what a test leaves behind.
+const LAST_LOOKS: usize = 1000;
 /// A deadline that no test reaches, in milliseconds.
 pub(crate) const FAR: u64 = 600_000;
 
@@ -201,9 +203,9 @@ impl Host {
         found
     }
 
-    /// Waits until nothing of it is left.
-    pub(crate) async fn gone(&self) {
-        until("killing", || self.marked().is_empty()).await;
+    /// Waits until nothing of it is left. Marks are lost before the last of it is dead.
+    pub(crate) async fn gone(&self, family: &[i32]) {
+        until("killing", || self.marked().is_empty() && !any_alive(family)).await;
     }
 
     /// The guards that stand over it.
@@ -232,6 +234,24 @@ impl Host {
     /// Kills the host itself.
     pub(crate) async fn kill(&mut self) {
         self.child.kill().await.unwrap();
+    }
+}
+
+impl Drop for Host {
+    /// Leaves nothing, also when a test fails: its guard then ends by itself.
+    fn drop(&mut self) {
+        // A host that the test killed is gone already.
+        let _gone = self.child.start_kill();
+        for _ in 0..LAST_LOOKS {
+            let left = self.marked();
+            if left.is_empty() {
+                return;
+            }
+            for pid in left.into_iter().filter_map(Pid::from_raw) {
+                // It may have ended meanwhile.
+                let _gone = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 }
 
