@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Pid;
 use tetrarch_core::id::RunId;
 
-use crate::mark::HostLife;
+use crate::mark::{HostLife, Mark};
 use crate::procfs;
 
 /// Start of the name of a host's control group; its process id and its life follow.
@@ -55,7 +55,7 @@ impl Cgroups {
     /// Where the group of this host process is made. The life is in the name because the number
     /// of a process is given again: the guard of a dead host must never act on another's group.
     pub(crate) fn place(parent: Option<&Path>, life: &HostLife) -> Result<PathBuf, CgroupError> {
-        let name = format!("{HOME_PREFIX}{}-{}", std::process::id(), life.id());
+        let name = format!("{HOME_PREFIX}{}-{life}", std::process::id());
         Ok(parent_of_homes(parent)?.join(name))
     }
 
@@ -73,12 +73,13 @@ impl Cgroups {
         Ok(Group { dir })
     }
 
-    /// Kills and removes what hosts that are gone left beside this one: their runs are fenced, so
-    /// whatever of them still runs must end. Blocks.
-    pub(crate) fn clear_dead_hosts(&self) {
+    /// Kills and removes what earlier lives of this host left beside it: also what has lost its
+    /// mark. Another host that is gone has a guard of its own. Blocks.
+    pub(crate) fn clear_earlier_lives(&self, present: &HostLife) {
+        let earlier = Mark::OtherLives(present.clone());
         let beside = self.home.parent().map(subdirectories).unwrap_or_default();
-        for home in beside.into_iter().filter(|home| is_dead(home)) {
-            tracing::warn!(home = %home.display(), "clearing the runs of a host that is gone");
+        for home in beside.into_iter().filter(|home| is_dead(home, &earlier)) {
+            tracing::warn!(home = %home.display(), "clearing the runs of an earlier life");
             let group = Group::at(home);
             group.kill();
             group.remove();
@@ -216,12 +217,14 @@ fn mount_point(mountinfo: &str) -> Option<PathBuf> {
     })
 }
 
-/// Whether this is the group of a host process that is gone.
-fn is_dead(home: &Path) -> bool {
+/// Whether this is the group of such a life, whose process is gone.
+fn is_dead(home: &Path, lives: &Mark) -> bool {
     let name = home.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let number = name.strip_prefix(HOME_PREFIX).and_then(|rest| rest.split('-').next());
-    let pid = number.and_then(|pid| pid.parse::<u32>().ok());
-    pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    let parts = name.strip_prefix(HOME_PREFIX).and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(pid, life)| {
+        let number = pid.parse::<u32>().is_ok();
+        number && lives.fits(life) && !Path::new("/proc").join(pid).exists()
+    })
 }
 
 fn subdirectories(dir: &Path) -> Vec<PathBuf> {

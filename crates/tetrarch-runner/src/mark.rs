@@ -34,11 +34,6 @@ impl HostLife {
         Self { owner: format!("{host}.{instance}"), life }
     }
 
-    /// What tells this life from all others.
-    pub(crate) fn id(&self) -> Ulid {
-        self.life
-    }
-
     fn is_of_same_host(&self, other: &Self) -> bool {
         self.owner == other.owner
     }

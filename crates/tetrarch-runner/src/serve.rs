@@ -66,7 +66,7 @@ impl Ground {
         };
         let cgroups = Cgroups::prepare(config.cgroup_parent.as_deref(), &config.life);
         if let Ok(cgroups) = &cgroups {
-            cgroups.clear_dead_hosts();
+            cgroups.clear_earlier_lives(&config.life);
         }
         let workspace_dir = std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone());
