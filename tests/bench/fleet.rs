@@ -220,10 +220,12 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
 async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 3] {
     let name = HostName::new("bench").unwrap();
     let bus = server.bus(&Party::Host(name.clone())).await;
+    let life = new_id().0;
+    let mark = tetrarch_runner::HostLife::new(&name, "bench-host", life);
     let config = HostConfig {
         name,
         instance: "bench-host".to_owned(),
-        life: new_id().0,
+        life,
         labels: Vec::new(),
         capacity: CAPACITY,
         address: "here".to_owned(),
@@ -233,7 +235,7 @@ async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 
     let (tell_observed, observed) = mpsc::channel(CHANNEL);
     let (passed_on, to_runner) = mpsc::channel(CHANNEL);
     let leads = tokio::spawn(lead::serve(ordered, passed_on, tell_observed.clone()));
-    let runner = runner(&server.data_dir().join("work"));
+    let runner = runner(mark, &server.data_dir().join("work"));
     let runner = tokio::spawn(tetrarch_runner::serve(runner, to_runner, tell_observed));
     let (tell, mut ready) = watch::channel(false);
     // The host is its process's main task, never one that moves between threads.
@@ -246,8 +248,9 @@ async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 
     [host, leads, runner]
 }
 
-fn runner(workspace_dir: &Path) -> tetrarch_runner::RunnerConfig {
+fn runner(life: tetrarch_runner::HostLife, workspace_dir: &Path) -> tetrarch_runner::RunnerConfig {
     tetrarch_runner::RunnerConfig {
+        life,
         workspace_dir: workspace_dir.to_owned(),
         output_limit: 1 << 20,
         cgroup_parent: None,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    agent, artifact, circuit, config, describe, doctor, events, get, host, mail, plan, profile,
-    project, run, schema, serve, spawn, status, stop, tree, up, vectors,
+    agent, artifact, circuit, config, describe, doctor, events, get, guard, host, mail, plan,
+    profile, project, run, schema, serve, spawn, status, stop, tree, up, vectors,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -78,6 +78,9 @@ pub(crate) enum Command {
     Serve(serve::ServeArgs),
     /// Run the orchestrator of this host.
     Host(host::HostArgs),
+    /// Stand guard over a host's programs. Hosts start it.
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
     /// Add or retire agents.
     #[command(subcommand)]
     Agent(agent::AgentCommand),

@@ -8,6 +8,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod get;
+pub(crate) mod guard;
 pub(crate) mod host;
 pub(crate) mod mail;
 pub(crate) mod plan;
@@ -34,6 +35,10 @@ use crate::telemetry::Telemetry;
 /// The command's.
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let Args { global, command } = args;
+    // Needs nothing of what follows, and must not wait for a collector or a log.
+    if let Command::Guard(args) = command {
+        return guard::run(args);
+    }
     let context = Context::load(&global)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let telemetry = Telemetry::start(&context.config, default_log(&command))?;
@@ -58,6 +63,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Status(args) => status::run(context, args).await,
         Command::Serve(args) => serve::run(context, args).await,
         Command::Host(args) => host::run(context, args).await,
+        Command::Guard(args) => guard::run(args),
         Command::Agent(command) => agent::run(context, command).await,
         Command::Project(command) => project::run(context, command).await,
         Command::Circuit(command) => circuit::run(context, command).await,

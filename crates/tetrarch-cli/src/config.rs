@@ -97,6 +97,8 @@ pub(crate) struct HostSection {
     pub(crate) workspace_dir: Option<PathBuf>,
     /// A missing isolation layer fails the run.
     pub(crate) isolation_required: bool,
+    /// How long programs may be frozen before they are killed.
+    pub(crate) freeze_max: Duration,
 }
 
 /// `[runs]`.
@@ -157,6 +159,7 @@ impl Config {
                 capacity: settings.number("host.capacity").map(|number| fitted(number, u32::MAX)),
                 workspace_dir: settings.path("host.workspace_dir"),
                 isolation_required: isolation.as_deref() == Some("required"),
+                freeze_max: settings.span("host.freeze_max"),
             },
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             retention: RetentionConfig {

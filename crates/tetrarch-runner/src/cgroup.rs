@@ -10,9 +10,10 @@ use std::time::Duration;
 use rustix::process::Pid;
 use tetrarch_core::id::RunId;
 
+use crate::mark::{HostLife, Mark};
 use crate::procfs;
 
-/// Start of the name of a host's control group; its process id follows.
+/// Start of the name of a host's control group; its process id and its life follow.
 const HOME_PREFIX: &str = "tetrarch-";
 /// How often an emptied group is tried to be removed; the kernel needs a moment.
 const REMOVE_TRIES: u32 = 50;
@@ -41,40 +42,47 @@ pub(crate) struct Cgroups {
 
 impl Cgroups {
     /// Makes the host's own group below `parent`, or below the group this process is in.
-    pub(crate) fn prepare(parent: Option<&Path>) -> Result<Self, CgroupError> {
-        let parent = match parent {
-            Some(parent) => parent.to_owned(),
-            None => own_group()?,
-        };
-        if !parent.join("cgroup.procs").exists() {
-            return Err(CgroupError::Ordinary(parent));
-        }
-        let home = parent.join(format!("{HOME_PREFIX}{}", std::process::id()));
+    pub(crate) fn prepare(parent: Option<&Path>, life: &HostLife) -> Result<Self, CgroupError> {
+        Self::make(Self::place(parent, life)?)
+    }
+
+    /// Makes a group as a host's would be, of a process that is none.
+    pub(crate) fn prepare_trial(parent: Option<&Path>) -> Result<Self, CgroupError> {
+        let name = format!("{HOME_PREFIX}{}", std::process::id());
+        Self::make(parent_of_homes(parent)?.join(name))
+    }
+
+    /// Where the group of this host process is made. The life is in the name because the number
+    /// of a process is given again: the guard of a dead host must never act on another's group.
+    pub(crate) fn place(parent: Option<&Path>, life: &HostLife) -> Result<PathBuf, CgroupError> {
+        let name = format!("{HOME_PREFIX}{}-{life}", std::process::id());
+        Ok(parent_of_homes(parent)?.join(name))
+    }
+
+    fn make(home: PathBuf) -> Result<Self, CgroupError> {
         fs::create_dir_all(&home)
             .map_err(|cause| CgroupError::Refused { path: home.clone(), cause })?;
         Ok(Self { home })
     }
 
     /// Makes the group of a run.
-    pub(crate) fn for_run(&self, run: RunId) -> Result<RunCgroup, CgroupError> {
+    pub(crate) fn for_run(&self, run: RunId) -> Result<Group, CgroupError> {
         let dir = self.home.join(run.to_string());
         fs::create_dir_all(&dir)
             .map_err(|cause| CgroupError::Refused { path: dir.clone(), cause })?;
-        Ok(RunCgroup { dir })
+        Ok(Group { dir })
     }
 
-    /// Kills and removes what hosts that are gone left beside this one: their runs are fenced, so
-    /// whatever of them still runs must end. Blocks.
-    pub(crate) fn clear_dead_hosts(&self) {
+    /// Kills and removes what earlier lives of this host left beside it: also what has lost its
+    /// mark. Another host that is gone has a guard of its own. Blocks.
+    pub(crate) fn clear_earlier_lives(&self, present: &HostLife) {
+        let earlier = Mark::OtherLives(present.clone());
         let beside = self.home.parent().map(subdirectories).unwrap_or_default();
-        for home in beside.into_iter().filter(|home| is_dead(home)) {
-            tracing::warn!(home = %home.display(), "clearing the runs of a host that is gone");
-            for dir in subdirectories(&home) {
-                let run = RunCgroup { dir };
-                run.kill();
-                run.remove();
-            }
-            Self { home }.remove();
+        for home in beside.into_iter().filter(|home| is_dead(home, &earlier)) {
+            tracing::warn!(home = %home.display(), "clearing the runs of an earlier life");
+            let group = Group::at(home);
+            group.kill();
+            group.remove();
         }
     }
 
@@ -96,13 +104,18 @@ impl Cgroups {
     }
 }
 
-/// The control group of one run.
+/// The control group of one run, or that of a host with those of its runs in it.
 #[derive(Debug, Clone)]
-pub(crate) struct RunCgroup {
+pub(crate) struct Group {
     dir: PathBuf,
 }
 
-impl RunCgroup {
+impl Group {
+    /// A group that is there, or will be.
+    pub(crate) fn at(dir: PathBuf) -> Self {
+        Self { dir }
+    }
+
     /// Moves a process into it, and the children it has already made.
     pub(crate) fn join(&self, pid: Pid) -> Result<(), CgroupError> {
         self.add(pid.as_raw_nonzero().get())
@@ -117,24 +130,43 @@ impl RunCgroup {
         Ok(())
     }
 
-    /// The processes in it, zombies not counted.
+    /// The processes in it and in groups below it, zombies not counted.
     pub(crate) fn members(&self) -> Vec<i32> {
-        fs::read_to_string(self.dir.join("cgroup.procs"))
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| line.parse().ok())
-            .collect()
+        let mut found = Vec::new();
+        let mut open = vec![self.dir.clone()];
+        while let Some(dir) = open.pop() {
+            let listed = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+            found.extend(listed.lines().filter_map(|line| line.parse::<i32>().ok()));
+            open.extend(subdirectories(&dir));
+        }
+        found
     }
 
-    /// Kills all of it at once, where the kernel can.
+    /// Freezes all of it, and what joins it later; false when there is no such group or the
+    /// kernel cannot (before 5.2).
+    pub(crate) fn freeze(&self) -> bool {
+        fs::write(self.dir.join("cgroup.freeze"), "1").is_ok()
+    }
+
+    /// Lets all of it run again.
+    pub(crate) fn thaw(&self) {
+        if let Err(cause) = fs::write(self.dir.join("cgroup.freeze"), "0") {
+            tracing::debug!(dir = %self.dir.display(), %cause, "no cgroup.freeze");
+        }
+    }
+
+    /// Kills all of it at once, where the kernel can; frozen or not.
     pub(crate) fn kill(&self) {
         if let Err(cause) = fs::write(self.dir.join("cgroup.kill"), "1") {
             tracing::debug!(dir = %self.dir.display(), %cause, "no cgroup.kill");
         }
     }
 
-    /// Removes it. Blocks for up to `REMOVE_TRIES` pauses.
+    /// Removes it and the groups below it. Blocks for up to `REMOVE_TRIES` pauses for each.
     pub(crate) fn remove(&self) {
+        for dir in subdirectories(&self.dir) {
+            Self { dir }.remove();
+        }
         for _ in 0..REMOVE_TRIES {
             match fs::remove_dir(&self.dir) {
                 Err(cause)
@@ -145,7 +177,7 @@ impl RunCgroup {
                 Ok(()) | Err(_) => return,
             }
         }
-        tracing::warn!(dir = %self.dir.display(), "the run's cgroup could not be removed");
+        tracing::warn!(dir = %self.dir.display(), "the cgroup could not be removed");
     }
 
     /// Where it is.
@@ -156,6 +188,15 @@ impl RunCgroup {
     fn add(&self, pid: i32) -> io::Result<()> {
         fs::write(self.dir.join("cgroup.procs"), pid.to_string())
     }
+}
+
+fn parent_of_homes(parent: Option<&Path>) -> Result<PathBuf, CgroupError> {
+    let parent = match parent {
+        Some(parent) => parent.to_owned(),
+        None => own_group()?,
+    };
+    let is_group = parent.join("cgroup.procs").exists();
+    if is_group { Ok(parent) } else { Err(CgroupError::Ordinary(parent)) }
 }
 
 /// The v2 group this process is in.
@@ -176,11 +217,14 @@ fn mount_point(mountinfo: &str) -> Option<PathBuf> {
     })
 }
 
-/// Whether this is the group of a host process that is gone.
-fn is_dead(home: &Path) -> bool {
+/// Whether this is the group of such a life, whose process is gone.
+fn is_dead(home: &Path, lives: &Mark) -> bool {
     let name = home.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let pid = name.strip_prefix(HOME_PREFIX).and_then(|pid| pid.parse::<u32>().ok());
-    pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    let parts = name.strip_prefix(HOME_PREFIX).and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(pid, life)| {
+        let number = pid.parse::<u32>().is_ok();
+        number && lives.fits(life) && !Path::new("/proc").join(pid).exists()
+    })
 }
 
 fn subdirectories(dir: &Path) -> Vec<PathBuf> {
@@ -205,7 +249,7 @@ mod tests {
     #[test]
     fn an_ordinary_directory_is_refused() {
         let place = tempfile::tempdir().unwrap();
-        let refused = Cgroups::prepare(Some(place.path())).unwrap_err();
+        let refused = Cgroups::prepare_trial(Some(place.path())).unwrap_err();
         assert!(matches!(refused, CgroupError::Ordinary(_)), "{refused}");
     }
 }

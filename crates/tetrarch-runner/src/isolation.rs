@@ -34,7 +34,7 @@ pub fn probe(cgroup_parent: Option<&Path>) -> Isolation {
 
 fn cgroup(parent: Option<&Path>) -> Layer {
     let name = "cgroup v2";
-    match Cgroups::prepare(parent) {
+    match Cgroups::prepare_trial(parent) {
         Ok(cgroups) => {
             let how = if cgroups.kills_at_once() {
                 "killed at once"

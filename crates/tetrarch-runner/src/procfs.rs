@@ -14,6 +14,8 @@ pub(crate) struct Process {
     pub(crate) parent: i32,
     pub(crate) group: i32,
     pub(crate) zombie: bool,
+    /// Whether a signal or a tracer stopped it.
+    pub(crate) stopped: bool,
     /// Whether it has given up its memory: it runs nothing any more and will be dead in a moment,
     /// and has no environment to know it by.
     pub(crate) dying: bool,
@@ -38,9 +40,9 @@ pub(crate) fn process(pid: i32) -> Option<Process> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Whether a process was started with this variable, given as `NAME=value`. False for a zombie
+/// Whether a process was started with this variable and a value that fits. False for a zombie
 /// and for a process that may not be looked at.
-pub(crate) fn has_variable(pid: i32, variable: &str) -> bool {
+pub(crate) fn has_variable(pid: i32, name: &str, fits: impl Fn(&str) -> bool) -> bool {
     let mut environ = Vec::new();
     let Ok(file) = fs::File::open(format!("/proc/{pid}/environ")) else {
         return false;
@@ -48,7 +50,10 @@ pub(crate) fn has_variable(pid: i32, variable: &str) -> bool {
     if file.take(ENVIRON_BYTES_MAX).read_to_end(&mut environ).is_err() {
         return false;
     }
-    environ.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    environ.split(|byte| *byte == 0).any(|entry| {
+        let value = entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+        value.and_then(|value| std::str::from_utf8(value).ok()).is_some_and(&fits)
+    })
 }
 
 /// The children of a process's main thread.
@@ -66,10 +71,12 @@ fn parse_stat(stat: &str) -> Option<Process> {
     let pid = head.split_once(' ')?.0.parse().ok()?;
     let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |index: usize| fields.get(index)?.parse::<i32>().ok();
-    let zombie = matches!(*fields.first()?, "Z" | "X" | "x");
+    let state = *fields.first()?;
+    let zombie = matches!(state, "Z" | "X" | "x");
     Some(Process {
         pid,
         zombie,
+        stopped: matches!(state, "T" | "t"),
         dying: !zombie && *fields.get(20)? == "0",
         parent: number(1)?,
         group: number(2)?,
@@ -88,10 +95,18 @@ mod tests {
                 "42 (a) R 1 1 (x) {state} 7 41 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 991 {memory} 0"
             ))
         };
-        let alive =
-            Process { pid: 42, parent: 7, group: 41, zombie: false, dying: false, started: 991 };
+        let alive = Process {
+            pid: 42,
+            parent: 7,
+            group: 41,
+            zombie: false,
+            stopped: false,
+            dying: false,
+            started: 991,
+        };
         assert_eq!(stat("S", 4096), Some(alive));
         assert_eq!(stat("R", 0), Some(Process { dying: true, ..alive }));
+        assert_eq!(stat("T", 4096), Some(Process { stopped: true, ..alive }));
         assert_eq!(stat("Z", 0), Some(Process { zombie: true, ..alive }));
         assert_eq!(parse_stat("42 (a) R"), None);
         assert_eq!(parse_stat(""), None);

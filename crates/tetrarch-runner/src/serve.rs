@@ -16,7 +16,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use crate::backend::AgentBackend;
 use crate::backend::echo::Echo;
 use crate::backend::process::Process;
-use crate::cgroup::{Cgroups, RunCgroup};
+use crate::cgroup::{Cgroups, Group};
+use crate::mark::{HostLife, Mark};
 use crate::seat::{Asked, Seat, Teller};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
 
@@ -30,6 +31,8 @@ const ORPHAN_PAUSE: Duration = Duration::from_secs(5);
 /// How this host runs programs.
 #[derive(Debug, Clone)]
 pub struct RunnerConfig {
+    /// This life of the host: every process of its runs carries it in its environment.
+    pub life: HostLife,
     /// Where runs without a workspace get a directory of their own, `<workspace_dir>/<run>`, and
     /// what a relative workspace is relative to. Created when it is not there.
     pub workspace_dir: PathBuf,
@@ -46,6 +49,7 @@ pub struct RunnerConfig {
 /// What every program stands on.
 #[derive(Debug)]
 pub(crate) struct Ground {
+    pub(crate) life: HostLife,
     pub(crate) workspace_dir: PathBuf,
     pub(crate) output_limit: u64,
     pub(crate) isolation_required: bool,
@@ -60,13 +64,14 @@ impl Ground {
             Ok(()) => "subreaper".to_owned(),
             Err(cause) => format!("no subreaper ({cause})"),
         };
-        let cgroups = Cgroups::prepare(config.cgroup_parent.as_deref());
+        let cgroups = Cgroups::prepare(config.cgroup_parent.as_deref(), &config.life);
         if let Ok(cgroups) = &cgroups {
-            cgroups.clear_dead_hosts();
+            cgroups.clear_earlier_lives(&config.life);
         }
         let workspace_dir = std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone());
         Self {
+            life: config.life,
             workspace_dir,
             output_limit: config.output_limit,
             isolation_required: config.isolation_required,
@@ -76,7 +81,7 @@ impl Ground {
     }
 
     /// The cgroup of a run, or why there is none.
-    pub(crate) fn cgroup_for(&self, run: RunId) -> Result<RunCgroup, String> {
+    pub(crate) fn cgroup_for(&self, run: RunId) -> Result<Group, String> {
         match &self.cgroups {
             Ok(cgroups) => cgroups.for_run(run).map_err(|cause| cause.to_string()),
             Err(cause) => Err(cause.clone()),
@@ -213,7 +218,7 @@ impl Desk {
             let execution = tokio::spawn(async move { backend.execute(start, seat).await });
             if let Err(fault) = execution.await {
                 tracing::error!(%run, %fault, "the backend of a run failed");
-                Traces::of_earlier_life(run).until_gone().await;
+                Traces::of_mark(Mark::Run(run), None).until_gone().await;
                 let exit = Exit::Code(-1);
                 teller.tell(RunnerEvent::Exited { exit, result: None }).await;
             }
@@ -225,7 +230,7 @@ impl Desk {
     fn clear(&mut self, run: RunId) {
         let teller = self.teller(run);
         self.tasks.spawn(async move {
-            let swept = Traces::of_earlier_life(run).until_gone().await;
+            let swept = Traces::of_mark(Mark::Run(run), None).until_gone().await;
             tracing::info!(%run, killed = swept.killed, "cleared a run of an earlier life");
             // KILL is what it ended by, and what a run of which nothing was left is said to.
             let exit = Exit::Signal(rustix::process::Signal::KILL.as_raw());

@@ -1,8 +1,10 @@
-//! Finds and kills every process of a run, those in sessions of their own too, and waits until
-//! none is left (spec 06, Runners; spec 09, On the host). Never matches by a process's name.
+//! Finds and kills every process of a run or of a host's life, those in sessions of their own
+//! too, and waits until none is left (spec 06, Runners; spec 09, On the host). Never matches by a
+//! process's name.
 //!
 //! A process belongs to a run when it is in the run's cgroup, carries the run's id in its
-//! environment, is in the program's process group, or descends from one that does.
+//! environment, is in the program's process group, or descends from one that does; to a host's
+//! life likewise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,8 +17,9 @@ use rustix::process::{
 use tetrarch_core::id::RunId;
 use tokio::time::sleep;
 
-use crate::cgroup::RunCgroup;
+use crate::cgroup::Group;
 use crate::children::reap;
+use crate::mark::{HostLife, Mark};
 use crate::procfs::{self, Process};
 
 /// First pause between two looks; it doubles.
@@ -24,36 +27,46 @@ const PAUSE_FIRST: Duration = Duration::from_millis(1);
 /// Longest pause between two looks.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// The variable that marks every process of a run.
-pub(crate) const RUN_VARIABLE: &str = "TETRARCH_RUN";
-
-/// By what the processes of a run are known.
+/// By what the processes of a run or of a host's life are known.
 #[derive(Debug, Clone)]
 pub(crate) struct Traces {
-    run: RunId,
-    cgroup: Option<RunCgroup>,
+    mark: Mark,
+    cgroup: Option<Group>,
     /// The program, which leads the process group.
     leader: Option<Process>,
 }
 
 /// What a sweep came to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Swept {
+pub struct Swept {
     /// How many processes were killed.
-    pub(crate) killed: usize,
+    pub killed: usize,
     /// Processes of other users that may not be killed.
-    pub(crate) out_of_reach: BTreeSet<i32>,
+    pub out_of_reach: BTreeSet<i32>,
+}
+
+/// Kills every process that another life of this host left on this machine and returns when none
+/// is left: those in sessions of their own and those that lost their parents too (spec 04,
+/// Hosts). A guard of such a life then has nothing left to guard and ends by itself.
+///
+/// To be called before the host joins, by the one process that holds the host's instance.
+pub async fn clear_earlier_lives(present: &HostLife) -> Swept {
+    Traces::of_mark(Mark::OtherLives(present.clone()), None).until_gone().await
 }
 
 impl Traces {
     /// The traces of a program that was just started as leader of its process group.
-    pub(crate) fn of_program(run: RunId, leader: Pid, cgroup: Option<RunCgroup>) -> Self {
-        Self { run, cgroup, leader: procfs::process(leader.as_raw_nonzero().get()) }
+    pub(crate) fn of_program(run: RunId, leader: Pid, cgroup: Option<Group>) -> Self {
+        Self {
+            mark: Mark::Run(run),
+            cgroup,
+            leader: procfs::process(leader.as_raw_nonzero().get()),
+        }
     }
 
-    /// The traces of a run that an earlier life of this host may have started.
-    pub(crate) fn of_earlier_life(run: RunId) -> Self {
-        Self { run, cgroup: None, leader: None }
+    /// The traces of processes that this process may not have started.
+    pub(crate) fn of_mark(mark: Mark, cgroup: Option<Group>) -> Self {
+        Self { mark, cgroup, leader: None }
     }
 
     /// Kills what can be killed at once, without looking for more.
@@ -75,17 +88,17 @@ impl Traces {
             return;
         };
         if let Err(cause) = kill_process_group(group, signal) {
-            tracing::debug!(run = %self.run, %cause, "the process group takes no signal");
+            tracing::debug!(of = %self.mark, %cause, "the process group takes no signal");
         }
     }
 
-    /// Kills every process of the run and returns when none is left. To be called when the
-    /// program itself has been waited for.
+    /// Kills every process and returns when none is left. To be called when the program itself
+    /// has been waited for.
     ///
     /// A process that the kernel cannot end yet (in uninterruptible sleep) is waited for without
     /// bound: a run is not over while it may still write.
     pub(crate) async fn until_gone(self) -> Swept {
-        let run = self.run;
+        let of = self.mark.to_string();
         let mut known = Known::new();
         let mut killed = 0;
         let mut pause = PAUSE_FIRST;
@@ -94,7 +107,7 @@ impl Traces {
             let look = match tokio::task::spawn_blocking(move || traces.look(&before)).await {
                 Ok(look) => look,
                 Err(cause) => {
-                    tracing::error!(%run, %cause, "a look for what is left of the run failed");
+                    tracing::error!(of, %cause, "a look for what is left failed");
                     Look::default()
                 }
             };
@@ -102,7 +115,7 @@ impl Traces {
                 break look.out_of_reach;
             }
             if pause == PAUSE_MAX {
-                tracing::warn!(%run, left = ?look.alive, "killed processes are still there");
+                tracing::warn!(of, left = ?look.alive, "killed processes are still there");
             }
             known.extend(look.alive);
             killed += look.killed;
@@ -112,7 +125,7 @@ impl Traces {
         if let Some(cgroup) = self.cgroup {
             let removed = tokio::task::spawn_blocking(move || cgroup.remove()).await;
             if let Err(cause) = removed {
-                tracing::error!(%run, %cause, "removing the run's cgroup failed");
+                tracing::error!(of, %cause, "removing the cgroup failed");
             }
         }
         Swept { killed, out_of_reach }
@@ -123,12 +136,10 @@ impl Traces {
     /// dying still holds its files, but has lost the marks it could be found by; so what is `known`
     /// from an earlier look counts until it is dead, and so does every orphan that is dying,
     /// whosever it was.
-    fn look(&self, known: &Known) -> Look {
+    pub(crate) fn look(&self, known: &Known) -> Look {
         let mut look = Look::default();
         let own = own_pid();
-        let in_cgroup = self.cgroup.as_ref().map(RunCgroup::members).unwrap_or_default();
-        let all = procfs::processes();
-        let members = self.members(&all, &in_cgroup, known, procfs::has_variable);
+        let (members, in_cgroup) = self.present(known);
         // Not before the members are known: a dying one has lost its marks.
         if let (Some(cgroup), false) = (&self.cgroup, in_cgroup.is_empty()) {
             cgroup.kill();
@@ -140,13 +151,13 @@ impl Traces {
                 }
                 continue;
             }
-            match kill(process) {
+            match send(process, Signal::KILL) {
                 Ok(()) => {
                     look.alive.insert(process.pid, process.started);
                     look.killed += usize::from(!process.dying && !known.contains_key(&process.pid));
                 }
                 Err(cause) => {
-                    tracing::warn!(run = %self.run, pid = process.pid, %cause, "cannot kill");
+                    tracing::warn!(of = %self.mark, pid = process.pid, %cause, "cannot kill");
                     look.out_of_reach.insert(process.pid);
                 }
             }
@@ -154,19 +165,33 @@ impl Traces {
         look
     }
 
-    /// The processes of the run among all. `carries` tells whether a process was started with a
-    /// variable.
+    /// The processes there are, and which of them are in the cgroup.
+    pub(crate) fn present(&self, known: &Known) -> (Vec<Process>, Vec<i32>) {
+        let in_cgroup = self.cgroup.as_ref().map(Group::members).unwrap_or_default();
+        let all = procfs::processes();
+        let members = self.members(&all, &in_cgroup, known, |pid, mark| {
+            procfs::has_variable(pid, mark.variable(), |value| mark.fits(value))
+        });
+        (members, in_cgroup)
+    }
+
+    /// The cgroup, if there is one.
+    pub(crate) fn cgroup(&self) -> Option<&Group> {
+        self.cgroup.as_ref()
+    }
+
+    /// The processes looked for among all. `carries` tells whether a process was started with a
+    /// mark.
     fn members(
         &self,
         all: &[Process],
         in_cgroup: &[i32],
         known: &Known,
-        carries: impl Fn(i32, &str) -> bool,
+        carries: impl Fn(i32, &Mark) -> bool,
     ) -> Vec<Process> {
         let own = own_pid();
         let by_pid: BTreeMap<i32, Process> =
             all.iter().map(|process| (process.pid, *process)).collect();
-        let mark = format!("{RUN_VARIABLE}={}", self.run);
         let since = self.leader.map_or(0, |leader| leader.started);
         let in_group = |process: &Process| {
             self.leader.is_some_and(|leader| leader.pid == process.group)
@@ -176,7 +201,7 @@ impl Traces {
         found.extend(
             all.iter()
                 .filter(|process| process.started >= since && process.pid != own)
-                .filter(|process| in_group(process) || carries(process.pid, &mark))
+                .filter(|process| in_group(process) || carries(process.pid, &self.mark))
                 .map(|process| process.pid),
         );
         found.extend(
@@ -189,7 +214,7 @@ impl Traces {
         );
         let mut open: Vec<i32> = found.iter().copied().collect();
         while let Some(parent) = open.pop() {
-            for child in all.iter().filter(|process| process.parent == parent) {
+            for child in all.iter().filter(|one| one.parent == parent && one.pid != own) {
                 if found.insert(child.pid) {
                     open.push(child.pid);
                 }
@@ -200,12 +225,14 @@ impl Traces {
     }
 }
 
-/// Processes that were found to be the run's: number and start.
-type Known = BTreeMap<i32, u64>;
+/// Processes that were found before: number and start.
+pub(crate) type Known = BTreeMap<i32, u64>;
 
+/// What one look came to.
 #[derive(Debug, Default)]
-struct Look {
-    alive: Known,
+pub(crate) struct Look {
+    /// What is not dead yet.
+    pub(crate) alive: Known,
     /// How many of them were killed in this look for the first time.
     killed: usize,
     out_of_reach: BTreeSet<i32>,
@@ -227,8 +254,8 @@ fn descends(process: &Process, ancestor: i32, by_pid: &BTreeMap<i32, Process>) -
     false
 }
 
-/// Kills exactly this process, never one that got its number since.
-fn kill(process: Process) -> io::Result<()> {
+/// Sends a signal to exactly this process, never to one that got its number since.
+pub(crate) fn send(process: Process, signal: Signal) -> io::Result<()> {
     let Some(pid) = Pid::from_raw(process.pid) else {
         return Ok(());
     };
@@ -240,7 +267,7 @@ fn kill(process: Process) -> io::Result<()> {
     if procfs::process(process.pid).is_none_or(|now| now.started != process.started) {
         return Ok(());
     }
-    match pidfd_send_signal(handle, Signal::KILL) {
+    match pidfd_send_signal(handle, signal) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(cause) => Err(cause.into()),
     }
@@ -269,7 +296,11 @@ mod tests {
     use ulid::Ulid;
 
     fn process(pid: i32, parent: i32, group: i32, started: u64) -> Process {
-        Process { pid, parent, group, zombie: false, dying: false, started }
+        Process { pid, parent, group, zombie: false, stopped: false, dying: false, started }
+    }
+
+    fn run() -> Mark {
+        Mark::Run(RunId(Ulid::from_parts(1, 1)))
     }
 
     fn pids(found: &[Process]) -> Vec<i32> {
@@ -280,8 +311,7 @@ mod tests {
     fn members_are_found_by_group_mark_cgroup_descent_and_memory() {
         let own = own_pid();
         let leader = process(own + 10, own, own + 10, 50);
-        let traces =
-            Traces { run: RunId(Ulid::from_parts(1, 1)), cgroup: None, leader: Some(leader) };
+        let traces = Traces { mark: run(), cgroup: None, leader: Some(leader) };
         let all = [
             process(own, 1, own, 1),
             process(own + 11, own, own + 10, 51),
@@ -298,8 +328,8 @@ mod tests {
         ];
         let known = Known::from([(own + 18, 61), (own + 19, 59)]);
         let marked = [own, own + 12, own + 16];
-        let carries = |pid: i32, mark: &str| {
-            assert_eq!(mark, format!("TETRARCH_RUN={}", traces.run));
+        let carries = |pid: i32, mark: &Mark| {
+            assert_eq!(*mark, run());
             marked.contains(&pid)
         };
         let found = traces.members(&all, &[own + 14], &known, carries);
@@ -309,9 +339,22 @@ mod tests {
     #[test]
     fn an_earlier_life_is_known_by_its_mark_alone() {
         let own = own_pid();
-        let traces = Traces::of_earlier_life(RunId(Ulid::from_parts(1, 1)));
+        let traces = Traces::of_mark(run(), None);
         let all = [process(own + 1, 1, own + 1, 5), process(own + 2, 1, own + 2, 5)];
         let found = traces.members(&all, &[], &Known::new(), |pid, _| pid == own + 2);
         assert_eq!(pids(&found), [own + 2]);
+    }
+
+    #[test]
+    fn neither_this_process_nor_its_children_are_found_by_descent() {
+        let own = own_pid();
+        let traces = Traces::of_mark(run(), None);
+        let all = [
+            process(own + 1, 1, own + 1, 5),
+            process(own, own + 1, own, 6),
+            process(own + 2, own, own + 2, 7),
+        ];
+        let found = traces.members(&all, &[], &Known::new(), |pid, _| pid == own + 1);
+        assert_eq!(pids(&found), [own + 1]);
     }
 }

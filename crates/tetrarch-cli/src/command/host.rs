@@ -2,13 +2,16 @@
 //! speaks core's vocabulary, and neither knows the other.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use tetrarch_bus::creds::Party;
 use tetrarch_core::id::HostName;
 use tetrarch_core::limits::CAPACITY_PER_CORE;
-use tetrarch_engine::{HostConfig, serve_host};
-use tetrarch_runner::RunnerConfig;
-use tokio::sync::{mpsc, watch};
+use tetrarch_engine::{EngineError, HostConfig, serve_host};
+use tetrarch_runner::{
+    Beat, Guard, GuardConfig, HostLife, RunnerConfig, clear_earlier_lives, keep_guard,
+};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::context::{Context, new_ulid};
 use crate::exit::{CliError, Code};
@@ -16,6 +19,8 @@ use crate::process::{Instance, address, announce, stop_signal};
 
 /// Orders and observations between a host and its runner that wait.
 const CHANNEL: usize = 256;
+/// Beats that wait for the guard: it takes them at once, unless it is just replaced.
+const BEATS: usize = 16;
 
 /// Runs the orchestrator of this host.
 #[derive(Debug, clap::Args)]
@@ -52,12 +57,19 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
         labels.push((key.to_owned(), value.to_owned()));
     }
     let instance = instance(context, &name)?;
+    let life = new_ulid();
+    let mark = HostLife::new(&name, &instance.id, life);
+    let cleared = clear_earlier_lives(&mark).await;
+    if cleared.killed > 0 {
+        tracing::warn!(killed = cleared.killed, "ended what an earlier life of this host left");
+    }
+    let guard = guard(context, &mark).await?;
     let bus = context.connect(&Party::Host(name.clone()), &format!("HO@{name}")).await?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let default = CAPACITY_PER_CORE.saturating_mul(u32::try_from(cores).unwrap_or(u32::MAX));
     let config = HostConfig {
         instance: instance.id.clone(),
-        life: new_ulid(),
+        life,
         labels,
         capacity: args.capacity.or(section.capacity).unwrap_or(default),
         address: address(),
@@ -69,15 +81,49 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
     announce(ready);
     let (orders, ordered) = mpsc::channel(CHANNEL);
     let (tell_observed, observed) = mpsc::channel(CHANNEL);
-    let runner =
-        tokio::spawn(tetrarch_runner::serve(runner_config(context, &name), ordered, tell_observed));
-    let (renewed, _) = watch::channel(None);
+    let (beats, kept) = mpsc::channel(BEATS);
+    let guarding = tokio::spawn(keep_guard(guard, kept));
+    let (renewed, renewals) = watch::channel(None);
+    let beating = tokio::spawn(beat(renewals, context.config.liveness.window, beats.clone()));
+    let runner = runner_config(context, &name, mark);
+    let runner = tokio::spawn(tetrarch_runner::serve(runner, ordered, tell_observed));
     let outcome = serve_host(bus, config, orders, observed, stop, tell, renewed).await;
     // Every sender of orders is gone now: the runner ends what still runs, then itself.
     if let Err(error) = runner.await {
         tracing::error!(%error, "the runner died");
     }
+    beating.abort();
+    if matches!(&outcome, Err(EngineError::LeaseLost(_))) {
+        // What the runner could not end may not outlive the lease.
+        let (done, killed) = oneshot::channel();
+        if beats.send(Beat::Kill(done)).await.is_ok() {
+            let _unanswered = killed.await;
+        }
+    }
+    if beats.send(Beat::End).await.is_err() {
+        tracing::error!("nobody kept the guard");
+    }
+    if let Err(error) = guarding.await {
+        tracing::error!(%error, "keeping the guard failed");
+    }
     Ok(outcome?)
+}
+
+/// Moves the moment at which the guard freezes everything: two windows after the last acknowledged
+/// renewal was sent (spec 04, Hosts).
+async fn beat(
+    mut renewals: watch::Receiver<Option<Instant>>,
+    window: Duration,
+    beats: mpsc::Sender<Beat>,
+) {
+    while renewals.changed().await.is_ok() {
+        let sent = *renewals.borrow_and_update();
+        if let Some(sent) = sent
+            && beats.send(Beat::Until(sent + 2 * window)).await.is_err()
+        {
+            return;
+        }
+    }
 }
 
 fn host_name(given: Option<&String>) -> Result<HostName, CliError> {
@@ -103,10 +149,27 @@ fn instance(context: &Context, name: &HostName) -> Result<Instance, CliError> {
     })
 }
 
-fn runner_config(context: &Context, name: &HostName) -> RunnerConfig {
+/// Starts the guard: without one nothing would run here.
+async fn guard(context: &Context, life: &HostLife) -> Result<Guard, CliError> {
+    let config = GuardConfig {
+        program: std::env::current_exe()?,
+        args: vec!["guard".into()],
+        life: life.clone(),
+        freeze_max: context.config.host.freeze_max,
+        cgroup_parent: None,
+    };
+    let failed = |error| {
+        CliError::new(Code::Failed, format!("the guard of this host does not start: {error}"))
+            .hint("check the host's limits for processes and memory")
+    };
+    Guard::start(config).await.map_err(failed)
+}
+
+fn runner_config(context: &Context, name: &HostName, life: HostLife) -> RunnerConfig {
     let default = || context.config.bus.data_dir.join("work").join(name.as_str());
     let workspace_dir: PathBuf = context.config.host.workspace_dir.clone().unwrap_or_else(default);
     RunnerConfig {
+        life,
         workspace_dir,
         output_limit: context.config.runs.output_limit,
         cgroup_parent: None,

@@ -94,7 +94,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("host.capacity", Whole(1, NAMED), Follows("4 for each core")),
     used("host.workspace_dir", Path, Follows("<data_dir>/work/<host>")),
     used("host.isolation", Word(&["required", "best"]), Is("best")),
-    later("host.freeze_max", Span(SECOND, ANY), Is("10m")),
+    used("host.freeze_max", Span(SECOND, ANY), Is("10m")),
     later("runs.drain", Span(0, HOUR), Is("30s")),
     later("runs.kill_grace", Span(0, HOUR), Is("5s")),
     later("runs.turn_timeout", Span(SECOND, ANY), Follows("none")),

@@ -10,11 +10,11 @@ use tempfile::TempDir;
 use tetrarch_core::brief::{Brief, ExpectedOutput, RunResult, Runner, RunnerKind, Tools, Worktree};
 use tetrarch_core::budget::Limits;
 use tetrarch_core::id::{
-    AgentId, EpicId, NodeId, ProfileName, ProjectName, RunId, SessionId, Ulid,
+    AgentId, EpicId, HostName, NodeId, ProfileName, ProjectName, RunId, SessionId, Ulid,
 };
 use tetrarch_core::order::{Exit, Inbound, LocalFile, Observed, Order, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
-use tetrarch_runner::{RunnerConfig, serve};
+use tetrarch_runner::{HostLife, RunnerConfig, serve};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -106,6 +106,7 @@ impl Stage {
     pub(crate) fn with(change: impl FnOnce(&mut RunnerConfig)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config = RunnerConfig {
+            life: HostLife::new(&HostName::new("stage").unwrap(), "tests", fresh()),
             workspace_dir: dir.path().join("work"),
             output_limit: OUTPUT_LIMIT,
             cgroup_parent: None,

@@ -12,8 +12,9 @@ use tetrarch_core::order::Start;
 use tokio::process::{Child, Command};
 
 use crate::children::{self, Awaited};
+use crate::mark::{HostLife, LIFE_VARIABLE, RUN_VARIABLE};
 use crate::serve::Ground;
-use crate::sweep::{RUN_VARIABLE, Traces};
+use crate::sweep::Traces;
 
 /// Variables of the host that every program sees; `LC_*` besides (docs/stdio-protocol.md).
 const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
@@ -73,7 +74,7 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
     if let (Err(cause), true) = (&cgroup, ground.isolation_required) {
         return Err(LaunchError::NotContained { cause: cause.clone() });
     }
-    let (mut child, pid, awaited) = match spawn(start, &dir) {
+    let (mut child, pid, awaited) = match spawn(start, &ground.life, &dir) {
         Ok(spawned) => spawned,
         Err(error) => {
             if let Ok(cgroup) = cgroup {
@@ -119,13 +120,13 @@ pub(super) async fn remove_if_empty(dir: &Path) {
     }
 }
 
-fn spawn(start: &Start, dir: &Path) -> Result<(Child, Pid, Awaited), LaunchError> {
+fn spawn(start: &Start, life: &HostLife, dir: &Path) -> Result<(Child, Pid, Awaited), LaunchError> {
     let runner = &start.brief.runner;
     let profile = runner.profile.to_string();
     let Some((program, arguments)) = runner.argv.split_first() else {
         return Err(LaunchError::NoCommand { profile });
     };
-    let environment = environment(start, std::env::vars_os());
+    let environment = environment(start, life, std::env::vars_os());
     let failed = |cause: io::Error| {
         let program = program.clone();
         if cause.kind() == io::ErrorKind::NotFound {
@@ -186,6 +187,7 @@ async fn directory(workspace_dir: &Path, start: &Start) -> Result<(PathBuf, bool
 /// The program's whole environment, from the host's.
 fn environment(
     start: &Start,
+    life: &HostLife,
     host: impl Iterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<OsString, OsString> {
     let runner = &start.brief.runner;
@@ -205,6 +207,7 @@ fn environment(
         ("TETRARCH_SESSION", start.session.to_string()),
         ("TETRARCH_EPOCH", start.epoch.to_string()),
         (RUN_VARIABLE, start.run.to_string()),
+        (LIFE_VARIABLE, life.to_string()),
         ("TETRARCH_EPIC", start.epic.to_string()),
         ("TETRARCH_NODE", start.node.to_string()),
         ("TETRARCH_TASK", start.brief.goal.clone()),

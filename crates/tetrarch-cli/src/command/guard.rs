@@ -1,0 +1,34 @@
+//! `tetrarch guard`: the small process beside a host that freezes the host's programs when its
+//! lease is over (spec 04, Hosts). Reads no configuration and starts no telemetry: it must stand
+//! whatever becomes of the host.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tetrarch_runner::{GuardDuty, HostLife, guard_main};
+
+use crate::exit::CliError;
+
+/// Stands guard over a host's programs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GuardArgs {
+    /// The life of the host, as its programs carry it.
+    #[arg(long)]
+    life: HostLife,
+    /// How long programs may be frozen before they are killed, in milliseconds.
+    #[arg(long, value_name = "MS")]
+    freeze_max_ms: u64,
+    /// The control group of the host's runs.
+    #[arg(long, value_name = "DIR")]
+    cgroup: Option<PathBuf>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Signals cannot be ignored.
+pub(crate) fn run(args: GuardArgs) -> Result<(), CliError> {
+    let GuardArgs { life, freeze_max_ms, cgroup } = args;
+    let freeze_max = Duration::from_millis(freeze_max_ms);
+    Ok(guard_main(GuardDuty { life, freeze_max, cgroup })?)
+}

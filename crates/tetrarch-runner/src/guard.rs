@@ -1,0 +1,301 @@
+//! The fence around a host: a small process beside it that freezes the host's programs when the
+//! host's lease is over, also when the host stands still or is dead (spec 04, Hosts). Here is the
+//! host's side; it knows no lease, only until when the last one holds.
+
+mod clock;
+mod fence;
+mod post;
+mod word;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use crate::cgroup::Cgroups;
+use crate::children::{self, Awaited};
+use crate::mark::HostLife;
+use clock::Moment;
+use word::{Answer, Order};
+
+pub use post::{GuardDuty, guard_main};
+
+/// How long a guard may take to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+/// How long a guard may take to read a word. It reads at once; one that does not stands still.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// How long a guard may take to end.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// First and longest pause before a guard that does not start is started again; it doubles.
+const RESTART: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Answers of a guard that wait; nobody waits for most of them.
+const ANSWERS_MAX: usize = 16;
+
+/// How a guard is started.
+#[derive(Debug, Clone)]
+pub struct GuardConfig {
+    /// The program that calls [`guard_main`].
+    pub program: PathBuf,
+    /// Its first arguments. `--life <life> --freeze-max-ms <ms>` follow, and `--cgroup <dir>`
+    /// where there may be one.
+    pub args: Vec<OsString>,
+    /// This life of the host, the same as its runner's.
+    pub life: HostLife,
+    /// How long programs may be frozen before they are killed (`host.freeze_max`).
+    pub freeze_max: Duration,
+    /// As in [`crate::RunnerConfig`].
+    pub cgroup_parent: Option<PathBuf>,
+}
+
+/// What the host says of its lease.
+#[derive(Debug)]
+pub enum Beat {
+    /// The programs may run until then: the send time of the last acknowledged renewal and two
+    /// windows (spec 04). A time that is over freezes at once; a later one thaws.
+    Until(Instant),
+    /// The lease was refused: kill all at once. Answered when all is dead, before which nothing
+    /// must be started; after it no deadline holds until the next beat.
+    Kill(oneshot::Sender<()>),
+    /// The host ends, and has ended all it started: the guard ends too.
+    End,
+}
+
+/// A guard that stands. Dropped without an [`Beat::End`], the guard takes its host for dead.
+#[derive(Debug)]
+pub struct Guard {
+    config: GuardConfig,
+    child: Child,
+    input: ChildStdin,
+    answers: mpsc::Receiver<Answer>,
+    _awaited: Awaited,
+}
+
+impl Guard {
+    /// Starts a guard and returns when it stands. It does nothing before the first beat, unless
+    /// this process dies.
+    ///
+    /// # Errors
+    /// It does not start, or is not ready within 10 s.
+    pub async fn start(config: GuardConfig) -> io::Result<Self> {
+        let mut command = Command::new(&config.program);
+        command
+            .args(&config.args)
+            .args(["--life", &config.life.to_string()])
+            .args(["--freeze-max-ms", &config.freeze_max.as_millis().to_string()])
+            // It must not hold open what whoever reads this host's log waits for the end of.
+            .stderr(Stdio::null())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        if let Ok(home) = Cgroups::place(config.cgroup_parent.as_deref(), &config.life) {
+            command.arg("--cgroup").arg(home);
+        }
+        let (mut child, _, awaited) = children::start(&mut command)?;
+        let piped = || io::Error::other("it has no pipes");
+        let input = child.stdin.take().ok_or_else(piped)?;
+        let output = child.stdout.take().ok_or_else(piped)?;
+        let (tell, mut answers) = mpsc::channel(ANSWERS_MAX);
+        tokio::spawn(hear(output, tell));
+        match timeout(READY_WITHIN, answers.recv()).await {
+            Ok(Some(Answer::Ready)) => {}
+            Ok(_) => return Err(io::Error::other("the guard ended before it was ready")),
+            Err(_) => {
+                child.kill().await?;
+                return Err(io::Error::other("the guard was not ready in time"));
+            }
+        }
+        Ok(Self { config, child, input, answers, _awaited: awaited })
+    }
+
+    /// The number of its process, unless it has ended.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// The guard hears it, or is to be replaced.
+    async fn say(&mut self, order: Order) -> io::Result<()> {
+        let line = format!("{order}\n");
+        timeout(HEARD_WITHIN, self.input.write_all(line.as_bytes())).await?
+    }
+
+    async fn end(mut self) {
+        let told = self.say(Order::End).await;
+        let ended = match told {
+            Ok(()) => timeout(END_WITHIN, self.child.wait()).await.is_ok(),
+            Err(_) => false,
+        };
+        if !ended {
+            tracing::warn!("the guard does not end; killing it");
+            self.kill().await;
+        }
+    }
+
+    /// Ends a guard that does not do its work.
+    async fn kill(&mut self) {
+        if let Err(cause) = self.child.kill().await {
+            tracing::debug!(%cause, "the guard is gone already");
+        }
+    }
+}
+
+/// Logs what a guard does and passes on the answers somebody waits for.
+async fn hear(output: ChildStdout, tell: mpsc::Sender<Answer>) {
+    let mut lines = BufReader::new(output).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let awaited = match Answer::read(&line) {
+            Some(Answer::Frozen) => {
+                tracing::warn!("the lease is over: all programs are frozen");
+                None
+            }
+            Some(Answer::Thawed) => {
+                tracing::info!("the lease holds again: all programs run on");
+                None
+            }
+            Some(Answer::Expired) => {
+                tracing::error!("frozen for too long: all programs were killed");
+                None
+            }
+            answer @ Some(Answer::Ready | Answer::Killed) => answer,
+            None => None,
+        };
+        if let Some(answer) = awaited
+            && tell.send(answer).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Keeps a guard standing, and passes on beats, until a beat says `End` or nobody can send one
+/// any more. A guard that dies or stands still is replaced at once by one that knows the last
+/// beat.
+///
+/// The sender of beats is never held up for longer than the start of a guard takes.
+pub async fn keep_guard(guard: Guard, mut beats: mpsc::Receiver<Beat>) {
+    let mut last = Standing::default();
+    let mut guard = guard;
+    loop {
+        let config = guard.config.clone();
+        match attend(&mut guard, &mut beats, &mut last).await {
+            Attended::Over { ended: true } => return guard.end().await,
+            Attended::Over { ended: false } => return,
+            Attended::Died(status) => tracing::error!(?status, "the guard died; starting another"),
+            Attended::Silent(cause) => {
+                tracing::error!(%cause, "the guard does not hear; starting another");
+                guard.kill().await;
+            }
+        }
+        match replace(config, &mut beats, &mut last).await {
+            Some(next) => guard = next,
+            None => return,
+        }
+    }
+}
+
+/// What the guard was told last, and must be told again when it is replaced.
+#[derive(Debug, Default)]
+struct Standing {
+    until: Option<Instant>,
+    killing: Vec<oneshot::Sender<()>>,
+}
+
+impl Standing {
+    /// Takes a beat; none for `End`.
+    fn take(&mut self, beat: Beat) -> Option<Order> {
+        match beat {
+            Beat::Until(until) => {
+                self.until = Some(until);
+                Some(Order::Beat(Moment::of(until)))
+            }
+            Beat::Kill(done) => {
+                self.until = None;
+                self.killing.push(done);
+                Some(Order::Kill)
+            }
+            Beat::End => None,
+        }
+    }
+
+    /// All of it, for a guard that knows nothing.
+    fn orders(&self) -> Vec<Order> {
+        let kill = (!self.killing.is_empty()).then_some(Order::Kill);
+        let beat = self.until.map(|until| Order::Beat(Moment::of(until)));
+        kill.into_iter().chain(beat).collect()
+    }
+
+    fn killed(&mut self) {
+        for done in self.killing.drain(..) {
+            // Whoever asked may not want to know.
+            let _unheard = done.send(());
+        }
+    }
+}
+
+/// Why a guard is not attended any more.
+enum Attended {
+    Over { ended: bool },
+    Died(io::Result<ExitStatus>),
+    Silent(io::Error),
+}
+
+async fn attend(
+    guard: &mut Guard,
+    beats: &mut mpsc::Receiver<Beat>,
+    last: &mut Standing,
+) -> Attended {
+    for order in last.orders() {
+        if let Err(cause) = guard.say(order).await {
+            return Attended::Silent(cause);
+        }
+    }
+    let mut listening = true;
+    loop {
+        tokio::select! {
+            beat = beats.recv() => {
+                let Some(beat) = beat else { return Attended::Over { ended: false } };
+                let Some(order) = last.take(beat) else { return Attended::Over { ended: true } };
+                if let Err(cause) = guard.say(order).await {
+                    return Attended::Silent(cause);
+                }
+            }
+            answer = guard.answers.recv(), if listening => match answer {
+                Some(Answer::Killed) => last.killed(),
+                Some(_) => {}
+                None => listening = false,
+            },
+            status = guard.child.wait() => return Attended::Died(status),
+        }
+    }
+}
+
+/// Another guard; none when none is wanted any more.
+async fn replace(
+    config: GuardConfig,
+    beats: &mut mpsc::Receiver<Beat>,
+    last: &mut Standing,
+) -> Option<Guard> {
+    let mut pause = RESTART.0;
+    loop {
+        match Guard::start(config.clone()).await {
+            Ok(guard) => return Some(guard),
+            Err(cause) => tracing::error!(%cause, "no guard: nothing freezes the programs"),
+        }
+        let waiting = sleep(pause);
+        tokio::pin!(waiting);
+        loop {
+            tokio::select! {
+                () = &mut waiting => break,
+                beat = beats.recv() => {
+                    last.take(beat?)?;
+                }
+            }
+        }
+        pause = (pause * 2).min(RESTART.1);
+    }
+}

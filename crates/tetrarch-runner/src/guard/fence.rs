@@ -1,0 +1,113 @@
+//! Freezes, thaws and kills every process of one life of a host (spec 04, Hosts). Knows no
+//! deadline.
+//!
+//! By the host's cgroup where there is one, which holds what joins it later too. What is not in
+//! it is stopped one by one, until a look finds nothing new: what one process forks before it is
+//! stopped, the next look finds.
+
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+
+use crate::cgroup::Group;
+use crate::mark::{HostLife, Mark};
+use crate::procfs::Process;
+use crate::sweep::{Known, Traces, send};
+
+/// Looks of one freezing. A family that forks faster than it is stopped goes on to the next.
+const LOOKS_MAX: usize = 64;
+
+/// The processes of one life of a host.
+#[derive(Debug)]
+pub(super) struct Fence {
+    traces: Traces,
+    /// What the last look found: marks are lost by dying, descent by the death of a parent.
+    known: Known,
+    /// What was told to stop. It may not have stopped yet.
+    told: Known,
+}
+
+impl Fence {
+    /// Around what this life started; `cgroup` is where its host makes its control group.
+    pub(super) fn around(life: HostLife, cgroup: Option<PathBuf>) -> Self {
+        let traces = Traces::of_mark(Mark::Life(life), cgroup.map(Group::at));
+        Self { traces, known: Known::new(), told: Known::new() }
+    }
+
+    /// Freezes all of it; false when nothing is there.
+    pub(super) fn freeze(&mut self) -> bool {
+        let held = self.traces.cgroup().is_some_and(Group::freeze);
+        let mut told_now = Known::new();
+        let mut any = false;
+        for _ in 0..LOOKS_MAX {
+            let (alive, in_cgroup) = self.look();
+            any = !alive.is_empty();
+            let mut news = false;
+            for process in alive {
+                let frozen = process.stopped || held && in_cgroup.contains(&process.pid);
+                let before = told_now.insert(process.pid, process.started);
+                if frozen || before == Some(process.started) {
+                    continue;
+                }
+                news = true;
+                self.told.insert(process.pid, process.started);
+                self.send(process, Signal::STOP);
+            }
+            if !news {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Lets all of it run again.
+    pub(super) fn thaw(&mut self) {
+        let (alive, _) = self.look();
+        for process in alive {
+            if process.stopped || self.told.get(&process.pid) == Some(&process.started) {
+                self.send(process, Signal::CONT);
+            }
+        }
+        self.told.clear();
+        self.release();
+    }
+
+    /// Lets run what joins the host's cgroup from here on.
+    pub(super) fn release(&self) {
+        if let Some(cgroup) = self.traces.cgroup() {
+            cgroup.thaw();
+        }
+    }
+
+    /// Kills what is there; true when nothing is left. To be called until it is.
+    pub(super) fn kill(&mut self) -> bool {
+        self.known = self.traces.look(&self.known).alive;
+        self.known.is_empty()
+    }
+
+    /// Whether nothing is there.
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.look().0.is_empty()
+    }
+
+    /// Removes what is left of the host's cgroup. Only when the host is gone.
+    pub(super) fn clear_up(&self) {
+        if let Some(cgroup) = self.traces.cgroup() {
+            cgroup.remove();
+        }
+    }
+
+    /// What is alive, and what of it is in the cgroup.
+    fn look(&mut self) -> (Vec<Process>, Vec<i32>) {
+        let (mut present, in_cgroup) = self.traces.present(&self.known);
+        present.retain(|process| !process.zombie);
+        self.known = present.iter().map(|process| (process.pid, process.started)).collect();
+        (present, in_cgroup)
+    }
+
+    fn send(&self, process: Process, signal: Signal) {
+        if let Err(cause) = send(process, signal) {
+            tracing::warn!(of = ?self.traces, pid = process.pid, %cause, "it takes no signal");
+        }
+    }
+}

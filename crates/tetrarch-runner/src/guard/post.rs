@@ -1,0 +1,223 @@
+//! The guard's side: waits for its host's words and for the deadline, and fences the host when it
+//! passes (spec 04, Hosts). It trusts nothing but its own clock, and outlives its host as long as
+//! anything is left to guard.
+//!
+//! It logs nothing: whoever reads its host's log may be gone or stand still, and then a line
+//! would hold it up. What it did it tells its host, through a pipe that is never full.
+
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::clock::Moment;
+use super::fence::Fence;
+use super::word::{Answer, Order};
+use crate::mark::HostLife;
+
+/// Longest wait for the deadline in one piece: a wait does not end while the machine is
+/// suspended, the deadline does.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Time between two looks for what escaped the freezing, and for what is left of a dead host.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// Time between two looks for what is being killed.
+const KILL_PAUSE: Duration = Duration::from_millis(20);
+/// Looks in a row that must find nothing left of a dead host: a program that it was just
+/// starting carries its mark a moment later.
+const EMPTY_LOOKS: u32 = 2;
+/// Words of the host that wait.
+const WORDS_MAX: usize = 16;
+
+/// What a guard is told when it is started.
+#[derive(Debug, Clone)]
+pub struct GuardDuty {
+    /// The life of the host whose processes it guards.
+    pub life: HostLife,
+    /// How long they may be frozen before they are killed (`host.freeze_max`).
+    pub freeze_max: Duration,
+    /// The control group below which the host puts its runs, if it can have one.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Stands guard over one life of a host until the host says `end`, or is gone and has left
+/// nothing. Blocks; to be the only thing its process does.
+///
+/// The process leaves its session and ignores INT, TERM and HUP: they are meant for the host, and
+/// whoever ends the host that way must not end its fence. Standard input and output are the
+/// host's.
+///
+/// # Errors
+/// Signals cannot be ignored.
+pub fn guard_main(duty: GuardDuty) -> io::Result<()> {
+    // Refused to a process that leads its group already; nothing but the terminal is lost by it.
+    let _session = rustix::process::setsid();
+    let _deaf = ignore_signals()?;
+    let (tell, words) = sync_channel(WORDS_MAX);
+    thread::spawn(move || listen(&tell));
+    say(Answer::Ready);
+    Post::new(duty).stand(&words);
+    Ok(())
+}
+
+/// Without handlers of its own for them, which only a runtime installs safely, a process dies of
+/// these signals. They stay installed; the runtime keeps the pipe they write to.
+fn ignore_signals() -> io::Result<Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let entered = runtime.enter();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        drop(signal(kind)?);
+    }
+    drop(entered);
+    Ok(runtime)
+}
+
+/// Passes on what the host says, until it is gone.
+fn listen(tell: &SyncSender<Order>) {
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { return };
+        if let Some(order) = Order::read(&line)
+            && tell.send(order).is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn say(answer: Answer) {
+    let mut out = io::stdout().lock();
+    // A host that is gone does not listen.
+    let _unheard = writeln!(out, "{}", answer.word()).and_then(|()| out.flush());
+}
+
+/// Whether the processes run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Not known: a guard before this one may have frozen them.
+    Unknown,
+    /// They run.
+    Free,
+    /// They are frozen.
+    Frozen { since: Moment, expired: bool },
+}
+
+/// Whether the guard is still needed, and when it looks again.
+enum Next {
+    Look(Duration),
+    Leave,
+}
+
+struct Post {
+    fence: Fence,
+    freeze_max: Duration,
+    /// When the host's lease is over; none before the first beat.
+    deadline: Option<Moment>,
+    state: State,
+    /// Whether the host ordered to kill all and it is not done.
+    killing: bool,
+    host_gone: bool,
+    empty_looks: u32,
+}
+
+impl Post {
+    fn new(duty: GuardDuty) -> Self {
+        Self {
+            fence: Fence::around(duty.life, duty.cgroup),
+            freeze_max: duty.freeze_max,
+            deadline: None,
+            state: State::Unknown,
+            killing: false,
+            host_gone: false,
+            empty_looks: 0,
+        }
+    }
+
+    fn stand(mut self, words: &Receiver<Order>) {
+        loop {
+            let pause = match self.act(Moment::now()) {
+                Next::Look(pause) => pause,
+                Next::Leave => return self.fence.clear_up(),
+            };
+            if self.host_gone {
+                thread::sleep(pause);
+                continue;
+            }
+            match words.recv_timeout(pause) {
+                Ok(Order::Beat(until)) => self.deadline = Some(until),
+                Ok(Order::Kill) => {
+                    self.killing = true;
+                    self.deadline = None;
+                }
+                Ok(Order::End) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => self.host_gone = true,
+            }
+        }
+    }
+
+    fn act(&mut self, now: Moment) -> Next {
+        if self.killing {
+            if !self.fence.kill() {
+                return Next::Look(KILL_PAUSE);
+            }
+            self.killing = false;
+            self.state = State::Unknown;
+            self.fence.release();
+            say(Answer::Killed);
+        }
+        // A host that never had a lease and is gone has none.
+        if self.deadline.map_or(self.host_gone, |deadline| deadline <= now) {
+            return self.hold(now);
+        }
+        if self.deadline.is_some() && self.state != State::Free {
+            self.fence.thaw();
+            if matches!(self.state, State::Frozen { .. }) {
+                say(Answer::Thawed);
+            }
+            self.state = State::Free;
+        }
+        let wait = self.deadline.map_or(WAIT_MAX, |deadline| now.until(deadline).min(WAIT_MAX));
+        if !self.host_gone {
+            return Next::Look(wait);
+        }
+        let empty = self.fence.is_empty();
+        self.unless_empty(empty, wait.min(LOOK_PAUSE))
+    }
+
+    /// Keeps all frozen, and kills it when that lasts too long.
+    fn hold(&mut self, now: Moment) -> Next {
+        let (since, expired, anew) = match self.state {
+            State::Frozen { since, expired } => (since, expired, false),
+            State::Unknown | State::Free => (now, false, true),
+        };
+        self.state = State::Frozen { since, expired };
+        let end = since.plus(self.freeze_max);
+        if now < end {
+            let any = self.fence.freeze();
+            if anew {
+                say(Answer::Frozen);
+            }
+            return self.unless_empty(!any, now.until(end).min(LOOK_PAUSE));
+        }
+        if !self.fence.kill() {
+            return Next::Look(KILL_PAUSE);
+        }
+        if !expired {
+            self.state = State::Frozen { since, expired: true };
+            say(Answer::Expired);
+        }
+        self.unless_empty(true, LOOK_PAUSE)
+    }
+
+    /// A guard is needed by its host, and after that by what its host left.
+    fn unless_empty(&mut self, empty: bool, pause: Duration) -> Next {
+        self.empty_looks = if empty { self.empty_looks + 1 } else { 0 };
+        if self.host_gone && self.empty_looks >= EMPTY_LOOKS {
+            return Next::Leave;
+        }
+        Next::Look(pause)
+    }
+}

@@ -1,0 +1,94 @@
+//! The lines that a host and its guard say to each other through pipes: one line a word. Reads
+//! and writes them; acts on none.
+
+use std::fmt;
+
+use super::clock::Moment;
+
+/// What a host says to its guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The lease holds until then.
+    Beat(Moment),
+    /// Kill all at once.
+    Kill,
+    /// End, and touch nothing.
+    End,
+}
+
+impl Order {
+    /// A line; none when it says nothing known.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        match (words.next()?, words.next()) {
+            ("beat", Some(until)) => Some(Self::Beat(Moment(until.parse().ok()?))),
+            ("kill", None) => Some(Self::Kill),
+            ("end", None) => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Beat(Moment(until)) => write!(f, "beat {until}"),
+            Self::Kill => f.write_str("kill"),
+            Self::End => f.write_str("end"),
+        }
+    }
+}
+
+/// What a guard says to its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It stands guard from here.
+    Ready,
+    /// The deadline passed: all is frozen.
+    Frozen,
+    /// The lease holds again: all runs on.
+    Thawed,
+    /// All was frozen for too long and is dead.
+    Expired,
+    /// All is dead, as ordered.
+    Killed,
+}
+
+impl Answer {
+    const ALL: [Self; 5] = [Self::Ready, Self::Frozen, Self::Thawed, Self::Expired, Self::Killed];
+
+    /// A line; none when it says nothing known.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|answer| answer.word() == line)
+    }
+
+    /// Its line.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Frozen => "frozen",
+            Self::Thawed => "thawed",
+            Self::Expired => "expired",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for order in [Order::Beat(Moment(17)), Order::Kill, Order::End] {
+            assert_eq!(Order::read(&order.to_string()), Some(order));
+        }
+        for line in ["", "beat", "beat x", "beat -1", "kill 1", "end all", "freeze"] {
+            assert_eq!(Order::read(line), None, "{line}");
+        }
+        for answer in Answer::ALL {
+            assert_eq!(Answer::read(answer.word()), Some(answer));
+        }
+        assert_eq!(Answer::read("readyy"), None);
+    }
+}

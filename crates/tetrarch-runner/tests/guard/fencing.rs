@@ -1,0 +1,170 @@
+//! What becomes of a host's programs when its lease is over (spec 04, Hosts).
+
+use rustix::process::Signal;
+
+use crate::machine::is_frozen;
+use crate::stage::{FAR, Host, any_alive, until};
+
+#[tokio::test]
+async fn programs_freeze_at_the_deadline_and_run_on_at_the_next_beat() {
+    for grouped in [true, false] {
+        let mut host = Host::start(grouped, FAR).await;
+        host.beat(FAR).await;
+        let family = host.family().await;
+        assert!(!family.iter().any(|pid| is_frozen(*pid)));
+        host.beat(300).await;
+        let frozen = host.frozen().await;
+        assert!(family.iter().all(|pid| frozen.contains(pid)), "{family:?} {frozen:?}");
+        let before = host.counts();
+        host.beat(FAR).await;
+        host.counts_on().await;
+        assert!(host.counts().iter().all(|(name, (pid, _))| before[name].0 == *pid));
+        host.beat(0).await;
+        host.frozen().await;
+        host.beat(FAR).await;
+        host.counts_on().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_frozen_before_the_first_beat() {
+    let mut host = Host::start(false, 1).await;
+    host.family().await;
+    host.counts_on().await;
+}
+
+#[tokio::test]
+async fn programs_that_are_frozen_for_too_long_are_killed_and_others_may_follow() {
+    for grouped in [true, false] {
+        let mut host = Host::start(grouped, 1000).await;
+        let family = host.family().await;
+        host.beat(100).await;
+        host.frozen().await;
+        host.gone(&family).await;
+        host.beat(FAR).await;
+        host.family().await;
+        host.counts_on().await;
+    }
+}
+
+#[tokio::test]
+async fn a_killed_host_freezes_at_its_deadline_and_its_guard_ends_with_its_programs() {
+    for grouped in [true, false] {
+        let mut host = Host::start(grouped, 2000).await;
+        let family = host.family().await;
+        host.beat(500).await;
+        let guard = host.guard();
+        host.kill().await;
+        assert_eq!(host.guard(), guard);
+        host.frozen().await;
+        assert!(any_alive(&family));
+        host.gone(&family).await;
+        host.unguarded().await;
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_is_killed_before_its_first_beat_freezes_at_once() {
+    let mut host = Host::start(false, 2000).await;
+    let family = host.family().await;
+    host.kill().await;
+    host.frozen().await;
+    host.gone(&family).await;
+    host.unguarded().await;
+}
+
+#[tokio::test]
+async fn a_guard_ends_when_its_host_is_dead_and_left_nothing() {
+    let mut host = Host::start(true, FAR).await;
+    host.beat(FAR).await;
+    host.guard();
+    host.kill().await;
+    host.unguarded().await;
+}
+
+#[tokio::test]
+async fn a_stopped_host_freezes_too_and_runs_on_with_its_programs() {
+    for grouped in [true, false] {
+        let mut host = Host::start(grouped, FAR).await;
+        host.family().await;
+        host.beat(300).await;
+        host.signal(Signal::STOP);
+        host.frozen().await;
+        host.signal(Signal::CONT);
+        host.beat(FAR).await;
+        host.counts_on().await;
+    }
+}
+
+#[tokio::test]
+async fn the_programs_of_a_host_that_stays_stopped_are_killed() {
+    for grouped in [true, false] {
+        let mut host = Host::start(grouped, 1000).await;
+        let family = host.family().await;
+        host.beat(300).await;
+        host.signal(Signal::STOP);
+        host.frozen().await;
+        host.gone(&family).await;
+        assert_eq!(host.guards().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_kill_is_answered_when_all_is_dead_and_what_follows_is_free() {
+    for grouped in [true, false] {
+        let mut host = Host::start(grouped, FAR).await;
+        let family = host.family().await;
+        host.beat(0).await;
+        host.frozen().await;
+        host.say("kill").await;
+        host.hear("killed").await;
+        assert!(!any_alive(&family));
+        assert!(host.marked().is_empty());
+        host.family().await;
+        host.counts_on().await;
+    }
+}
+
+#[tokio::test]
+async fn a_guard_that_is_told_to_end_touches_nothing() {
+    let mut host = Host::start(true, FAR).await;
+    host.beat(FAR).await;
+    host.family().await;
+    host.say("end").await;
+    host.hear("ended").await;
+    host.unguarded().await;
+    host.counts_on().await;
+}
+
+#[tokio::test]
+async fn another_host_of_the_same_name_is_left_alone() {
+    for grouped in [true, false] {
+        let mut other = Host::start(grouped, 1).await;
+        other.beat(FAR).await;
+        let untouched = other.family().await;
+        let mut host = Host::start(grouped, 1000).await;
+        let family = host.family().await;
+        host.beat(100).await;
+        host.frozen().await;
+        other.counts_on().await;
+        host.gone(&family).await;
+        other.counts_on().await;
+        assert!(!untouched.iter().any(|pid| is_frozen(*pid)));
+        let now: Vec<i32> = other.counts().into_values().map(|(pid, _)| pid).collect();
+        assert_eq!(now, untouched);
+    }
+}
+
+#[tokio::test]
+async fn who_wakes_a_frozen_program_does_not_set_it_free() {
+    let mut host = Host::start(false, FAR).await;
+    let family = host.family().await;
+    host.beat(0).await;
+    host.frozen().await;
+    let before = host.counts();
+    for pid in &family {
+        crate::machine::send(*pid, Signal::CONT);
+    }
+    until("a moment awake", || host.counts() != before).await;
+    host.frozen().await;
+}
