@@ -5,6 +5,7 @@
     agent.py meet <dir> N  comes into a directory and waits until N are there
     agent.py gate <file>   waits until there is such a file
     agent.py steps <file> N  writes steps 1..N to a file, each once; dies at every third
+    agent.py walk <file> <gate> N  writes steps 1..N to a file; after the third it waits for a gate
     agent.py letter        waits for a letter, and tells what is in it
 """
 
@@ -92,6 +93,18 @@ def steps(brief, path, count):
     return {"steps": done, "epoch": brief["epoch"]}
 
 
+def walk(brief, path, gate, count):
+    done = (brief["checkpoint"] or {"done": 0})["done"]
+    while done < int(count):
+        if done == 3:
+            until(lambda: os.path.exists(gate))
+        done += 1
+        with open(path, "a") as witness:
+            print(done, brief["epoch"], file=witness)
+        say("checkpoint", state={"done": done})
+    return {"steps": done, "epoch": brief["epoch"]}
+
+
 def letter(brief):
     while True:
         line = read()
@@ -99,7 +112,7 @@ def letter(brief):
             return line["body"]
 
 
-ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps,
+ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
         "letter": letter}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

@@ -1,11 +1,22 @@
 //! Processes die, and the fleet goes on from where they were (spec 04, Crash recovery).
 
+use std::path::PathBuf;
+
+use futures::StreamExt;
+use rustix::process::Signal;
 use serde_json::json;
+use tetrarch_bus::creds::Party;
+use tetrarch_bus::journal::last_checkpoint;
+use tetrarch_bus::subject::Subject;
+use tetrarch_core::agent::Agent;
+use tetrarch_core::id::HostName;
 use tetrarch_core::ledger::EventKind;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::plan::NodeStatus;
+use tetrarch_core::records::Records;
+use tetrarch_core::role::Role;
 use tetrarch_core::run::RunState;
-use tetrarch_tests::{Fleet, Ledger};
+use tetrarch_tests::{Fleet, Ledger, Program, wait};
 
 use crate::acting;
 
@@ -55,4 +66,116 @@ async fn a_worker_that_is_killed_goes_on_from_its_checkpoint() {
     assert_eq!(replaced.len(), 2);
     assert!(replaced.iter().all(|event| event.reason.contains("signal 9")), "{replaced:?}");
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+/// Short enough for a test, long enough for a machine that is busy.
+const WINDOW: &str = "400ms";
+
+/// A fleet whose one worker runs on a second host and waits after its third step.
+struct TwoHosts {
+    fleet: Fleet,
+    second: Option<Program>,
+    running: Program,
+    ledger: Ledger,
+    witness: PathBuf,
+    gate: PathBuf,
+}
+
+fn worker(records: &Records) -> Option<&Agent> {
+    records.agents.values().find(|agent| Role::of(&agent.id) == Role::Worker)
+}
+
+fn on(agent: &Agent) -> &str {
+    agent.placement.as_ref().unwrap().host.as_str()
+}
+
+impl TwoHosts {
+    async fn start() -> Self {
+        let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", WINDOW).started();
+        // Its orchestrator stays on the first host, its worker goes where there is more room.
+        fleet.ok(["project", "create", "mortal"]);
+        let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
+        let mut second = fleet.command(["host", "--name", "h2", "--capacity", "64"]);
+        second.args(["--url", &fleet.url()]).arg("--credentials").arg(credential);
+        second.arg("--data-dir").arg(fleet.cwd().join("far"));
+        let mut second = Program::start(&mut second);
+        second.line(|line| line.trim() == "ready");
+        let (witness, gate) = (fleet.cwd().join("witness"), fleet.cwd().join("gate"));
+        let argv = acting(&["walk", witness.to_str().unwrap(), gate.to_str().unwrap(), "6"]);
+        let file = fleet.file("mortal.json", &plan(&argv).to_string());
+        let running = fleet.spawn(["run", file.to_str().unwrap()]);
+        let control = fleet.control().await;
+        let mut ledger = Ledger::follow(&control);
+        let found = |records: &Records| {
+            let worker = worker(records)?;
+            Some((on(worker).to_owned(), worker.work.as_ref()?.run))
+        };
+        let (place, run) = ledger.until("a worker", found).await;
+        assert_eq!(place, "h2");
+        let mut entries = control.client().subscribe(Subject::Run(run).to_string()).await.unwrap();
+        control.client().flush().await.unwrap();
+        wait::soon("the third step's checkpoint", async {
+            while last_checkpoint(&control, run).await.unwrap().as_deref() != Some(r#"{"done":3}"#)
+            {
+                entries.next().await.unwrap();
+            }
+        })
+        .await;
+        Self { fleet, second: Some(second), running, ledger, witness, gate }
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.second.as_ref().unwrap().signal(signal);
+    }
+
+    /// Waits until the worker's next session is placed on the first host.
+    async fn until_replaced(&mut self) {
+        let replaced = |records: &Records| {
+            let worker = worker(records)?;
+            (worker.epoch == 2 && on(worker) == "h1").then_some(())
+        };
+        self.ledger.until("the worker's next session", replaced).await;
+    }
+
+    /// Opens the gate and looks at what came of it: every step once, the later ones by the next
+    /// session alone.
+    fn finish(self) -> Fleet {
+        std::fs::write(&self.gate, "open").unwrap();
+        let ended = self.running.ended();
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        let made = std::fs::read_to_string(&self.witness).unwrap();
+        assert_eq!(made, "1 1\n2 1\n3 1\n4 2\n5 2\n6 2\n", "each step once, in order");
+        self.fleet.ok(["doctor", "--check-ledger"]);
+        self.fleet
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ran_on_a_killed_host_goes_on_elsewhere_once() {
+    let mut two = TwoHosts::start().await;
+    two.signal(Signal::KILL);
+    two.until_replaced().await;
+    let states: Vec<Liveness> = ["HO@h1", "HO@h2"]
+        .map(|ho| two.ledger.records.agents[&ho.parse().unwrap()].liveness)
+        .into();
+    assert_eq!(states, [Liveness::Active, Liveness::Offline]);
+    assert!(!two.ledger.events(EventKind::HostLeft).is_empty());
+    two.finish();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_was_only_paused_ends_what_it_ran_when_it_is_let_go() {
+    let mut two = TwoHosts::start().await;
+    let before = two.fleet.agents();
+    assert_eq!(before.len(), 1, "{before:?}");
+    two.signal(Signal::STOP);
+    two.until_replaced().await;
+    std::fs::write(&two.gate, "open").unwrap();
+    two.signal(Signal::CONT);
+    let ended = two.second.take().unwrap().ended();
+    assert_ne!(ended.code, Some(0), "it has lost its lease: {}", ended.err);
+    assert!(ended.err.contains("lease"), "{}", ended.err);
+    let fleet = two.finish();
+    let left = fleet.agents();
+    assert!(left.iter().all(|agent| agent.pid != before[0].pid), "{left:?}");
 }
