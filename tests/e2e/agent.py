@@ -6,6 +6,7 @@
     agent.py gate <file>   waits until there is such a file
     agent.py steps <file> N  writes steps 1..N to a file, each once; dies at every third
     agent.py walk <file> <gate> N  writes steps 1..N to a file; after the third it waits for a gate
+    agent.py pace <dir> N  writes steps 1..N to a file named after its node, one every 150 ms
     agent.py letter        waits for a letter, and tells what is in it
 """
 
@@ -105,6 +106,17 @@ def walk(brief, path, gate, count):
     return {"steps": done, "epoch": brief["epoch"]}
 
 
+def pace(brief, directory, count):
+    done = (brief["checkpoint"] or {"done": 0})["done"]
+    while done < int(count):
+        done += 1
+        with open(os.path.join(directory, brief["node"]), "a") as witness:
+            print(done, brief["epoch"], file=witness)
+        say("checkpoint", state={"done": done})
+        time.sleep(0.15)
+    return {"steps": done, "epoch": brief["epoch"]}
+
+
 def letter(brief):
     while True:
         line = read()
@@ -112,7 +124,7 @@ def letter(brief):
             return line["body"]
 
 
-ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
+ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps, "walk": walk, "pace": pace,
         "letter": letter}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

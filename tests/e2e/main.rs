@@ -2,6 +2,7 @@
 //! programs that do not. What `Done when` of the first issue promises, point by point.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
+mod chaos;
 mod deaths;
 mod external;
 mod first_run;

@@ -63,19 +63,23 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
         ..ServerConfig::new(&data_dir)
     };
     let bus = ManagedServer::start(&server, &context.authority()?).await?;
-    let mut fleet = Fleet { context, args: &args, server, bus: Some(bus) };
+    let mut fleet = Fleet { launcher: Launcher { context, args: &args }, server, bus };
     let outcome = fleet.supervise(stop, started).await;
-    if let Some(bus) = fleet.bus.take() {
-        bus.stop().await?;
-    }
+    fleet.bus.stop().await?;
     outcome
 }
 
 struct Fleet<'a> {
+    launcher: Launcher<'a>,
+    server: ServerConfig,
+    bus: ManagedServer,
+}
+
+/// Starts owners and hosts.
+#[derive(Clone, Copy)]
+struct Launcher<'a> {
     context: &'a Context,
     args: &'a UpArgs,
-    server: ServerConfig,
-    bus: Option<ManagedServer>,
 }
 
 /// A child with its way of being started again.
@@ -94,11 +98,11 @@ impl Fleet<'_> {
         started: std::time::Instant,
     ) -> Result<(), CliError> {
         let mut owner = tokio::select! {
-            owner = self.start("owner") => owner?,
+            owner = self.launcher.start("owner") => owner?,
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
         };
         let mut host = tokio::select! {
-            host = self.start("host") => host,
+            host = self.launcher.start("host") => host,
             _ = stop.wait_for(|stop| *stop) => return end(owner).await,
         };
         if host.is_ok() {
@@ -119,48 +123,77 @@ impl Fleet<'_> {
         outcome
     }
 
+    /// Keeps all three up, each by itself: while one comes up again another may end.
     async fn watch(
         &mut self,
         owner: &mut Supervised,
         host: &mut Supervised,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<(), CliError> {
-        loop {
-            let Some(bus) = &mut self.bus else { return Ok(()) };
-            let ended = tokio::select! {
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
-                ended = bus.wait() => {
-                    let how = ended.unwrap_or_else(|error| error.to_string());
-                    tracing::error!(how, "the bus ended; starting it again");
-                    let authority = self.context.authority()?;
-                    self.bus = Some(ManagedServer::start(&self.server, &authority).await?);
-                    continue;
-                }
-                _ = owner.child.wait() => &mut *owner,
-                _ = host.child.wait() => &mut *host,
-            };
-            tracing::error!(what = ended.what, "it ended; starting it again");
-            self.restart(ended, stop).await?;
+        let launcher = self.launcher;
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => Ok(()),
+            failed = keep_bus(launcher.context, &self.server, &mut self.bus) => failed,
+            () = launcher.keep(owner) => Ok(()),
+            () = launcher.keep(host) => Ok(()),
         }
     }
 
-    async fn restart(
-        &self,
-        ended: &mut Supervised,
-        stop: &mut watch::Receiver<bool>,
-    ) -> Result<(), CliError> {
+    #[expect(clippy::print_stdout, reason = "whoever started it waits for this line")]
+    fn say_ready(&self, started: std::time::Instant) {
+        let (url, dir) = (self.bus.url(), self.server.data_dir.display());
+        println!("{READY}: bus {url}, data {dir}, {} ms", started.elapsed().as_millis());
+    }
+}
+
+/// Starts the bus again whenever it ends; gives why it cannot be.
+async fn keep_bus(
+    context: &Context,
+    server: &ServerConfig,
+    bus: &mut ManagedServer,
+) -> Result<(), CliError> {
+    let authority = context.authority()?;
+    let mut retry = Retry::new(RESTART.0, RESTART.1, None);
+    loop {
+        let how = bus.wait().await.unwrap_or_else(|error| error.to_string());
+        tracing::error!(how, "the bus ended; starting it again");
         loop {
-            tokio::select! {
-                _ = stop.wait_for(|stop| *stop) => return Ok(()),
-                _ = ended.retry.pause() => {}
-            }
-            match self.start(ended.what).await {
+            match ManagedServer::start(server, &authority).await {
                 Ok(again) => {
-                    ended.child = again.child;
-                    ended.input = again.input;
-                    return Ok(());
+                    *bus = again;
+                    break;
                 }
-                Err(error) => tracing::error!(what = ended.what, %error, "it did not start"),
+                Err(error) => tracing::error!(%error, "the bus did not start"),
+            }
+            retry.pause().await;
+        }
+        retry.reset();
+    }
+}
+
+impl Launcher<'_> {
+    /// Starts a child again whenever it ends.
+    async fn keep(self, supervised: &mut Supervised) {
+        loop {
+            let since = std::time::Instant::now();
+            // However it ended, it is started again.
+            let _ended = supervised.child.wait().await;
+            tracing::error!(what = supervised.what, "it ended; starting it again");
+            if since.elapsed() > RESTART.1 {
+                supervised.retry.reset();
+            }
+            loop {
+                supervised.retry.pause().await;
+                match self.start(supervised.what).await {
+                    Ok(again) => {
+                        supervised.child = again.child;
+                        supervised.input = again.input;
+                        break;
+                    }
+                    Err(error) => {
+                        tracing::error!(what = supervised.what, %error, "it did not start");
+                    }
+                }
             }
         }
     }
@@ -228,13 +261,6 @@ impl Fleet<'_> {
             args.extend(["--capacity".to_owned(), capacity.to_string()]);
         }
         args
-    }
-
-    #[expect(clippy::print_stdout, reason = "whoever started it waits for this line")]
-    fn say_ready(&self, started: std::time::Instant) {
-        let url = self.bus.as_ref().map_or("", ManagedServer::url);
-        let ms = started.elapsed().as_millis();
-        println!("{READY}: bus {url}, data {}, {ms} ms", self.server.data_dir.display());
     }
 }
 
