@@ -112,7 +112,9 @@ def pace(brief, directory, count):
         done += 1
         with open(os.path.join(directory, brief["node"]), "a") as witness:
             print(done, brief["epoch"], file=witness)
-        say("checkpoint", state={"done": done})
+        say("checkpoint", state={"done": done}, confirm=True)
+        while read()["type"] != "saved":
+            pass
         time.sleep(0.15)
     return {"steps": done, "epoch": brief["epoch"]}
 

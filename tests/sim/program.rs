@@ -76,7 +76,7 @@ impl Program {
             let said = match dice.below(4) {
                 0 => RunnerEvent::Log { text: "line".to_owned() },
                 1 => RunnerEvent::Usage(usage(dice.below(40) as u64)),
-                2 => RunnerEvent::Checkpoint { state: "{}".to_owned() },
+                2 => RunnerEvent::Checkpoint { state: "{}".to_owned(), confirm: false },
                 _ => RunnerEvent::Progress { text: "on".to_owned(), done: None, total: None },
             };
             acts.push(Act::Say(said));
@@ -158,8 +158,10 @@ impl Program {
 
     /// A line for it.
     pub(crate) fn hear(&mut self, line: &Inbound) {
-        let Inbound::Mail { topic, .. } = line;
-        self.inbox.push(topic.clone());
+        match line {
+            Inbound::Mail { topic, .. } => self.inbox.push(topic.clone()),
+            Inbound::Saved => {}
+        }
     }
 
     /// It is told to end.

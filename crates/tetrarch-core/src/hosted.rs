@@ -15,7 +15,7 @@ use crate::id::{Principal, RequestId, RunId};
 use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
-use crate::order::{Exit, LocalFile, Order, RunnerEvent, Start};
+use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent};
 use crate::time::BusTime;
@@ -270,8 +270,12 @@ impl Hosted {
                 self.usage = self.usage.max(usage);
                 effects.push(Effect::Journal(JournalEvent::Usage(self.usage)));
             }
-            RunnerEvent::Checkpoint { state } => {
+            RunnerEvent::Checkpoint { state, confirm } => {
                 effects.push(Effect::Journal(JournalEvent::Checkpoint { state }));
+                if confirm {
+                    let (run, line) = (self.run.id, Inbound::Saved);
+                    effects.push(Effect::Order(Box::new(Order::Deliver { run, line })));
+                }
             }
             RunnerEvent::Update { update } => {
                 effects.push(Effect::Journal(JournalEvent::Update { update }));

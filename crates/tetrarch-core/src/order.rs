@@ -74,6 +74,8 @@ pub enum Inbound {
         /// Its body, as JSON text.
         body: String,
     },
+    /// The checkpoint that asked for it is recorded: a successor goes on from there.
+    Saved,
 }
 
 /// A file the program wants kept.
@@ -140,6 +142,8 @@ pub enum RunnerEvent {
     Checkpoint {
         /// As JSON text.
         state: String,
+        /// Whether the program waits for [`Inbound::Saved`].
+        confirm: bool,
     },
     /// A question to the goal's owner.
     Ask {

@@ -187,6 +187,15 @@ fn a_program_that_dies_leaves_its_work_to_the_next_session() {
 }
 
 #[test]
+fn a_checkpoint_is_confirmed_when_its_program_asks_and_only_after_it_is_journaled() {
+    let checkpoint = |confirm| RunnerEvent::Checkpoint { state: "1".to_owned(), confirm };
+    let mut hosted = running(worker());
+    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(checkpoint(false)))), ["journal"]);
+    let effects = hosted.step(NOW, Input::Runner(checkpoint(true)));
+    assert_eq!(kinds(&effects), ["journal", "deliver"]);
+}
+
+#[test]
 fn a_result_waits_for_its_files() {
     let mut hosted = running(worker());
     let file = LocalFile {

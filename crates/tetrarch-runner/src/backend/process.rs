@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::backend::AgentBackend;
 use crate::children::Awaited;
-use crate::protocol::{brief_line, mail_line, stop_line};
+use crate::protocol::{brief_line, mail_line, saved_line, stop_line};
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -243,15 +243,18 @@ impl Attendance {
     }
 
     fn give(&mut self, line: &Inbound) {
-        let Inbound::Mail { topic, from, body } = line;
         let Some(feed) = &self.feed else {
             return;
         };
-        match feed.offer(mail_line(topic, from, body)) {
-            Ok(()) => self.ladder.was_given_a_line(Instant::now()),
-            Err(refused) => {
-                note_down(&self.notes, format!("`{topic}` from {from} was dropped: {refused}"));
+        let (text, what) = match line {
+            Inbound::Mail { topic, from, body } => {
+                (mail_line(topic, from, body), format!("`{topic}` from {from}"))
             }
+            Inbound::Saved => (saved_line(), "`saved`".to_owned()),
+        };
+        match feed.offer(text) {
+            Ok(()) => self.ladder.was_given_a_line(Instant::now()),
+            Err(refused) => note_down(&self.notes, format!("{what} was dropped: {refused}")),
         }
     }
 

@@ -71,6 +71,11 @@ pub(crate) fn invalid_line(faults: &[Fault]) -> Vec<u8> {
     line(&json!({"type": "invalid", "errors": faults}))
 }
 
+/// A checkpoint is recorded.
+pub(crate) fn saved_line() -> Vec<u8> {
+    line(&json!({"type": "saved"}))
+}
+
 /// The request to end.
 pub(crate) fn stop_line(reason: &str, drain: Millis) -> Vec<u8> {
     line(&json!({"type": "stop", "reason": reason, "drainMs": drain.0}))

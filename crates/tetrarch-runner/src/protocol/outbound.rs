@@ -78,6 +78,8 @@ struct UsageFields {
 #[derive(Deserialize)]
 struct CheckpointFields {
     state: Value,
+    #[serde(default)]
+    confirm: bool,
 }
 
 #[derive(Deserialize)]
@@ -159,8 +161,8 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
         }
         "usage" => return usage(&parse(fields)?).map(|usage| Some(Told::Usage(usage))),
         "checkpoint" => {
-            let CheckpointFields { state } = parse(fields)?;
-            RunnerEvent::Checkpoint { state: state.to_string() }
+            let CheckpointFields { state, confirm } = parse(fields)?;
+            RunnerEvent::Checkpoint { state: state.to_string(), confirm }
         }
         "ask" => {
             let AskFields { question, options } = parse(fields)?;

@@ -57,7 +57,7 @@ async fn a_program_reads_its_brief_and_tells_every_event() {
         RunnerEvent::Progress { text: text("looking"), done: Some(1), total: Some(2) },
         RunnerEvent::Usage(Usage { tokens_out: 5, ..usage }),
         RunnerEvent::Usage(usage),
-        RunnerEvent::Checkpoint { state: text(r#"{"at":5}"#) },
+        RunnerEvent::Checkpoint { state: text(r#"{"at":5}"#), confirm: false },
         RunnerEvent::Ask { question: text("which?"), options: vec![text("a"), text("b")] },
         RunnerEvent::Blocked { reason: text("a from PO-demo") },
         RunnerEvent::Unblocked,
@@ -188,11 +188,16 @@ say("result", outcome="success", deliverable="second " + complaint["topic"])
 }
 
 #[tokio::test]
-async fn files_announced_before_a_crash_are_kept() {
+async fn files_announced_before_a_failure_are_kept_and_a_death_leaves_them_to_the_next_session() {
     let mut stage = Stage::new();
-    let script = "open('a', 'w').write('a')\nsay('artifact', name='a', path='a')\nos.abort()";
-    let seen = stage.run(python(script)).await;
-    assert_eq!(seen.exit, Exit::Signal(6));
+    let script =
+        |end| format!("open('a', 'w').write('a')\nsay('artifact', name='a', path='a')\n{end}");
+    let seen = stage.run(python(&script("os.abort()"))).await;
+    assert_eq!((seen.exit.clone(), seen.results().len()), (Exit::Signal(6), 0));
+    assert_eq!(seen.made, None);
+
+    let seen = stage.run(python(&script("os._exit(6)"))).await;
+    assert_eq!(seen.exit, Exit::Code(6));
     let results = seen.results();
     let [(result, [file])] = results.as_slice() else { panic!("{results:?}") };
     assert_eq!((result.outcome, file.name.as_str()), (Outcome::Failure, "a"));
