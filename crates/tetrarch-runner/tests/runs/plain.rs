@@ -30,9 +30,15 @@ async fn any_other_end_is_failure_with_what_there_is() {
     assert_eq!((made.outcome, made.partial.as_str()), (Outcome::Failure, "half"));
     assert!(made.error.contains("exit code 3") && made.error.contains("broken"), "{}", made.error);
 
-    let seen = stage.run(shell("echo broken >&2; kill -SEGV $$")).await;
-    assert_eq!(seen.exit, Exit::Signal(11));
+    let seen = stage.run(shell("echo broken >&2; exit 139")).await;
     assert_eq!(seen.made().partial, "broken");
+}
+
+#[tokio::test]
+async fn of_a_death_nothing_is_made() {
+    let mut stage = Stage::new();
+    let seen = stage.run(shell("echo half; kill -SEGV $$")).await;
+    assert_eq!((seen.exit.clone(), seen.made.clone()), (Exit::Signal(11), None));
 }
 
 /// The most memory this process has had, in bytes.
