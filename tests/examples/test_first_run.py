@@ -281,7 +281,7 @@ class Plan(unittest.TestCase):
             self.assertEqual(judged["verdict"]["verdict"], verdict, node)
 
     def test_every_program_of_the_plan_is_there(self):
-        argv = re.findall(r'"\{plan_dir\}/agents/(\w+\.py)"(?:, (\w+))?\]', PLAN)
+        argv = re.findall(r'"\{plan_dir\}/agents/(\w+\.py)"(?:, (\w+))?(?:, dies-once)?\]', PLAN)
         self.assertEqual(len(argv), PLAN.count("argv:"))
         for program, kind in argv:
             self.assertTrue(os.path.exists(os.path.join(AGENTS, program)))

@@ -1,5 +1,10 @@
-"""A worker: makes one measurement of a git repository. `measure.py <kind>`."""
+"""A worker: makes one measurement of a git repository. `measure.py <kind> [dies-once]`.
 
+With `dies-once` the first session is killed when it has measured: the next one goes on from there.
+"""
+
+import os
+import signal
 import sys
 
 import history
@@ -13,8 +18,12 @@ KINDS = {"languages": source.languages, "files": source.files, "notes": source.n
          "dependencies": manifest.dependencies, "lock": manifest.lock}
 
 
-def measure(kind, host):
-    """Makes the measurement; the fields of its result."""
+def measure(kind, host, dies=False):
+    """Makes the measurement, unless an earlier session has; the fields of its result."""
+    state = host.checkpoint_state
+    if "found" in state:
+        host.say("progress", text="goes on from its checkpoint", done=2, total=2)
+        return result(state["found"], state["commands"])
     repository = open_for(host)
     done = [0]
 
@@ -24,13 +33,20 @@ def measure(kind, host):
 
     wanted = {"wanted": host.fact("directory")} if kind == "churn" else {}
     found = KINDS[kind](repository, step, **wanted)
-    host.checkpoint(measured=found["summary"])
+    host.checkpoint(found=found, commands=repository.commands)
     host.say("progress", text=found["summary"], done=2, total=2)
+    if dies and host.brief["epoch"] == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result(found, repository.commands)
+
+
+def result(found, commands):
+    """The fields of a result."""
     return {"deliverable": found, "crystallization": found["summary"],
-            "evidence": {"commands": repository.commands}}
+            "evidence": {"commands": commands}}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in KINDS:
-        sys.exit("usage: measure.py <kind>; kinds: " + ", ".join(KINDS))
-    sys.exit(run(lambda host: measure(sys.argv[1], host)))
+    if sys.argv[1:2] == [] or sys.argv[1] not in KINDS or sys.argv[2:] not in ([], ["dies-once"]):
+        sys.exit("usage: measure.py <kind> [dies-once]; kinds: " + ", ".join(KINDS))
+    sys.exit(run(lambda host: measure(sys.argv[1], host, len(sys.argv) == 3)))

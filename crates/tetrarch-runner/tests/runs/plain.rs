@@ -38,7 +38,7 @@ async fn any_other_end_is_failure_with_what_there_is() {
 async fn of_a_death_nothing_is_made() {
     let mut stage = Stage::new();
     let seen = stage.run(shell("echo half; kill -SEGV $$")).await;
-    assert_eq!((seen.exit.clone(), seen.made.clone()), (Exit::Signal(11), None));
+    assert_eq!((seen.exit, seen.made), (Exit::Signal(11), None));
 }
 
 /// The most memory this process has had, in bytes.

@@ -28,6 +28,7 @@ struct Figures {
     runs: BTreeMap<RunId, RunStatus>,
     slots_most: usize,
     denied: usize,
+    replaced: usize,
 }
 
 /// Prints the result to standard output and the rest to standard error.
@@ -83,6 +84,8 @@ impl Figures {
         for event in &entry.events {
             let denied = event.kind == tetrarch_core::ledger::EventKind::SpawnDenied;
             self.denied += usize::from(denied && event.epic == Some(epic));
+            let replaced = event.kind == tetrarch_core::ledger::EventKind::AgentReplaced;
+            self.replaced += usize::from(replaced);
         }
         for record in &entry.records {
             if let Record::Agent(agent) = record {
@@ -120,9 +123,10 @@ impl Figures {
         let _infallible = writeln!(
             text,
             "Figures  {workers} agents below the orchestrators, at most {} at a time below one \
-             parent, {} spawns denied, {} commits, {:.1} s",
+             parent, {} spawns denied, {} sessions replaced, {} commits, {:.1} s",
             self.slots_most,
             self.denied,
+            self.replaced,
             self.commits,
             took.as_secs_f32()
         );
@@ -153,7 +157,11 @@ impl Figures {
     fn branch(&self, text: &mut String, agent: &Agent, depth: usize) {
         let work = agent.work.as_ref().map_or_else(String::new, |work| {
             let state = self.runs.get(&work.run).map_or("", |run| run.state.as_str());
-            format!("  {:<7} {state}  {}", work.node.to_string(), agent.label)
+            let again = match agent.epoch {
+                0 | 1 => String::new(),
+                epoch => format!(", in session {epoch}"),
+            };
+            format!("  {:<7} {state}  {}{again}", work.node.to_string(), agent.label)
         });
         let name = format!("{}{}", "  ".repeat(depth + 1), agent.id);
         let _infallible = writeln!(text, "{}", format!("{name:<48}{work}").trim_end());
