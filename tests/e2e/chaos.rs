@@ -20,6 +20,8 @@ use crate::acting;
 const KILLS: usize = 6;
 /// Kills of agents in one run: more of one task's would open a circuit.
 const AGENTS_MAX: usize = 3;
+/// Kills are one to eight of these apart.
+const BEAT: Duration = Duration::from_millis(100);
 /// Longest wait for the goal after the last kill.
 const SETTLED_WITHIN: Duration = Duration::from_secs(90);
 /// Steps of each task, one every 150 ms.
@@ -119,8 +121,12 @@ async fn run(seed: u64) {
 /// Kills one process after the other.
 async fn havoc(fleet: &Fleet, chance: &mut Chance) -> Vec<Kind> {
     let mut killed: Vec<Kind> = Vec::new();
+    let mut beats = tokio::time::interval(BEAT);
     while killed.len() < KILLS {
-        tokio::time::sleep(Duration::from_millis(100 + chance.below(700))).await;
+        // The moments are chance's own: no state is waited for.
+        for _ in 0..=chance.below(8) {
+            beats.tick().await;
+        }
         let agents = killed.iter().filter(|kind| **kind == Kind::Agent).count();
         let mut there: Vec<(Process, Kind)> = fleet
             .processes()

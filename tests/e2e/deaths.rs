@@ -179,3 +179,25 @@ async fn a_host_that_was_only_paused_ends_what_it_ran_when_it_is_let_go() {
     let left = fleet.agents();
     assert!(left.iter().all(|agent| agent.pid != before[0].pid), "{left:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_pauses_for_less_than_three_windows_loses_nothing() {
+    let mut two = TwoHosts::start().await;
+    let is = |liveness: Liveness| {
+        move |records: &Records| {
+            let host = records.agents.get(&"HO@h2".parse().unwrap())?;
+            (host.liveness == liveness).then_some(())
+        }
+    };
+    two.signal(Signal::STOP);
+    two.ledger.until("a stale host", is(Liveness::Stale)).await;
+    two.signal(Signal::CONT);
+    two.ledger.until("an active host", is(Liveness::Active)).await;
+    std::fs::write(&two.gate, "open").unwrap();
+    let ended = two.running.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let made = std::fs::read_to_string(&two.witness).unwrap();
+    assert_eq!(made, "1 1\n2 1\n3 1\n4 1\n5 1\n6 1\n", "the same session went on");
+    assert!(two.ledger.events(EventKind::AgentReplaced).is_empty());
+    two.fleet.ok(["doctor", "--check-ledger"]);
+}

@@ -5,6 +5,7 @@
 mod chaos;
 mod deaths;
 mod external;
+mod failover;
 mod first_run;
 mod foreign;
 mod hosts;

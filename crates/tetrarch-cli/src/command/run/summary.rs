@@ -123,7 +123,7 @@ impl Figures {
         let _infallible = writeln!(
             text,
             "Figures  {workers} agents below the orchestrators, at most {} at a time below one \
-             parent, {} spawns denied, {} sessions replaced, {} commits, {:.1} s",
+             parent, {} spawns denied, {} replaced after a death, {} commits, {:.1} s",
             self.slots_most,
             self.denied,
             self.replaced,
