@@ -59,17 +59,17 @@ struct Live {
     losses: watch::Receiver<u64>,
     delivered: u64,
     /// Deletes the consumer once nobody reads it.
-    _lease: Lease,
+    _guard: ConsumerGuard,
 }
 
 /// A consumer's place on the server. The server would keep it for a while, and thousands of them
 /// slow down every publish to their stream.
-struct Lease {
+struct ConsumerGuard {
     client: async_nats::Client,
     delete: String,
 }
 
-impl Drop for Lease {
+impl Drop for ConsumerGuard {
     fn drop(&mut self) {
         let (client, delete) = (self.client.clone(), std::mem::take(&mut self.delete));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -205,7 +205,7 @@ impl Follower {
         let pending = consumer.cached_info().num_pending;
         let name = &consumer.cached_info().name;
         let delete = pattern::consumer_delete(self.bus.api_prefix(), self.stream, name);
-        let lease = Lease { client: self.bus.client.clone(), delete };
+        let guard = ConsumerGuard { client: self.bus.client.clone(), delete };
         let messages = consumer
             .stream()
             .max_messages_per_batch(BATCH)
@@ -217,7 +217,7 @@ impl Follower {
         if pending == 0 {
             self.quiet_at = last;
         }
-        self.live = Some(Live { messages, losses, delivered: 0, _lease: lease });
+        self.live = Some(Live { messages, losses, delivered: 0, _guard: guard });
         self.retry.reset();
         self.look_at = Instant::now() + QUIET;
         Ok(pending)

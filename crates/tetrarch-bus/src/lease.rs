@@ -306,21 +306,13 @@ impl Changes {
     /// # Errors
     /// The connection is closed.
     pub async fn of(bus: &Bus, key: &LeaseKey) -> Result<Self, ReadError> {
-        let subject = key.subject();
-        let subscribed = bus.client.subscribe(subject.clone()).await;
-        Ok(Self(
-            subscribed.map_err(|error| ReadError::Unanswered {
-                what: subject,
-                reason: error.to_string(),
-            })?,
-        ))
+        Ok(Self(bus.listen(key.subject()).await?))
     }
 
     /// The next change; none ever when the connection was closed. Safe to drop.
     pub async fn next(&mut self) -> Change {
         let Some(message) = self.0.next().await else { return std::future::pending().await };
-        let cleared = message.headers.is_some_and(|headers| headers.get(OPERATION).is_some());
-        if cleared { Change::Cleared } else { Change::Renewed }
+        if is_cleared(&message) { Change::Cleared } else { Change::Renewed }
     }
 }
 
@@ -344,19 +336,15 @@ impl Renewals {
     /// # Errors
     /// The connection is closed.
     pub async fn listen(bus: &Bus) -> Result<Self, ReadError> {
-        let subscribed = bus.client.subscribe(pattern::leases()).await;
-        Ok(Self(subscribed.map_err(|error| ReadError::Unanswered {
-            what: pattern::LEASES.to_owned(),
-            reason: error.to_string(),
-        })?))
+        Ok(Self(bus.listen(pattern::leases().to_owned()).await?))
     }
 
     /// The next renewal; none ever when the connection was closed. Safe to drop.
     pub async fn next(&mut self) -> Renewal {
         loop {
             let Some(message) = self.0.next().await else { return std::future::pending().await };
-            let cleared = message.headers.is_some_and(|headers| headers.get(OPERATION).is_some());
-            let host = pattern::leased_host(&message.subject).filter(|_| !cleared);
+            let held = !is_cleared(&message);
+            let host = pattern::leased_host(&message.subject).filter(|_| held);
             let told = LeaseWire::decode(message.payload)
                 .ok()
                 .and_then(|wire| codec::decode_host_lease(&wire.body).ok());
@@ -365,6 +353,10 @@ impl Renewals {
             }
         }
     }
+}
+
+fn is_cleared(message: &async_nats::Message) -> bool {
+    message.headers.as_ref().is_some_and(|headers| headers.get(OPERATION).is_some())
 }
 
 async fn write(

@@ -93,11 +93,7 @@ impl Heartbeats {
     /// # Errors
     /// The connection is closed.
     pub async fn listen(bus: &Bus) -> Result<Self, ReadError> {
-        let subscribed = bus.client.subscribe(Subject::heartbeats()).await;
-        let beats = subscribed.map_err(|error| ReadError::Unanswered {
-            what: "heartbeats".to_owned(),
-            reason: error.to_string(),
-        })?;
+        let beats = bus.listen(Subject::heartbeats().to_owned()).await?;
         Ok(Self { client: bus.client.clone(), beats })
     }
 

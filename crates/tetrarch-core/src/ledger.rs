@@ -183,13 +183,15 @@ pub enum EventKind {
     Refused,
     /// A question was asked.
     Question,
+    /// A circuit was closed.
+    CircuitClosed,
     /// Something is wrong.
     Alert,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -210,6 +212,7 @@ impl EventKind {
         Self::Verdict,
         Self::Refused,
         Self::Question,
+        Self::CircuitClosed,
         Self::Alert,
     ];
 
@@ -237,6 +240,7 @@ impl EventKind {
             Self::Verdict => "review.verdict",
             Self::Refused => "request.refused",
             Self::Question => "question.asked",
+            Self::CircuitClosed => "circuit.closed",
             Self::Alert => "alert",
         }
     }

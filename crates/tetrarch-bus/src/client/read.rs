@@ -93,6 +93,16 @@ impl Bus {
         self.get_many(stream, &json!({ "multi_last": filters })).await
     }
 
+    /// Listens to what is published on a subject or pattern from now on.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub(crate) async fn listen(&self, pattern: String) -> Result<Subscriber, ReadError> {
+        let subscribed = self.client.subscribe(pattern.clone()).await;
+        subscribed
+            .map_err(|error| ReadError::Unanswered { what: pattern, reason: error.to_string() })
+    }
+
     /// The sequence of a stream's last message, 0 when it never had one.
     ///
     /// # Errors

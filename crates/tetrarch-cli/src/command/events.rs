@@ -189,6 +189,7 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::NodeAdded
         | EventKind::NodeStatus
         | EventKind::AssignmentStatus
+        | EventKind::CircuitClosed
         | EventKind::Verdict => Tone::Plain,
     }
 }

@@ -6,10 +6,13 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal};
 use crate::intensity::{Intensity, Trip};
 use crate::ledger::{EventKind, Record};
-use crate::liveness::Liveness;
 use crate::mail::{Alert, MailBody, SessionOrder};
 use crate::role::Role;
 use crate::step::Draft;
+
+use super::sessions;
+
+const RULE: &str = "04 Restart intensity";
 
 /// Charges a failure of an agent to its task and its parent; says whether it may go on. GO has no
 /// circuit.
@@ -31,11 +34,15 @@ pub(super) fn charge(
         Trip::Opened => {
             let why = if of_task { "of one task" } else { "of its children" };
             let text = format!(
-                "circuit.open: {} had too many failures {why}, the last of {}: {cause}; nothing is \
+                "{} had too many failures {why}, the last of {}: {cause}; nothing is \
                  started below it until `tetrarch circuit close {}`",
                 parent.id, child.id, parent.id
             );
-            alert(draft, &parent, &text);
+            sessions::alert(draft, &parent.id, Alert::CircuitOpen, RULE, &text);
+            if let Some(above) = parent.parent.clone().filter(|above| *above != AgentId::Go) {
+                let body = MailBody::Alert { alert: Alert::CircuitOpen, text };
+                draft.mail(Principal::Agent(above), None, body);
+            }
             drain(draft, &parent, &child.id);
             false
         }
@@ -49,22 +56,6 @@ fn charge_task(draft: &mut Draft<'_>, child: &Agent) -> bool {
     let tripped = state.failures.note(draft.now, Intensity::OF_TASK);
     draft.put(Record::NodeState(work.epic, Box::new(state)));
     tripped
-}
-
-/// Tells the grandparent and everybody's interaction orchestrator, once.
-fn alert(draft: &mut Draft<'_>, parent: &Agent, text: &str) {
-    let event = draft.event(EventKind::Alert, "04 Restart intensity", text.to_owned());
-    event.agent = Some(parent.id.clone());
-    let above = parent.parent.clone().filter(|above| *above != AgentId::Go);
-    let people =
-        draft.base().agents.values().filter(|agent| {
-            matches!(agent.id, AgentId::Io(_)) && agent.liveness == Liveness::Active
-        });
-    let told: Vec<AgentId> = above.into_iter().chain(people.map(|io| io.id.clone())).collect();
-    for who in told {
-        let body = MailBody::Alert { alert: Alert::CircuitOpen, text: text.to_owned() };
-        draft.mail(Principal::Agent(who), None, body);
-    }
 }
 
 /// Has the other children come to a safe end.
@@ -96,7 +87,7 @@ pub(super) fn close(draft: &mut Draft<'_>, id: &AgentId) -> Result<(), Refusal> 
     }
     agent.circuit.close();
     draft.put(Record::Agent(Box::new(agent)));
-    let event = draft.event(EventKind::Alert, "04 Restart intensity", "circuit closed by hand");
+    let event = draft.event(EventKind::CircuitClosed, RULE, "closed by hand");
     event.agent = Some(id.clone());
     Ok(())
 }

@@ -272,7 +272,11 @@ fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
     match (agent.hosting, &agent.work) {
         (Hosting::Hosted, _) => {
             recovery::tell_parent(draft, id, true, cause);
-            let charged = cause != HOST_RESTART;
+            let stopping = |run| {
+                draft.run_status(run).is_some_and(|status| status.state == RunState::Cancelling)
+            };
+            let stopped = agent.work.as_ref().is_some_and(|work| stopping(work.run));
+            let charged = cause != HOST_RESTART && !stopped;
             if !charged || circuits::charge(draft, policy.intensity, &agent, cause) {
                 recovery::recover_one(draft, id, cause);
             } else {

@@ -10,7 +10,7 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, Principal, RunId};
 use crate::ledger::{EventKind, Record, Seal};
 use crate::liveness::Liveness;
-use crate::mail::{Duty, Launch, MailBody, SessionOrder};
+use crate::mail::{Alert, Duty, Launch, MailBody, SessionOrder};
 use crate::role::Role;
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
@@ -90,6 +90,21 @@ pub(super) fn charge(draft: &mut Draft<'_>, id: &AgentId, usage: Usage) {
     let Some(mut agent) = draft.agent(id).cloned() else { return };
     agent.account.spent = agent.account.spent.plus(usage.spend());
     draft.put(Record::Agent(Box::new(agent)));
+}
+
+/// Notes what people have to look at, and tells everybody's interaction orchestrator of it.
+pub(super) fn alert(draft: &mut Draft<'_>, about: &AgentId, alert: Alert, rule: &str, text: &str) {
+    let noted = draft.event(EventKind::Alert, rule, format!("{}: {text}", alert.as_str()));
+    noted.agent = Some(about.clone());
+    let people =
+        draft.base().agents.values().filter(|agent| {
+            matches!(agent.id, AgentId::Io(_)) && agent.liveness == Liveness::Active
+        });
+    let people: Vec<AgentId> = people.map(|io| io.id.clone()).collect();
+    for io in people {
+        let body = MailBody::Alert { alert, text: text.to_owned() };
+        draft.mail(Principal::Agent(io), None, body);
+    }
 }
 
 /// Gives a run its first state: queued, and granted its slot at once, since the governor has

@@ -3,10 +3,10 @@
 //! find out, and that a silent host really ended for the shell, which takes its lease.
 
 use crate::agent::Hosting;
-use crate::id::{AgentId, Principal};
+use crate::id::AgentId;
 use crate::ledger::EventKind;
 use crate::liveness::Liveness;
-use crate::mail::{Alert, MailBody};
+use crate::mail::Alert;
 use crate::step::Draft;
 
 use super::{Silence, recovery, sessions};
@@ -50,20 +50,7 @@ fn lost(draft: &mut Draft<'_>, id: &AgentId, hosting: Hosting, missed: u64) {
 /// So many are silent at once that it may be the sweeper that is deaf: nobody is declared, people
 /// are told.
 pub(super) fn mass_silence(draft: &mut Draft<'_>, silent: u64, active: u64) {
-    let text = format!(
-        "sweeper.mass_silence: {silent} of {active} are silent at once; nobody is declared offline \
-         for a window"
-    );
-    draft.event(EventKind::Alert, "04 The sweeper", text.clone()).agent = Some(AgentId::Go);
-    let humans: Vec<AgentId> = draft
-        .base()
-        .agents
-        .values()
-        .filter(|agent| matches!(agent.id, AgentId::Io(_)) && agent.liveness == Liveness::Active)
-        .map(|agent| agent.id.clone())
-        .collect();
-    for io in humans {
-        let body = MailBody::Alert { alert: Alert::MassSilence, text: text.clone() };
-        draft.mail(Principal::Agent(io), None, body);
-    }
+    let text =
+        format!("{silent} of {active} are silent at once; nobody is declared offline for a window");
+    sessions::alert(draft, &AgentId::Go, Alert::MassSilence, "04 The sweeper", &text);
 }

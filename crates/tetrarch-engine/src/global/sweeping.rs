@@ -254,7 +254,7 @@ impl Sweeping {
             self.found(who, epoch, Silence::Long { missed });
             return;
         }
-        tracing::info!(%host, "its lease has moved: it is alive");
+        tracing::info!(%host, "its lease was not taken: it has another three windows");
         let now = self.now();
         let watch = Watch { who, host, epoch, state: Liveness::Stale, agents: 1 };
         self.sweeper.track(watch, now);
@@ -279,19 +279,60 @@ async fn taken(
         }
     };
     let now = Lease::look(bus, &key).await?;
-    let (Some(now), Some(before)) = (now, before) else {
-        // There is nothing to hold on to: it was given back, or the bucket is new.
-        return Ok(true);
+    let now = match since(before.as_ref(), now) {
+        Since::Free => return Ok(true),
+        Since::Moved => return Ok(false),
+        Since::Unmoved(now) => now,
     };
-    if now.seq != before.seq {
-        return Ok(false);
-    }
-    if now.holder.is_none() {
-        return Ok(true);
-    }
     match Lease::revoke(bus, &key, &now).await {
         Ok(_) => Ok(true),
         Err(PublishError::WrongLast { .. }) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What became of a lease since it was looked at.
+#[derive(Debug, PartialEq, Eq)]
+enum Since {
+    /// Nobody holds it.
+    Free,
+    /// It was acquired or renewed.
+    Moved,
+    /// It is as it was.
+    Unmoved(LeaseSeen),
+}
+
+fn since(before: Option<&LeaseSeen>, now: Option<LeaseSeen>) -> Since {
+    match now {
+        None => Since::Free,
+        Some(now) if before.is_none_or(|before| before.seq != now.seq) => Since::Moved,
+        Some(now) if now.holder.is_none() => Since::Free,
+        Some(now) => Since::Unmoved(now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tetrarch_bus::lease::LeaseValue;
+
+    fn seen(seq: u64, held: bool) -> LeaseSeen {
+        let holder = held.then(|| LeaseValue {
+            instance: "i".to_owned(),
+            epoch: 1,
+            since_unix_ms: 1,
+            address: "here".to_owned(),
+            body: Vec::new(),
+        });
+        LeaseSeen { seq, epoch: 1, holder }
+    }
+
+    #[test]
+    fn only_a_lease_that_nobody_has_touched_may_be_taken() {
+        assert_eq!(since(Some(&seen(7, true)), Some(seen(7, true))), Since::Unmoved(seen(7, true)));
+        assert_eq!(since(Some(&seen(7, true)), Some(seen(8, true))), Since::Moved);
+        assert_eq!(since(None, Some(seen(8, true))), Since::Moved, "acquired meanwhile");
+        assert_eq!(since(Some(&seen(7, true)), None), Since::Free);
+        assert_eq!(since(Some(&seen(7, false)), Some(seen(7, false))), Since::Free);
     }
 }
