@@ -65,6 +65,13 @@ async fn a_worker_that_is_killed_goes_on_from_its_checkpoint() {
     let replaced = ledger.events(EventKind::AgentReplaced);
     assert_eq!(replaced.len(), 2);
     assert!(replaced.iter().all(|event| event.reason.contains("signal 9")), "{replaced:?}");
+    let run = worker.work.as_ref().unwrap().run.to_string();
+    for thing in [worker.id.to_string(), run] {
+        let why = fleet.ok(["why", &thing]);
+        assert!(why.contains("is terminated in session 3"), "{why}");
+        let said = |word: &str| why.matches(word).count();
+        assert_eq!((said("agent.replaced"), said("heartbeat_lost: signal 9")), (2, 2), "{why}");
+    }
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
@@ -160,6 +167,9 @@ async fn what_ran_on_a_killed_host_goes_on_elsewhere_once() {
         .into();
     assert_eq!(states, [Liveness::Active, Liveness::Offline]);
     assert!(!two.ledger.events(EventKind::HostLeft).is_empty());
+    let id = worker(&two.ledger.records).unwrap().id.to_string();
+    let why = two.fleet.ok(["why", &id]);
+    assert!(why.contains("windows missed, and its lease was taken from it"), "{why}");
     two.finish();
 }
 

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
     agent, artifact, circuit, config, describe, doctor, events, get, guard, host, mail, plan,
-    profile, project, run, schema, serve, spawn, status, stop, tree, up, vectors,
+    profile, project, run, schema, serve, spawn, status, stop, tree, up, vectors, why,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -101,6 +101,8 @@ pub(crate) enum Command {
     Tree(tree::TreeArgs),
     /// Show what happened, from the ledger.
     Events(events::EventsArgs),
+    /// Show why something is as it is: the events that led there.
+    Why(why::WhyArgs),
     /// Ask the governor for agents.
     Spawn(spawn::SpawnArgs),
     /// Stop an agent.

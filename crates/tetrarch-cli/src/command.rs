@@ -23,6 +23,7 @@ pub(crate) mod stop;
 pub(crate) mod tree;
 pub(crate) mod up;
 pub(crate) mod vectors;
+pub(crate) mod why;
 
 use crate::args::{Args, Command};
 use crate::context::Context;
@@ -81,5 +82,6 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Config(command) => config::run(context, &command),
         Command::Schema(args) => schema::run(context, &args),
         Command::Vectors(command) => vectors::run(context, command),
+        Command::Why(args) => why::run(context, args).await,
     }
 }

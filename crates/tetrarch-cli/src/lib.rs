@@ -7,8 +7,11 @@ mod config;
 mod context;
 mod document;
 mod exit;
+mod history;
 mod output;
 mod process;
+#[cfg(test)]
+mod samples;
 mod snapshot;
 mod telemetry;
 pub mod vectors;

@@ -2,24 +2,20 @@
 //! reason. It explains nothing; `reason` and `rule` are the owner's words.
 
 use futures::StreamExt;
-use serde_json::{Value, json};
+use serde_json::json;
 use tetrarch_bus::Bus;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::{LedgerItem, follow_ledger, read_ledger};
+use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::duration;
 use tetrarch_core::id::AgentId;
-use tetrarch_core::ledger::{Entry, Event, EventKind};
+use tetrarch_core::ledger::{Event, EventKind};
 use tetrarch_core::time::{BusTime, Millis};
 
 use crate::args::Output;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Reader, Tone, align, is_coloured, now, stamp};
-
-/// Entries read at one stroke.
-const STRETCH: u64 = 2_000;
-/// Width of the kinds' column: the longest kind.
-const KIND_WIDTH: usize = 17;
+use crate::history;
+use crate::output::{self, Cell, Reader, Tone, now, stamp};
 
 /// What `events` is told.
 #[derive(Debug, clap::Args)]
@@ -84,23 +80,8 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliEr
         (None, true) => last + 1,
         (None, false) => 1,
     };
-    let mut next = from;
-    let mut epoch = 0;
-    while next <= last {
-        let through = last.min(next.saturating_add(STRETCH - 1));
-        for item in read_ledger(&bus, next, through, epoch).await {
-            if let Ok(entry) = &item.entry {
-                epoch = entry.epoch;
-            }
-            if show(context.output, &item, &args)? == Reader::Gone {
-                return Ok(());
-            }
-        }
-        next = through + 1;
-    }
-    if !args.follow {
-        return Ok(());
-    }
+    let shown = history::each(&bus, from, last, |item| show(context.output, item, &args)).await?;
+    let Some(epoch) = shown.filter(|_| args.follow) else { return Ok(()) };
     let mut items = std::pin::pin!(follow_ledger(&bus, from.max(last + 1), epoch));
     while let Some(item) = items.next().await {
         if show(context.output, &item, &args)? == Reader::Gone {
@@ -149,16 +130,15 @@ fn show(output: Output, item: &LedgerItem, args: &EventsArgs) -> Result<Reader, 
             let all = args.agent.is_none() && args.kind.is_none();
             let value =
                 json!({"time": stamp(item.at), "seq": item.seq, "invalid": error.to_string()});
-            let line = line(item, Cell::from("invalid").toned(Tone::Bad), "", &error.to_string());
+            let kind = Cell::from("invalid").toned(Tone::Bad);
+            let line = history::columns(item, kind, "", &error.to_string());
             return if all { output::item(output, &value, &line) } else { Ok(Reader::There) };
         }
     };
     let mut reader = Reader::There;
     for event in entry.events.iter().filter(|event| is_wanted(event, args)) {
-        let tone = tone(event.kind);
-        let kind = Cell::from(event.kind.as_str()).toned(tone);
-        let line = line(item, kind, &about(event), &event.reason);
-        reader = output::item(output, &value(item, entry, event), &line)?;
+        let (line, value) = (history::line(item, event), history::value(item, entry, event));
+        reader = output::item(output, &value, &line)?;
     }
     Ok(reader)
 }
@@ -168,70 +148,6 @@ fn is_wanted(event: &Event, args: &EventsArgs) -> bool {
         event.agent.as_ref() == Some(agent) || event.actor.agent() == Some(agent)
     });
     agent && args.kind.as_ref().is_none_or(|kind| is_kind(event.kind, kind))
-}
-
-fn tone(kind: EventKind) -> Tone {
-    match kind {
-        EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
-        EventKind::Question | EventKind::AgentReplaced => Tone::Warn,
-        EventKind::OwnerStarted
-        | EventKind::HostJoined
-        | EventKind::HostLeft
-        | EventKind::ProjectCreated
-        | EventKind::ProjectMode
-        | EventKind::ProjectRetired
-        | EventKind::ProfileApplied
-        | EventKind::AgentAdmitted
-        | EventKind::AgentLiveness
-        | EventKind::RunState
-        | EventKind::GoalCreated
-        | EventKind::GoalStatus
-        | EventKind::NodeAdded
-        | EventKind::NodeStatus
-        | EventKind::AssignmentStatus
-        | EventKind::CircuitClosed
-        | EventKind::Verdict => Tone::Plain,
-    }
-}
-
-/// What an event is about: the narrowest things it names.
-fn about(event: &Event) -> String {
-    let node = event.node.map(|node| node.to_string());
-    let agent = event.agent.as_ref().map(ToString::to_string);
-    let run = event.run.filter(|_| agent.is_none()).map(|run| run.to_string());
-    let epic = event.epic.filter(|_| agent.is_none() && run.is_none()).map(|epic| epic.to_string());
-    let parts: Vec<String> = [agent, run, epic, node].into_iter().flatten().collect();
-    if parts.is_empty() { event.actor.to_string() } else { parts.join(" ") }
-}
-
-fn line(item: &LedgerItem, kind: Cell, about: &str, reason: &str) -> String {
-    // One line at a time cannot know the widths of those to come: what is short is padded here.
-    let pad = |width: usize| Cell::from(" ".repeat(width));
-    let cells = [
-        vec![stamp(item.at).into(), item.seq.to_string().into(), kind, about.into(), reason.into()],
-        vec![Cell::default(), pad(6), pad(KIND_WIDTH), pad(32)],
-    ];
-    let both = align(&cells, is_coloured());
-    both.lines().next().unwrap_or_default().to_owned()
-}
-
-fn value(item: &LedgerItem, entry: &Entry, event: &Event) -> Value {
-    let text = |value: Option<String>| value.map_or(Value::Null, Value::String);
-    json!({
-        "time": stamp(item.at),
-        "seq": item.seq,
-        "commit": entry.commit.to_string(),
-        "epoch": entry.epoch,
-        "kind": event.kind.as_str(),
-        "actor": event.actor.to_string(),
-        "agent": text(event.agent.as_ref().map(ToString::to_string)),
-        "run": text(event.run.map(|run| run.to_string())),
-        "epic": text(event.epic.map(|epic| epic.to_string())),
-        "node": text(event.node.map(|node| node.to_string())),
-        "request": text(event.request.map(|request| request.to_string())),
-        "reason": event.reason,
-        "rule": event.rule,
-    })
 }
 
 #[cfg(test)]

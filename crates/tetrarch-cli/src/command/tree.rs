@@ -268,50 +268,10 @@ fn nested(snapshot: &Snapshot, forest: &Forest<'_>, agent: &Agent) -> Result<Val
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tetrarch_core::agent::{Hosting, Work};
-    use tetrarch_core::brief::{Outcome, RunResult, Tools, Usage};
-    use tetrarch_core::budget::Account;
-    use tetrarch_core::id::{Principal, Ulid};
+    use crate::samples::{agent, worker};
+    use tetrarch_core::brief::{Outcome, RunResult, Usage};
+    use tetrarch_core::id::Ulid;
     use tetrarch_core::run::RunState;
-
-    fn agent(id: &str, parent: Option<&str>, liveness: Liveness) -> Agent {
-        let project = parent.is_some_and(|parent| parent.starts_with("PO"));
-        Agent {
-            id: id.parse().unwrap(),
-            session: None,
-            epoch: 1,
-            liveness,
-            reason: String::new(),
-            since: BusTime(10_000),
-            parent: parent.map(|parent| parent.parse().unwrap()),
-            depth: 0,
-            max_depth: 3,
-            local_max_depth: 3,
-            requested_by: Principal::Agent(AgentId::Go),
-            project: project.then(|| ProjectName::new("demo").unwrap()),
-            hosting: Hosting::Hosted,
-            placement: None,
-            label: String::new(),
-            slots: Vec::new(),
-            account: Account::default(),
-            deadline: None,
-            tools: Tools::default(),
-            circuit: Default::default(),
-            work: None,
-            created: BusTime(1_000),
-        }
-    }
-
-    fn worker(n: u128, task: u16, liveness: Liveness) -> Agent {
-        let id = format!("W:{}", Ulid::from_parts(1, n));
-        let work = Work {
-            epic: EpicId(Ulid::from_parts(1, 7)),
-            node: tetrarch_core::id::NodeId::task(1, task),
-            assignment: tetrarch_core::id::AssignmentId(Ulid::from_parts(1, n)),
-            run: RunId(Ulid::from_parts(1, n)),
-        };
-        Agent { work: Some(work), ..agent(&id, Some("PO-demo"), liveness) }
-    }
 
     fn fleet() -> (Vec<Agent>, BTreeMap<RunId, RunStatus>) {
         let agents = vec![

@@ -1,0 +1,172 @@
+//! `why`: how an agent, a run, an assignment or a node came to be as it is: where it stands, and
+//! the chain of events on the ledger that led there.
+
+mod story;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use serde_json::{Value, json};
+use tetrarch_bus::Bus;
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_core::id::{AgentId, AssignmentId, EpicId, IdError, NodeId, RunId};
+use tetrarch_core::ledger::RecordKey;
+
+use self::story::{Focus, Story};
+use crate::args::Output;
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::history;
+use crate::output::{self, Reader, stamp};
+use crate::snapshot::Snapshot;
+
+/// What `why` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch why W:01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch why run_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch why goal_01JD8Z5W6T4QK3M9X2V7B1N0AC/T1.2
+  tetrarch why HO@box --last 5 -o json
+
+The last line is the latest cause. Each names the ledger's sequence: `tetrarch events --since SEQ`
+shows what else happened then.")]
+pub(crate) struct WhyArgs {
+    /// An agent, a run, an assignment, or a node as <goal>/<node>.
+    #[arg(value_name = "THING", value_parser = Thing::read)]
+    thing: Thing,
+    /// How many of the last events are shown.
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    last: usize,
+}
+
+/// What is asked about, as people name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Thing {
+    Agent(AgentId),
+    Run(RunId),
+    Assignment(AssignmentId),
+    Node(EpicId, NodeId),
+}
+
+impl Thing {
+    fn read(text: &str) -> Result<Self, String> {
+        let said = |error: IdError| error.to_string();
+        if text.starts_with("run_") {
+            return text.parse().map(Self::Run).map_err(said);
+        }
+        if text.starts_with("asg_") {
+            return text.parse().map(Self::Assignment).map_err(said);
+        }
+        if text.starts_with("goal_") {
+            let (epic, node) =
+                text.split_once('/').ok_or("name one of its nodes too: <goal>/<node>")?;
+            return Ok(Self::Node(epic.parse().map_err(said)?, node.parse().map_err(said)?));
+        }
+        text.parse().map(Self::Agent).map_err(said)
+    }
+
+    /// What the ledger is searched for.
+    async fn focus(&self, bus: &Bus) -> Result<Option<Focus>, CliError> {
+        let key = match self {
+            Self::Agent(id) => return Ok(Some(Focus::Agent(id.clone()))),
+            Self::Node(epic, node) => return Ok(Some(Focus::Node(*epic, *node))),
+            Self::Run(run) => RecordKey::Run(*run),
+            Self::Assignment(assignment) => RecordKey::Assignment(*assignment),
+        };
+        let records = Snapshot::read(bus, &[Select::One(key)]).await?.records;
+        let of_run = records.runs.values().map(|run| (run.agent.clone(), run.assignment)).next();
+        let mut assignments = records.assignments.values();
+        let found = of_run.or_else(|| assignments.next().map(|one| (one.agent.clone(), one.id)));
+        Ok(found.map(|(agent, assignment)| Focus::Attempt(agent, assignment)))
+    }
+}
+
+/// One event as it is printed.
+struct Told {
+    line: String,
+    value: Value,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Nothing is known of the thing; the bus cannot be read.
+pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let unknown = || {
+        CliError::new(Code::NotFound, "the ledger says nothing of it")
+            .hint("list what there is with `tetrarch get agents|runs|goals|nodes`")
+    };
+    let focus = args.thing.focus(&bus).await?.ok_or_else(unknown)?;
+    let last = bus.stream_last_seq(LEDGER).await?;
+    let mut story = Story::new(focus.clone());
+    let (mut told, mut earlier) = (VecDeque::new(), 0_usize);
+    history::each(&bus, 1, last, |item| {
+        let Ok(entry) = &item.entry else { return Ok(Reader::There) };
+        for event in story.read(entry) {
+            let (line, value) = (history::line(item, event), history::value(item, entry, event));
+            told.push_back(Told { line, value });
+            if told.len() > args.last.max(1) {
+                told.pop_front();
+                earlier += 1;
+            }
+        }
+        Ok(Reader::There)
+    })
+    .await?;
+    if told.is_empty() {
+        return Err(unknown());
+    }
+    let now = stand(&story, &focus);
+    match context.output {
+        Output::Table | Output::Wide => {
+            let mut text = now.iter().map(|one| format!("{one}\n")).collect::<String>();
+            if earlier > 0 {
+                text.push_str(&format!("  ... {earlier} earlier events; --last shows more\n"));
+            }
+            told.iter().for_each(|one| text.push_str(&format!("{}\n", one.line)));
+            output::text(&text)?;
+        }
+        Output::Json | Output::Yaml => {
+            let events: Vec<&Value> = told.iter().map(|one| &one.value).collect();
+            let value = json!({"now": now, "earlier": earlier, "events": events});
+            output::record(context.output, &value, String::new)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where it stands now, in words.
+fn stand(story: &Story, focus: &Focus) -> Vec<String> {
+    let records = story.records();
+    let mut said = Vec::new();
+    let agent = match focus {
+        Focus::Agent(id) | Focus::Attempt(id, _) => Some(id),
+        Focus::Node(epic, node) => {
+            let states = records.node_states.get(epic);
+            if let Some(state) = states.and_then(|states| states.get(node)) {
+                let attempts = state.attempts;
+                said.push(format!("{node} is {} after {attempts} attempts", state.status.as_str()));
+            }
+            None
+        }
+    };
+    let Some(agent) = agent.and_then(|id| records.agents.get(id)) else { return said };
+    let place = agent.placement.as_ref().map(|at| format!(" on {}", at.host)).unwrap_or_default();
+    said.push(format!(
+        "{} is {} in session {}{place} since {}: {}",
+        agent.id,
+        agent.liveness.as_str(),
+        agent.epoch,
+        stamp(agent.since),
+        agent.reason
+    ));
+    let status = agent.work.as_ref().and_then(|work| records.run_status.get(&work.run));
+    said.extend(status.map(|status| {
+        format!("its {} is {} since {}", status.id, status.state.as_str(), stamp(status.since))
+    }));
+    said
+}

@@ -1,0 +1,157 @@
+//! Which events of the ledger explain how something came to be as it is: its own, those of the
+//! runs and agents that served it while they did, of the hosts they were on, of the parents whose
+//! circuit held them back. Pure: entries come in, events go out.
+
+use std::collections::BTreeSet;
+
+use tetrarch_core::id::{AgentId, AssignmentId, EpicId, NodeId, RunId};
+use tetrarch_core::ledger::{Entry, Event, EventKind, Record};
+use tetrarch_core::records::Records;
+
+/// What is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Focus {
+    /// An agent, in all its sessions.
+    Agent(AgentId),
+    /// An attempt at some work, in all its runs.
+    Attempt(AgentId, AssignmentId),
+    /// A node of a plan.
+    Node(EpicId, NodeId),
+}
+
+/// The ledger so far, seen from one thing.
+#[derive(Debug)]
+pub(super) struct Story {
+    focus: Focus,
+    records: Records,
+    serving: BTreeSet<AgentId>,
+    runs: BTreeSet<RunId>,
+}
+
+impl Story {
+    /// The story of a thing, before the first entry.
+    pub(super) fn new(focus: Focus) -> Self {
+        let (records, runs) = (Records::default(), BTreeSet::new());
+        Self { focus, records, serving: BTreeSet::new(), runs }
+    }
+
+    /// Folds an entry in; gives those of its events that belong to the story, in their order.
+    pub(super) fn read<'e>(&mut self, entry: &'e Entry) -> Vec<&'e Event> {
+        let before: Vec<bool> = entry.events.iter().map(|event| self.is_of(event)).collect();
+        self.fold(entry);
+        let events = entry.events.iter().zip(before);
+        events.filter(|(event, told)| *told || self.is_of(event)).map(|(event, _)| event).collect()
+    }
+
+    /// What is known of the agents, runs and nodes it came across.
+    pub(super) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    fn fold(&mut self, entry: &Entry) {
+        for record in &entry.records {
+            match record {
+                Record::Agent(agent) => {
+                    let work = agent.work.as_ref();
+                    let serves = match &self.focus {
+                        Focus::Agent(id) => agent.id == *id,
+                        Focus::Attempt(id, assignment) => {
+                            agent.id == *id
+                                && work.is_some_and(|work| work.assignment == *assignment)
+                        }
+                        Focus::Node(epic, node) => {
+                            work.is_some_and(|work| (work.epic, work.node) == (*epic, *node))
+                        }
+                    };
+                    if serves {
+                        self.serving.insert(agent.id.clone());
+                    } else {
+                        self.serving.remove(&agent.id);
+                    }
+                    self.records.put(record.clone());
+                }
+                Record::Run(run) => {
+                    let serves = match &self.focus {
+                        Focus::Agent(id) => run.agent == *id,
+                        Focus::Attempt(_, assignment) => run.assignment == *assignment,
+                        Focus::Node(epic, node) => (run.epic, run.node) == (*epic, *node),
+                    };
+                    if serves {
+                        self.runs.insert(run.id);
+                    }
+                }
+                Record::RunStatus(status) if self.runs.contains(&status.id) => {
+                    self.records.put(record.clone());
+                }
+                Record::NodeState(epic, state) if self.focus == Focus::Node(*epic, state.id) => {
+                    self.records.put(record.clone());
+                }
+                Record::Host(_)
+                | Record::Project(_)
+                | Record::Profile(..)
+                | Record::RunStatus(_)
+                | Record::Goal(_)
+                | Record::GoalState(_)
+                | Record::Plan(_)
+                | Record::Node(..)
+                | Record::NodeState(..)
+                | Record::Assignment(_)
+                | Record::Decision(_) => {}
+            }
+        }
+    }
+
+    fn is_of(&self, event: &Event) -> bool {
+        let of_run = event.run.is_some_and(|run| self.runs.contains(&run));
+        let of_node = match (&self.focus, event.epic, event.node) {
+            (Focus::Node(epic, node), Some(of), Some(at)) => (*epic, *node) == (of, at),
+            (Focus::Agent(_) | Focus::Attempt(..) | Focus::Node(..), _, _) => false,
+        };
+        of_run || of_node || event.agent.as_ref().is_some_and(|agent| self.is_about(agent, event))
+    }
+
+    fn is_about(&self, agent: &AgentId, event: &Event) -> bool {
+        let itself = match &self.focus {
+            Focus::Agent(id) => id == agent,
+            Focus::Attempt(..) | Focus::Node(..) => self.serving.contains(agent),
+        };
+        // The first event of an agent stands in the entry that admits it.
+        itself
+            || match event.kind {
+                EventKind::HostJoined | EventKind::HostLeft | EventKind::AgentLiveness => {
+                    self.served_on(agent)
+                }
+                EventKind::Alert | EventKind::CircuitClosed => self.served_below(agent),
+                EventKind::OwnerStarted
+                | EventKind::ProjectCreated
+                | EventKind::ProjectMode
+                | EventKind::ProjectRetired
+                | EventKind::ProfileApplied
+                | EventKind::AgentAdmitted
+                | EventKind::SpawnDenied
+                | EventKind::AgentReplaced
+                | EventKind::RunState
+                | EventKind::GoalCreated
+                | EventKind::GoalStatus
+                | EventKind::NodeAdded
+                | EventKind::NodeStatus
+                | EventKind::AssignmentStatus
+                | EventKind::Verdict
+                | EventKind::Refused
+                | EventKind::Question => false,
+            }
+    }
+
+    /// Whether this is the orchestrator of a host on which somebody of the story is.
+    fn served_on(&self, agent: &AgentId) -> bool {
+        let AgentId::Ho(host) = agent else { return false };
+        let mut serving = self.serving.iter().filter_map(|id| self.records.agents.get(id));
+        serving.any(|agent| agent.placement.as_ref().is_some_and(|at| at.host == *host))
+    }
+
+    /// Whether somebody of the story is a child of this one.
+    fn served_below(&self, parent: &AgentId) -> bool {
+        let mut serving = self.serving.iter().filter_map(|id| self.records.agents.get(id));
+        serving.any(|agent| agent.parent.as_ref() == Some(parent))
+    }
+}

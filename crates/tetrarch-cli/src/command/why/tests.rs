@@ -1,0 +1,114 @@
+//! What belongs to a story and what does not.
+
+use tetrarch_core::agent::{Agent, Placement};
+use tetrarch_core::id::{CommitId, HostName, Principal, Ulid};
+use tetrarch_core::ledger::{Entry, Event, EventKind, Record};
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::time::BusTime;
+
+use super::story::{Focus, Story};
+use super::*;
+use crate::samples::worker;
+
+fn entry(agents: &[Agent], events: Vec<Event>) -> Entry {
+    let records = agents.iter().map(|agent| Record::Agent(Box::new(agent.clone()))).collect();
+    Entry {
+        commit: CommitId(Ulid::from_parts(1, 1)),
+        epoch: 1,
+        at: BusTime(0),
+        intake_seq: 0,
+        events,
+        records,
+        dropped: Vec::new(),
+        seals: Vec::new(),
+        mail: Vec::new(),
+        plans: Vec::new(),
+    }
+}
+
+fn event(kind: EventKind, agent: &str, reason: &str) -> Event {
+    Event {
+        kind,
+        actor: Principal::Agent(AgentId::Go),
+        agent: Some(agent.parse().unwrap()),
+        run: None,
+        epic: None,
+        node: None,
+        request: None,
+        reason: reason.to_owned(),
+        rule: String::new(),
+    }
+}
+
+fn on(agent: &Agent, host: &str) -> Agent {
+    let host = HostName::new(host).unwrap();
+    Agent { placement: Some(Placement { host, host_epoch: 1 }), ..agent.clone() }
+}
+
+/// A worker is admitted on one host, moves to another when that is lost; its neighbour stays.
+fn history(one: &Agent, other: &Agent) -> Vec<Entry> {
+    let (id, beside) = (one.id.to_string(), other.id.to_string());
+    vec![
+        entry(&[], vec![event(EventKind::HostJoined, "HO@a", "a joined before anybody was on it")]),
+        entry(
+            &[on(one, "a"), on(other, "b")],
+            vec![
+                event(EventKind::AgentAdmitted, &id, "one admitted"),
+                event(EventKind::AgentAdmitted, &beside, "other admitted"),
+            ],
+        ),
+        entry(&[], vec![event(EventKind::AgentLiveness, "HO@b", "b is stale")]),
+        entry(
+            &[on(one, "b")],
+            vec![
+                event(EventKind::HostLeft, "HO@a", "a was lost"),
+                event(EventKind::AgentReplaced, &id, "one goes on"),
+            ],
+        ),
+        entry(&[], vec![event(EventKind::HostJoined, "HO@a", "a is back")]),
+        entry(&[], vec![event(EventKind::Alert, "PO-demo", "a circuit opened")]),
+        entry(&[], vec![event(EventKind::AgentReplaced, "PO-demo", "the parent's own affair")]),
+    ]
+}
+
+fn told(focus: Focus, entries: &[Entry]) -> Vec<String> {
+    let mut story = Story::new(focus);
+    entries.iter().flat_map(|entry| story.read(entry)).map(|event| event.reason.clone()).collect()
+}
+
+#[test]
+fn a_story_is_of_the_agent_its_hosts_while_it_was_there_and_its_parents_circuit() {
+    let (one, other) = (worker(1, 1, Liveness::Active), worker(2, 2, Liveness::Active));
+    let entries = history(&one, &other);
+    let of_one = told(Focus::Agent(one.id), &entries);
+    assert_eq!(of_one, ["one admitted", "a was lost", "one goes on", "a circuit opened"]);
+    let of_other = told(Focus::Agent(other.id), &entries);
+    assert_eq!(of_other, ["other admitted", "b is stale", "a circuit opened"]);
+}
+
+#[test]
+fn an_attempts_and_a_nodes_story_are_of_the_agents_that_serve_it() {
+    let (one, other) = (worker(1, 1, Liveness::Active), worker(2, 2, Liveness::Active));
+    let entries = history(&one, &other);
+    let work = one.work.clone().unwrap();
+    let expected = ["one admitted", "a was lost", "one goes on", "a circuit opened"];
+    assert_eq!(told(Focus::Attempt(one.id.clone(), work.assignment), &entries), expected);
+    assert_eq!(told(Focus::Node(work.epic, work.node), &entries), expected);
+    let moved_on = entry(std::slice::from_ref(&other), Vec::new());
+    let later = [&entries[..2], &[moved_on], &entries[5..6]].concat();
+    let elsewhere = Focus::Attempt(one.id, other.work.unwrap().assignment);
+    assert_eq!(told(elsewhere, &later), [""; 0], "another attempt of the same agent");
+}
+
+#[test]
+fn things_are_named_as_people_write_them() {
+    let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
+    let read = |text: &str| Thing::read(text);
+    assert_eq!(read("GO"), Ok(Thing::Agent(AgentId::Go)));
+    let (epic, node) = (format!("goal_{ulid}").parse().unwrap(), "T1.2".parse().unwrap());
+    assert_eq!(read(&format!("goal_{ulid}/T1.2")), Ok(Thing::Node(epic, node)));
+    assert!(matches!(read(&format!("run_{ulid}")), Ok(Thing::Run(_))));
+    assert!(matches!(read(&format!("asg_{ulid}")), Ok(Thing::Assignment(_))));
+    assert!(read(&format!("goal_{ulid}")).unwrap_err().contains("<goal>/<node>"));
+    assert!(read("nobody").is_err());
+}
