@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use tetrarch_bus::Bus;
-
 /// One line for each fact.
-pub(crate) fn facts(bus: &Bus) -> String {
+pub(crate) async fn facts() -> String {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
     let uname = rustix::system::uname();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -11,13 +11,13 @@ mod lead;
 mod letters;
 mod machine;
 mod numbers;
+mod page;
+mod recovery;
 mod requester;
 mod spawning;
 mod sweeping;
 mod table;
 mod tree;
-
-use std::path::PathBuf;
 
 use bare::Bare;
 use capture::{Capture, Replay};
@@ -36,7 +36,12 @@ benchmarks beside their floor
   --quick    a smoke run of a few seconds; its numbers mean little
   --write    write docs/benchmarks.md too
   --timeline print when each message of one spawn, or of one tree, was seen
-  <word>...  only what is named: spawn, admissions, mail, tree, processes, sweeper";
+  <word>...  only what is named: spawn, admissions, mail, tree, processes, sweeper; death,
+             host-loss, fail-over, bus-restart, up, start, idle (these need the release binary:
+             cargo build --release)";
+
+/// What is measured in this process.
+const RATES: [&str; 6] = ["spawn", "admissions", "mail", "tree", "processes", "sweeper"];
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -106,17 +111,27 @@ async fn main() {
         println!("{USAGE}");
         return;
     };
-    let fleet = Fleet::start().await;
-    let lines = measure(&fleet, &args).await;
-    let facts = machine::facts(&fleet.control);
-    fleet.stop().await;
-    let table = table::markdown(&lines);
-    println!("{facts}\n{table}");
-    for line in &lines {
-        assert!(line.is_sound(), "{} has no numbers", line.what);
+    let facts = machine::facts().await;
+    println!("{facts}");
+    let mut tables = Vec::new();
+    if RATES.iter().any(|word| args.wants(word)) {
+        let fleet = Fleet::start().await;
+        tables.push(("rates", measure(&fleet, &args).await));
+        fleet.stop().await;
     }
-    if args.write {
-        write(&facts, &table);
+    let recovery = recovery::measure(|word| args.wants(word), args.effort).await;
+    if !recovery.is_empty() {
+        tables.push(("recovery", recovery));
+    }
+    for (name, lines) in tables {
+        let table = table::markdown(&lines);
+        println!("{table}");
+        for line in &lines {
+            assert!(line.is_sound(), "{} has no numbers", line.what);
+        }
+        if args.write {
+            page::write(name, &format!("{facts}\n{table}"));
+        }
     }
 }
 
@@ -133,7 +148,7 @@ fn args() -> Option<Args> {
             "--timeline" => args.effort.timeline = true,
             // What Cargo adds.
             "--bench" => {}
-            "spawn" | "admissions" | "mail" | "tree" | "processes" | "sweeper" => {
+            _ if RATES.contains(&&*word) || recovery::WORDS.contains(&&*word) => {
                 args.only.push(word);
             }
             _ => return None,
@@ -174,11 +189,3 @@ async fn measure(fleet: &Fleet, args: &Args) -> Vec<Line> {
     }
     lines
 }
-
-fn write(facts: &str, table: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/benchmarks.md");
-    let text = PAGE.replace("{facts}", facts).replace("{table}", table);
-    std::fs::write(path, text).unwrap();
-}
-
-const PAGE: &str = include_str!("page.md");

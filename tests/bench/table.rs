@@ -14,6 +14,8 @@ pub(crate) enum Aim {
     AtLeast(f64),
     /// A rate: ours is at least so many in a second, whatever the floor.
     PerSecond(f64),
+    /// Ours is at most so much, whatever the floor.
+    Within(f64),
     /// Not a figure of spec 10; shown for its neighbours' sake.
     None,
 }
@@ -25,6 +27,10 @@ pub(crate) enum Unit {
     Micros,
     /// Things in one second.
     PerSecond,
+    /// Bytes.
+    Bytes,
+    /// Hundredths of one core.
+    Percent,
 }
 
 /// One figure.
@@ -47,6 +53,11 @@ impl Line {
         Self { what, unit, aim, ours, floor, ratio }
     }
 
+    /// Adds a round of what has no floor: a size, or what idling costs.
+    pub(crate) fn push_alone(&mut self, ours: f64) {
+        self.ours.push(ours);
+    }
+
     /// Adds a round: ours and its floor, measured one after the other.
     pub(crate) fn push(&mut self, ours: f64, floor: f64) {
         self.ours.push(ours);
@@ -56,8 +67,11 @@ impl Line {
 
     /// Whether every number of it is one that can be believed.
     pub(crate) fn is_sound(&self) -> bool {
-        let positive = |rounds: &Rounds| rounds.count() > 0 && rounds.spread().0 > 0.0;
-        positive(&self.ours) && positive(&self.floor)
+        let positive = |rounds: &Rounds| rounds.spread().0 > 0.0;
+        self.ours.count() > 0
+            && [&self.ours, &self.floor]
+                .into_iter()
+                .all(|rounds| rounds.count() == 0 || positive(rounds))
     }
 
     fn verdict(&self) -> &'static str {
@@ -66,31 +80,40 @@ impl Line {
             Aim::AtMost(most) if ratio <= most => "yes",
             Aim::AtLeast(least) if ratio >= least => "yes",
             Aim::PerSecond(least) if self.ours.median() >= least => "yes",
-            Aim::AtMost(_) | Aim::AtLeast(_) | Aim::PerSecond(_) => "**no**",
+            Aim::Within(most) if self.ours.spread().1 <= most => "yes",
+            Aim::AtMost(_) | Aim::AtLeast(_) | Aim::PerSecond(_) | Aim::Within(_) => "**no**",
             Aim::None => "",
         }
     }
 
     fn written(&self) -> String {
         let number = |value: f64| match self.unit {
+            Unit::Micros if value >= 1e6 => format!("{:.2} s", value / 1e6),
             Unit::Micros if value >= 10_000.0 => format!("{:.1} ms", value / 1e3),
             Unit::Micros => format!("{value:.0} us"),
             Unit::PerSecond if value < 100.0 => format!("{value:.1} /s"),
             Unit::PerSecond => format!("{value:.0} /s"),
+            Unit::Bytes if value >= 10_240.0 => format!("{:.1} KiB", value / 1024.0),
+            Unit::Bytes => format!("{value:.0} B"),
+            Unit::Percent => format!("{value:.1} %"),
         };
-        let with_spread = |rounds: &Rounds| {
+        let with_spread = |rounds: &Rounds, number: &dyn Fn(f64) -> String| {
             let (low, high) = rounds.spread();
-            format!("{} ({} .. {})", number(rounds.median()), number(low), number(high))
+            match rounds.count() {
+                0 => String::new(),
+                1 => number(rounds.median()),
+                _ => format!("{} ({} .. {})", number(rounds.median()), number(low), number(high)),
+            }
         };
-        let (low, high) = self.ratio.spread();
-        let ratio = format!("{:.2} ({low:.2} .. {high:.2})", self.ratio.median());
+        let ratio = with_spread(&self.ratio, &|value| format!("{value:.2}"));
         let aim = match self.aim {
             Aim::AtMost(most) => format!("<= {most:.1}"),
             Aim::AtLeast(least) => format!(">= {least:.1}"),
             Aim::PerSecond(least) => format!(">= {least:.0} /s"),
+            Aim::Within(most) => format!("<= {}", number(most)),
             Aim::None => String::new(),
         };
-        let (ours, floor) = (with_spread(&self.ours), with_spread(&self.floor));
+        let (ours, floor) = (with_spread(&self.ours, &number), with_spread(&self.floor, &number));
         format!("| {} | {ours} | {floor} | {ratio} | {aim} | {} |", self.what, self.verdict())
     }
 }

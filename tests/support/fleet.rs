@@ -24,10 +24,11 @@ const HOST: &str = "h1";
 /// Looks for processes at the end: one may start another while it is being killed.
 const ROUNDS: usize = 3;
 
-/// The binary under test: `TETRARCH_BIN`, else the workspace's own.
+/// The binary under test: `TETRARCH_BIN`, else the workspace's own, built as this one is.
 #[must_use]
 pub fn binary() -> PathBuf {
-    found("TETRARCH_BIN", "debug/tetrarch")
+    let built = if cfg!(debug_assertions) { "debug/tetrarch" } else { "release/tetrarch" };
+    found("TETRARCH_BIN", built)
 }
 
 /// The Python with the foreign client: `TETRARCH_PYTHON`, else the one `tests/run` makes.

@@ -94,6 +94,17 @@ pub struct Agent {
     pub created: BusTime,
 }
 
+impl Agent {
+    /// Whether its session has a process, or is to have one: it takes room on its host.
+    #[must_use]
+    pub fn has_process(&self) -> bool {
+        match self.liveness {
+            Liveness::Register | Liveness::Active | Liveness::Stale => true,
+            Liveness::Offline | Liveness::Terminated => false,
+        }
+    }
+}
+
 /// The work a sub-agent was admitted for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {

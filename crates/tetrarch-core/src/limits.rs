@@ -31,8 +31,10 @@ pub const REQUEST_BYTES_MAX: usize = COMMIT_BYTES_MAX;
 pub const PLAN_EVENT_BYTES_MAX: usize = COMMIT_BYTES_MAX;
 /// Largest entry of a run's journal, in bytes.
 pub const JOURNAL_ENTRY_BYTES_MAX: usize = 512 * 1024;
-/// Agents that one decision gives a next session. The rest is offline until the next tick.
+/// Agents that one decision gives a next session. The rest waits for the next tick, which follows.
 pub const RECOVERED_MAX: usize = 16;
+/// Agents of an ended life of a host that one decision deals with, whatever becomes of them.
+pub const LOST_MAX: usize = 64;
 /// Decisions remembered by request id (spec 03).
 pub const DECISIONS_MAX: usize = 1_000_000;
 /// How long a decision is remembered (spec 03).

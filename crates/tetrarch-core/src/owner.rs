@@ -210,7 +210,7 @@ fn tick(records: &Records, now: BusTime) -> Step {
         draft.forget(RecordKey::Decision(*id));
     }
     if recovery::is_due(records, &draft) {
-        recovery::recover_offline(&mut draft);
+        recovery::recover_due(&mut draft);
     }
     draft.finish()
 }

@@ -55,7 +55,7 @@ pub struct Records {
 /// What can be derived from the records but is asked too often to search for.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Indexes {
-    /// By host and that host's epoch; no set is empty, so that equal records are equal however
+    /// What has a process, by host and that host's epoch; no set is empty, so that equal records are equal however
     /// they came about.
     placed: BTreeMap<(HostName, u64), BTreeSet<AgentId>>,
     children: BTreeMap<AgentId, BTreeSet<AgentId>>,
@@ -147,15 +147,17 @@ impl Records {
 
     fn put_agent(&mut self, agent: Agent) {
         self.unindex(&agent.id);
-        if agent.liveness != Liveness::Terminated {
-            if let Some(Placement { host, host_epoch }) = &agent.placement {
-                let placed = self.indexes.placed.entry((host.clone(), *host_epoch)).or_default();
-                placed.insert(agent.id.clone());
-            }
-            if let Some(parent) = &agent.parent {
-                let children = self.indexes.children.entry(parent.clone()).or_default();
-                children.insert(agent.id.clone());
-            }
+        if agent.has_process()
+            && let Some(Placement { host, host_epoch }) = &agent.placement
+        {
+            let placed = self.indexes.placed.entry((host.clone(), *host_epoch)).or_default();
+            placed.insert(agent.id.clone());
+        }
+        if agent.liveness != Liveness::Terminated
+            && let Some(parent) = &agent.parent
+        {
+            let children = self.indexes.children.entry(parent.clone()).or_default();
+            children.insert(agent.id.clone());
         }
         // A host orchestrator waits for nobody but a process of its own host (spec 04).
         let placed = agent.hosting == Hosting::Hosted && Role::of(&agent.id) != Role::Host;
@@ -176,13 +178,19 @@ impl Records {
         }
     }
 
-    /// Agents that are placed on a host, in whichever of its lives, and not terminated.
+    /// Agents that are placed on a host, in whichever of its lives, and neither offline nor
+    /// terminated.
     pub fn placed_on(&self, host: &HostName) -> impl Iterator<Item = &AgentId> {
         let lives = (host.clone(), 0)..=(host.clone(), u64::MAX);
         self.indexes.placed.range(lives).flat_map(|(_, agents)| agents)
     }
 
-    /// How many agents one life of a host has that are not terminated.
+    /// The lives of hosts that have agents, each with its host's epoch, and those agents.
+    pub fn lives(&self) -> impl Iterator<Item = (&HostName, u64, &BTreeSet<AgentId>)> {
+        self.indexes.placed.iter().map(|((host, epoch), agents)| (host, *epoch, agents))
+    }
+
+    /// How many agents one life of a host has that are neither offline nor terminated.
     #[must_use]
     pub fn placed_at(&self, placement: &Placement) -> usize {
         let life = (placement.host.clone(), placement.host_epoch);

@@ -9,7 +9,6 @@ use crate::assignment::Assignment;
 use crate::goal::GoalState;
 use crate::id::{AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, RequestId, RunId};
 use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
-use crate::liveness::Liveness;
 use crate::mail::{Mail, MailBody};
 use crate::plan::{Node, NodeChange, NodeState, NodeStatus, PlanReason, PlanSource};
 use crate::records::Records;
@@ -176,12 +175,11 @@ impl<'a> Draft<'a> {
         hosts
     }
 
-    /// How many agents one life of a host would have that are not terminated.
+    /// How many agents one life of a host would have that are neither offline nor terminated.
     #[must_use]
     pub fn placed_at(&self, placement: &Placement) -> usize {
-        let there = |agent: &Agent| {
-            agent.liveness != Liveness::Terminated && agent.placement.as_ref() == Some(placement)
-        };
+        let there =
+            |agent: &Agent| agent.has_process() && agent.placement.as_ref() == Some(placement);
         let mut count = self.base.placed_at(placement);
         for record in self.step.records.values() {
             if let Record::Agent(agent) = record {

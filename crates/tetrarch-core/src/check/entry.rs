@@ -1,5 +1,6 @@
 //! One entry by itself: epochs, what it covers, plan versions and their events, decisions, one
-//! launch and one seal for every new session (spec 10, invariants 3, 4, 7, 8, 13, 20).
+//! launch and one seal for every new session, on a host that is up (spec 10, invariants 3, 4, 7, 8,
+//! 13, 20, 22).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,6 +8,7 @@ use crate::agent::{Agent, Hosting};
 use crate::id::{AgentId, EpicId};
 use crate::ledger::{Entry, Record};
 use crate::limits::DECISION_KEPT;
+use crate::liveness::Liveness;
 use crate::mail::{Mail, MailBody};
 use crate::plan::NodeState;
 use crate::records::Records;
@@ -38,6 +40,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
         }
         if let Record::Agent(agent) = record {
             begin(before, entry, agent, found);
+            on_a_life(before, entry, agent, found);
         }
     }
 }
@@ -138,6 +141,29 @@ fn begin(before: &Records, entry: &Entry, agent: &Agent, found: &mut Findings) {
         let count = launches(Some(epoch));
         found.must(count == 1, 4, id, format_args!("epoch {epoch} is launched {count} times"));
     }
+}
+
+/// What is begun, or heard of, is placed under a life of its host that is not over.
+fn on_a_life(before: &Records, entry: &Entry, agent: &Agent, found: &mut Findings) {
+    let stands = |agent: &Agent| (agent.epoch, agent.liveness, agent.placement.clone());
+    let known = before.agents.get(&agent.id).is_some_and(|old| stands(old) == stands(agent));
+    let Some(placement) = agent.placement.as_ref().filter(|_| agent.has_process() && !known) else {
+        return;
+    };
+    let ho = AgentId::Ho(placement.host.clone());
+    let mut images = entry.records.iter().filter_map(|record| {
+        let Record::Agent(agent) = record else { return None };
+        (agent.id == ho).then_some(&**agent)
+    });
+    let host = images.next().or_else(|| before.agents.get(&ho));
+    let alive = host.is_some_and(|host| {
+        matches!(host.liveness, Liveness::Active | Liveness::Stale)
+            && host.epoch == placement.host_epoch
+    });
+    let Agent { id, liveness, .. } = agent;
+    let (life, host) = (placement.host_epoch, &placement.host);
+    let what = format_args!("it is {liveness} on life {life} of {host}, which is over");
+    found.must(alive, 22, id, what);
 }
 
 fn only_counts(before: &Records, epic: EpicId, state: &NodeState) -> bool {

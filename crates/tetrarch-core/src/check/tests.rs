@@ -172,7 +172,7 @@ fn sessions_are_looked_at() {
     broken(22, "no orchestrator", |_, r| r.remove(&RecordKey::Agent(id("HO@h1"))));
     broken(22, "never joined", |_, r| r.remove(&RecordKey::Host(HostName::new("h1").unwrap())));
     broken(22, "placed nowhere", |s, r| agent(r, &s.worker, |a| a.placement = None));
-    broken(22, "which is over", |_, r| agent(r, &id("HO@h1"), |a| a.epoch = 7));
+    broken(22, "which never was", |_, r| agent(r, &id("HO@h1"), |a| a.epoch = 1));
     broken(22, "does not run it", |s, r| agent(r, &s.worker, |a| a.hosting = Hosting::External));
 }
 

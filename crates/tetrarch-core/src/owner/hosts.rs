@@ -3,7 +3,7 @@
 
 use crate::admission::{HostView, freest};
 use crate::agent::{Agent, Placement};
-use crate::id::AgentId;
+use crate::id::{AgentId, HostName};
 use crate::liveness::Liveness;
 use crate::plan::PlacementWish;
 use crate::step::Draft;
@@ -29,7 +29,8 @@ pub(super) fn place_again(
     hosts: &mut [HostView],
     agent: &Agent,
 ) -> Option<Placement> {
-    for view in hosts.iter_mut().filter(|view| Some(&view.placement) == agent.placement.as_ref()) {
+    let held = agent.placement.as_ref().filter(|_| agent.has_process());
+    for view in hosts.iter_mut().filter(|view| Some(&view.placement) == held) {
         view.load = view.load.saturating_sub(1);
     }
     let former = agent.placement.as_ref().map(|placement| &placement.host);
@@ -49,10 +50,13 @@ pub(super) fn place_again(
 /// Whether an agent's process may be running: the life of the host it was placed under is not
 /// over.
 pub(super) fn on_live_host(draft: &Draft<'_>, agent: &Agent) -> bool {
-    let Some(placement) = &agent.placement else { return false };
-    let host = draft.agent(&AgentId::Ho(placement.host.clone()));
-    host.is_some_and(|host| {
-        matches!(host.liveness, Liveness::Active | Liveness::Stale)
-            && host.epoch == placement.host_epoch
+    let Some(Placement { host, host_epoch }) = &agent.placement else { return false };
+    is_alive(draft, host, *host_epoch)
+}
+
+/// Whether a life of a host is not over.
+pub(super) fn is_alive(draft: &Draft<'_>, host: &HostName, epoch: u64) -> bool {
+    draft.agent(&AgentId::Ho(host.clone())).is_some_and(|host| {
+        matches!(host.liveness, Liveness::Active | Liveness::Stale) && host.epoch == epoch
     })
 }

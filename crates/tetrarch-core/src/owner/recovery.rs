@@ -7,77 +7,118 @@ use crate::agent::Placement;
 use crate::brief::{Outcome, RunResult};
 use crate::id::{AgentId, HostName, Principal, RunId, SessionId};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{RECOVERED_BYTES_MAX, RECOVERED_MAX};
+use crate::limits::{LOST_MAX, RECOVERED_BYTES_MAX, RECOVERED_MAX};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
 use crate::records::Records;
 use crate::run::{Run, RunState};
 use crate::step::Draft;
 
-use super::hosts::{host_views, on_live_host, place_again};
+use super::hosts::{host_views, is_alive, on_live_host, place_again};
 use super::{plans, sessions, weight};
 
-/// Recovers what a host's earlier life left behind, and whoever else waits for a host.
-pub(super) fn recover_host(draft: &mut Draft<'_>, host: &HostName, why: &str) {
-    let records = draft.base();
-    let left = records.placed_on(host).filter(|id| {
-        draft
-            .agent(id)
-            .is_some_and(|agent| agent.liveness != Liveness::Offline && !on_live_host(draft, agent))
-    });
-    let lost: Vec<AgentId> = left.chain(records.offline()).cloned().collect();
-    recover(draft, lost, why);
+/// What one decision has done so far: many agents are dealt with in portions, each of which fits
+/// into a commit.
+#[derive(Debug, Default)]
+struct Portion {
+    recovered: usize,
+    lost: usize,
+    bytes: usize,
 }
 
-/// Recovers whoever waits for a host.
-pub(super) fn recover_offline(draft: &mut Draft<'_>) {
-    let lost: Vec<AgentId> = draft.base().offline().take(RECOVERED_MAX).cloned().collect();
-    if !lost.is_empty() {
-        recover(draft, lost, "a host can take it");
+impl Portion {
+    fn is_full(&self) -> bool {
+        self.recovered >= RECOVERED_MAX
+            || self.lost >= LOST_MAX
+            || self.bytes >= RECOVERED_BYTES_MAX
     }
 }
 
-/// Whether somebody waits for a host and one has room.
-pub(super) fn is_due(records: &Records, draft: &Draft<'_>) -> bool {
-    records.offline().next().is_some() && host_views(draft).iter().any(HostView::has_room)
+/// Recovers what an ended life of a host left behind, and whoever else waits for a host: as much
+/// as one decision can. The rest is due at the next tick.
+pub(super) fn recover_host(draft: &mut Draft<'_>, host: &HostName, why: &str) {
+    let mut portion = Portion::default();
+    let left = left_behind(draft).filter(|(of, _)| *of == host);
+    let left: Vec<AgentId> = left.take(LOST_MAX).map(|(_, id)| id.clone()).collect();
+    recover(draft, &mut portion, left, why);
+    recover_offline(draft, &mut portion);
 }
 
-fn recover(draft: &mut Draft<'_>, lost: Vec<AgentId>, why: &str) {
+/// Recovers a portion of what ended lives of hosts left behind, and whoever waits for a host.
+pub(super) fn recover_due(draft: &mut Draft<'_>) {
+    let mut portion = Portion::default();
+    let left = left_behind(draft).take(LOST_MAX);
+    let left: Vec<_> = left.map(|(host, id)| (host.clone(), id.clone())).collect();
+    for (host, id) in left {
+        let why = format!("the life of {host} that it belonged to is over");
+        recover(draft, &mut portion, vec![id], &why);
+    }
+    recover_offline(draft, &mut portion);
+}
+
+/// Recovers whoever waits for a host.
+fn recover_offline(draft: &mut Draft<'_>, portion: &mut Portion) {
+    if host_views(draft).iter().any(HostView::has_room) {
+        let offline = draft.base().offline().cloned().collect();
+        recover(draft, portion, offline, "a host can take it");
+    }
+}
+
+/// Agents that are taken to run under lives of hosts that are over, with their hosts.
+fn left_behind<'a>(draft: &Draft<'a>) -> impl Iterator<Item = (&'a HostName, &'a AgentId)> {
+    let over = draft.base().lives().filter(|(host, epoch, _)| !is_alive(draft, host, *epoch));
+    let placed = over.flat_map(|(host, _, agents)| agents.iter().map(move |id| (host, id)));
+    placed.filter(|(_, id)| {
+        let agent = draft.agent(id);
+        agent.is_some_and(|agent| agent.has_process() && !on_live_host(draft, agent))
+    })
+}
+
+/// Whether somebody was left behind by an ended life of a host, or waits for a host and one has
+/// room.
+pub(super) fn is_due(records: &Records, draft: &Draft<'_>) -> bool {
+    let waiting = records.offline().next().is_some();
+    left_behind(draft).next().is_some()
+        || waiting && host_views(draft).iter().any(HostView::has_room)
+}
+
+fn recover(draft: &mut Draft<'_>, portion: &mut Portion, lost: Vec<AgentId>, why: &str) {
     let mut hosts = host_views(draft);
-    let (mut recovered, mut written) = (0, 0);
     for id in lost {
+        if portion.is_full() {
+            return;
+        }
         let Some(agent) = draft.agent(&id).cloned() else { continue };
         let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
         if run.is_some_and(|status| status.state == RunState::Cancelling) {
             give_up(draft, &id, Outcome::Cancelled, why);
+        } else if let Some(placement) = place_again(draft, &mut hosts, &agent) {
+            let brief = agent.work.as_ref().and_then(|work| draft.run(work.run));
+            // It stands in the run's record and in the launch order.
+            portion.bytes += 2 * brief.map_or(0, |run| weight::brief(&run.brief));
+            portion.recovered += 1;
+            replace(draft, &id, placement, why);
+        } else if !strand(draft, &id, why) {
             continue;
         }
-        let room = recovered < RECOVERED_MAX && written < RECOVERED_BYTES_MAX;
-        match room.then(|| place_again(draft, &mut hosts, &agent)).flatten() {
-            Some(placement) => {
-                recovered += 1;
-                let brief = agent.work.as_ref().and_then(|work| draft.run(work.run));
-                // It stands in the run's record and in the launch order.
-                written += 2 * brief.map_or(0, |run| weight::brief(&run.brief));
-                replace(draft, &id, placement, why);
-            }
-            None => strand(draft, &id, why),
-        }
+        portion.lost += 1;
+        portion.bytes += weight::agent(&agent);
     }
 }
 
 /// Recovers one agent whose process is known to be gone.
 pub(super) fn recover_one(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
-    recover(draft, vec![id.clone()], why);
+    recover(draft, &mut Portion::default(), vec![id.clone()], why);
 }
 
-/// Leaves a session offline; its parent is told.
-pub(super) fn strand(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+/// Leaves a session offline; its parent is told. Says whether it was not offline already.
+pub(super) fn strand(draft: &mut Draft<'_>, id: &AgentId, why: &str) -> bool {
     sessions::move_session(draft, id, Liveness::Stale, why);
-    if !sessions::move_session(draft, id, Liveness::Offline, why) {
-        return;
+    let moved = sessions::move_session(draft, id, Liveness::Offline, why);
+    if moved {
+        tell_parent(draft, id, false, why);
     }
-    tell_parent(draft, id, false, why);
+    moved
 }
 
 /// Tells an agent's parent that its session is lost.

@@ -287,7 +287,7 @@ fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
             recovery::tell_parent(draft, id, true, cause);
             recovery::give_up(draft, id, Outcome::Failure, &format!("crashed: {cause}"));
         }
-        (Hosting::External, None) => recovery::strand(draft, id, cause),
+        (Hosting::External, None) => drop(recovery::strand(draft, id, cause)),
         (Hosting::Owner, _) => {}
     }
 }

@@ -1,6 +1,7 @@
 //! About how many bytes things take in an entry: never less than they do, so that what is let in
 //! always fits into one commit (spec 02, Bounds). Texts count as they are, the rest by its kind.
 
+use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Verdict};
 use crate::ledger::{Event, Record};
 use crate::mail::{Mail, MailBody, SpawnAnswer};
@@ -61,12 +62,15 @@ fn event(event: &Event) -> usize {
     ITEM + event.reason.len()
 }
 
+/// An agent.
+pub(super) fn agent(agent: &Agent) -> usize {
+    let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
+    RECORD + agent.slots.len() * ITEM + tools + agent.label.len() + agent.reason.len()
+}
+
 fn record(record: &Record) -> usize {
     match record {
-        Record::Agent(agent) => {
-            let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
-            RECORD + agent.slots.len() * ITEM + tools + agent.label.len() + agent.reason.len()
-        }
+        Record::Agent(it) => agent(it),
         Record::Host(host) => ITEM + pairs(&host.labels) + host.address.len(),
         Record::Project(_) | Record::Plan(_) => RECORD,
         Record::Profile(_, profile) => {

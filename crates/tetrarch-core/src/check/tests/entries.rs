@@ -1,17 +1,17 @@
 //! Entries that break what must hold from one to the next.
 
 use super::{Scene, assert_found, scene};
-use crate::agent::{Agent, Mode};
+use crate::agent::{Agent, Mode, Placement};
 use crate::assignment::{AssignmentStatus, Purpose};
 use crate::brief::Usage;
 use crate::budget::{Limits, Spend};
 use crate::check::check_entry;
 use crate::goal::GoalStatus;
-use crate::id::{AgentId, SessionId, Ulid};
+use crate::id::{AgentId, HostName, SessionId, Ulid};
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
-use crate::owner::tests::fleet::{Fleet, human, node, po, project, request, success, wish};
+use crate::owner::tests::fleet::{Fleet, human, id, node, po, project, request, success, wish};
 use crate::plan::NodeStatus;
 use crate::records::Records;
 use crate::request::{Op, Report};
@@ -115,6 +115,26 @@ fn a_decision_is_made_once() {
         });
         let other = Decision { digest: "other".to_owned(), ..made.unwrap() };
         before.put(Record::Decision(Box::new(other)));
+    });
+}
+
+#[test]
+fn nothing_begins_on_an_ended_life() {
+    let placed = |epoch| {
+        let host = HostName::new("h1").unwrap();
+        Some(Placement { host, host_epoch: epoch })
+    };
+    broken(22, "which is over", rejoin, |_, _, entry| {
+        agent(entry, &po(), |agent| agent.placement = placed(2));
+    });
+    broken(22, "which is over", rejoin, |_, _, entry| {
+        agent(entry, &id("HO@h1"), |host| host.liveness = Liveness::Offline);
+    });
+    broken(22, "which is over", nothing, |_, before, entry| {
+        also(before, entry, &po(), |agent| {
+            agent.placement = placed(1);
+            agent.liveness = Liveness::Stale;
+        });
     });
 }
 

@@ -40,7 +40,7 @@ fn large(bytes: usize) -> SubagentWish {
 }
 
 /// Rough size of everything an entry says, as text.
-fn size(entry: &Entry) -> usize {
+pub(super) fn size(entry: &Entry) -> usize {
     format!("{entry:?}").len()
 }
 

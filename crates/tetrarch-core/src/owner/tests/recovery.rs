@@ -8,7 +8,7 @@ use crate::brief::Outcome;
 use crate::error::ErrorCode;
 use crate::id::{AgentId, Principal};
 use crate::ledger::Entry;
-use crate::limits::RECOVERED_MAX;
+use crate::limits::{COMMIT_BYTES_MAX, LOST_MAX, RECOVERED_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{Launch, MailBody};
 use crate::owner::{Input, is_due};
@@ -141,6 +141,50 @@ fn many_agents_are_recovered_in_portions() {
 }
 
 #[test]
+fn a_crowded_host_is_lost_in_portions() {
+    let mut fleet = Fleet::new();
+    fleet.join("h1", "life1", 1000);
+    let people = 3 * LOST_MAX + 1;
+    for human in 0..people {
+        let name = crate::id::HumanName::new(&format!("h{human}")).unwrap();
+        fleet.op(&Principal::Human(name.clone()), Op::HumanJoin { human: name });
+    }
+    let mut entry = fleet.report(&id("HO@h1"), gone());
+    let mut told = 0;
+    for portion in 1.. {
+        let weight = super::bounds::size(&entry);
+        assert!(weight < COMMIT_BYTES_MAX, "{weight}");
+        told += topics(&entry, &id("GO")).iter().filter(|topic| **topic == "agent.offline").count();
+        assert_eq!(told, people.min(portion * LOST_MAX));
+        assert_eq!(fleet.records.offline().count(), told);
+        if !is_due(&fleet.records) {
+            break;
+        }
+        entry = fleet.one(Input::Tick);
+    }
+    assert_eq!(told, people);
+    assert_eq!(fleet.one(Input::Tick).records, [], "a tick more finds nothing to do");
+}
+
+#[test]
+fn who_is_offline_goes_on_as_far_as_hosts_have_room() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let workers: Vec<AgentId> = (0..3)
+        .map(|_| {
+            let answer = fleet.spawn(&po(), request(epic, "-", vec![wish(Role::Worker)]));
+            answer.spawned[0].agent.clone()
+        })
+        .collect();
+    fleet.report(&id("HO@h1"), gone());
+    assert_eq!(fleet.records.offline().count(), 4, "three workers and their orchestrator");
+    fleet.join("h2", "life1", 1);
+    assert_eq!(fleet.records.offline().count(), 3);
+    fleet.join("h3", "life1", 3);
+    assert_eq!(fleet.records.offline().count(), 0);
+    assert!(workers.iter().all(|worker| fleet.agent(worker).epoch == 2));
+}
+
+#[test]
 fn a_stop_is_not_undone_by_a_lost_host() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
@@ -249,7 +293,7 @@ fn a_host_crashing_is_a_host_gone() {
     assert_eq!(fleet.agent(&id("HO@h1")).liveness, Liveness::Terminated);
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline);
     let AgentId::Ho(host) = id("HO@h1") else { unreachable!("it is a host's") };
-    assert_eq!(fleet.records.placed_on(&host).count(), 1);
+    assert_eq!(fleet.records.placed_on(&host).count(), 0);
 }
 
 /// A worker that dies this often, each time in its next session.
