@@ -2,10 +2,12 @@
 //! one owner). It decides on the records and says what to write; committing, sending and the
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
-//! `recovery`, silent ones in `silence`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
+//! `recovery`, silent ones in `silence`, stops in `stopping`, what lasts too long in `deadlines`,
+//! circuits in `circuits`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
 mod circuits;
+mod deadlines;
 mod fit;
 mod group;
 mod hosts;
@@ -16,6 +18,7 @@ mod reports;
 mod sessions;
 mod silence;
 mod spawn;
+mod stopping;
 #[cfg(test)]
 pub(crate) mod tests;
 mod weight;
@@ -35,9 +38,10 @@ use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
+pub use deadlines::{Deadlines, next_deadline};
 pub use group::Group;
 
-/// What an operator may set (spec 12, `[limits]`).
+/// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// Depth below GO, at most 3.
@@ -46,6 +50,8 @@ pub struct Policy {
     pub max_children: usize,
     /// Failures of a parent's children that are borne (spec 04, Restart intensity).
     pub intensity: Intensity,
+    /// How long a run may stand in a state (spec 06).
+    pub deadlines: Deadlines,
 }
 
 impl Default for Policy {
@@ -54,6 +60,7 @@ impl Default for Policy {
             max_depth: DEPTH_CEILING,
             max_children: CHILDREN_MAX,
             intensity: Intensity::default(),
+            deadlines: Deadlines::default(),
         }
     }
 }
@@ -142,7 +149,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
             silence::mass_silence(&mut draft, *silent, *active);
             draft.finish()
         }
-        Input::Tick => tick(records, now),
+        Input::Tick => tick(records, policy, now),
     }
 }
 
@@ -203,12 +210,13 @@ fn heard(records: &Records, now: BusTime, id: &AgentId, epoch: u64) -> Step {
     draft.finish()
 }
 
-fn tick(records: &Records, now: BusTime) -> Step {
+fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     let mut draft = Draft::new(records, now, go());
     let horizon = BusTime(now.0.saturating_sub(DECISION_KEPT.0));
     for id in records.decided_before(horizon).take(DECISIONS_DROPPED_MAX) {
         draft.forget(RecordKey::Decision(*id));
     }
+    deadlines::pass(&mut draft, policy);
     if recovery::is_due(records, &draft) {
         recovery::recover_offline(&mut draft);
     }

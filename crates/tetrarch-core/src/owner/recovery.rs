@@ -47,6 +47,9 @@ fn recover(draft: &mut Draft<'_>, lost: Vec<AgentId>, why: &str) {
     let (mut recovered, mut written) = (0, 0);
     for id in lost {
         let Some(agent) = draft.agent(&id).cloned() else { continue };
+        if agent.liveness == Liveness::Terminated {
+            continue;
+        }
         let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
         if run.is_some_and(|status| status.state == RunState::Cancelling) {
             give_up(draft, &id, Outcome::Cancelled, why);

@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{Policy, circuits, fit, plans, recovery, sessions};
+use super::{Policy, circuits, fit, plans, recovery, sessions, stopping};
 
 /// Decides on a report.
 pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, report: &Report) {
@@ -117,6 +117,8 @@ fn moved(
 ) -> Result<(), Refusal> {
     own_run(draft, id, run)?;
     match event {
+        // The owner asked for it, or it came twice.
+        RunEvent::CancelRequested if stopping::is_asked_for(draft, run) => return Ok(()),
         RunEvent::InputNeeded
         | RunEvent::InputReceived
         | RunEvent::ExternalBlocked
@@ -142,7 +144,11 @@ fn moved(
         status.usage = status.usage.max(usage);
         draft.put(Record::RunStatus(Box::new(status)));
     }
-    sessions::move_run(draft, run, event, reason).map(drop)
+    sessions::move_run(draft, run, event, reason)?;
+    if event == RunEvent::CancelRequested {
+        stopping::stop_below(draft, id, reason);
+    }
+    Ok(())
 }
 
 fn own_run(draft: &Draft<'_>, id: &AgentId, run: RunId) -> Result<(), Refusal> {
@@ -162,12 +168,26 @@ fn ended(
     result: &RunResult,
 ) -> Result<(), Refusal> {
     own_run(draft, id, run)?;
+    end(draft, policy, id, run, result)
+}
+
+/// Ends an agent's run with this result, and the agent with it. Its process is gone, or ordered to
+/// be killed.
+pub(super) fn end(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    id: &AgentId,
+    run: RunId,
+    result: &RunResult,
+) -> Result<(), Refusal> {
     let Some(run) = draft.run(run).cloned() else {
         return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
     };
     let succeeded = result.outcome == Outcome::Success;
-    let before = draft.run_status(run.id).map(|status| status.state);
-    if before == Some(RunState::Spawning) && !succeeded {
+    let status = draft.run_status(run.id);
+    let stopping = status.is_some_and(|s| s.cancel_kept || s.state == RunState::Cancelling);
+    let spawning = status.is_some_and(|status| status.state == RunState::Spawning);
+    if spawning && !succeeded {
         sessions::move_run(draft, run.id, RunEvent::SpawnFailed, &result.error)?;
         if let Some(agent) = draft.agent(id).cloned() {
             // Whatever it leads to, this attempt is over.
@@ -183,8 +203,7 @@ fn ended(
         draft.put(Record::RunStatus(Box::new(status)));
     }
     // Whatever a stopped program says of itself, trying again would undo the stop.
-    let stopped = before == Some(RunState::Cancelling) && !succeeded;
-    let outcome = if stopped { Outcome::Cancelled } else { result.outcome };
+    let outcome = if stopping && !succeeded { Outcome::Cancelled } else { result.outcome };
     plans::end_attempt(draft, &run, &RunResult { outcome, ..result.clone() });
     if let Some(parent) = draft.agent(id).and_then(|agent| agent.parent.clone()) {
         let ready = ResultReady {
@@ -272,10 +291,8 @@ fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
     match (agent.hosting, &agent.work) {
         (Hosting::Hosted, _) => {
             recovery::tell_parent(draft, id, true, cause);
-            let stopping = |run| {
-                draft.run_status(run).is_some_and(|status| status.state == RunState::Cancelling)
-            };
-            let stopped = agent.work.as_ref().is_some_and(|work| stopping(work.run));
+            let stopped =
+                agent.work.as_ref().is_some_and(|work| stopping::is_asked_for(draft, work.run));
             let charged = cause != HOST_RESTART && !stopped;
             if !charged || circuits::charge(draft, policy.intensity, &agent, cause) {
                 recovery::recover_one(draft, id, cause);

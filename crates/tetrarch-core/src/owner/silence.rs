@@ -34,7 +34,9 @@ pub(super) fn swept(draft: &mut Draft<'_>, id: &AgentId, epoch: u64, found: Sile
 /// register again.
 fn lost(draft: &mut Draft<'_>, id: &AgentId, hosting: Hosting, missed: u64) {
     let AgentId::Ho(host) = id else {
-        if hosting == Hosting::External {
+        // One that has not registered yet is waited for.
+        let registered = draft.agent(id).is_some_and(|agent| agent.session.is_some());
+        if hosting == Hosting::External && registered {
             recovery::strand(draft, id, &format!("{missed} windows missed"));
         }
         return;

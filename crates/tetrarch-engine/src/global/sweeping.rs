@@ -43,9 +43,10 @@ pub(super) enum Told {
     Taken(HostName, u64, u64, bool),
 }
 
-/// Whom it watches: whoever says by itself that it is alive.
+/// Whom it watches: whoever says by itself that it is alive, from its first session on.
 pub(super) fn is_watched(agent: &Agent) -> bool {
-    matches!(agent.id, AgentId::Ho(_)) || agent.hosting == Hosting::External
+    let by_itself = matches!(agent.id, AgentId::Ho(_)) || agent.hosting == Hosting::External;
+    by_itself && agent.session.is_some()
 }
 
 /// Starts the sweeper on what the records say. Gives what it is told by, and its task.

@@ -335,6 +335,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         state: RunState::AwaitingInput,
         cancel_kept: full,
         since: BusTime(1),
+        reminded: full.then_some(BusTime(2)),
         usage: if full { usage() } else { Usage::default() },
         result: full.then(result),
     };
