@@ -61,11 +61,11 @@ struct Indexes {
     placed: BTreeMap<(HostName, u64), BTreeSet<AgentId>>,
     children: BTreeMap<AgentId, BTreeSet<AgentId>>,
     offline: BTreeSet<AgentId>,
-    /// Runs that have not ended, of agents whose session may be alive, by where they stand and since
-    /// when.
+    /// Runs that have not ended, of sessions that are to go on, by where they stand and since when.
     standing: BTreeSet<(RunState, BusTime, RunId)>,
     /// External agents that have to register again, by since when.
     unregistered: BTreeSet<(BusTime, AgentId)>,
+    ending: BTreeSet<(BusTime, AgentId)>,
     decided: BTreeSet<(BusTime, RequestId)>,
 }
 
@@ -181,6 +181,9 @@ impl Records {
             self.indexes.unregistered.insert((agent.since, agent.id.clone()));
         }
         let run = agent.work.as_ref().map(|work| work.run);
+        if let Some(ending) = &agent.ending {
+            self.indexes.ending.insert((ending.until, agent.id.clone()));
+        }
         self.agents.insert(agent.id.clone(), agent);
         if let Some(run) = run {
             self.unindex_run(run);
@@ -188,16 +191,18 @@ impl Records {
         }
     }
 
-    /// A run whose session is lost is not waited for: what becomes of it is decided with the session.
+    /// A run whose session is lost or ordered to end is not waited for: what becomes of it is
+    /// decided with the session.
     fn index_run(&mut self, id: RunId) {
         let Some(status) = self.run_status.get(&id).filter(|status| !status.state.is_terminal())
         else {
             return;
         };
-        let lost = self.agents.get(&status.agent).is_some_and(|agent| {
+        let decided = self.agents.get(&status.agent).is_some_and(|agent| {
             matches!(agent.liveness, Liveness::Offline | Liveness::Terminated)
+                || agent.ending.is_some()
         });
-        if !lost {
+        if !decided {
             self.indexes.standing.insert((status.state, status.waiting_since(), id));
         }
     }
@@ -212,6 +217,9 @@ impl Records {
         let Some(before) = self.agents.get(id) else { return };
         self.indexes.offline.remove(id);
         self.indexes.unregistered.remove(&(before.since, id.clone()));
+        if let Some(ending) = &before.ending {
+            self.indexes.ending.remove(&(ending.until, id.clone()));
+        }
         if let Some(Placement { host, host_epoch }) = &before.placement {
             take(&mut self.indexes.placed, &(host.clone(), *host_epoch), id);
         }
@@ -239,7 +247,7 @@ impl Records {
     }
 
     /// Runs that stand in a state, with since when nothing was done about it, longest first;
-    /// without those whose session is lost.
+    /// without those whose session is lost or ordered to end.
     pub fn standing(&self, state: RunState) -> impl Iterator<Item = (BusTime, RunId)> {
         let all = (state, BusTime(0), RunId(Ulid(0)))
             ..=(state, BusTime(u64::MAX), RunId(Ulid(u128::MAX)));
@@ -249,6 +257,12 @@ impl Records {
     /// External agents that are offline, with since when, longest first.
     pub fn unregistered(&self) -> impl Iterator<Item = (BusTime, &AgentId)> {
         self.indexes.unregistered.iter().map(|(since, agent)| (*since, agent))
+    }
+
+    /// Agents whose session was ordered to end, with the time by which its host has to have said
+    /// that it did, the earliest first.
+    pub fn ending(&self) -> impl Iterator<Item = (BusTime, &AgentId)> {
+        self.indexes.ending.iter().map(|(until, id)| (*until, id))
     }
 
     /// Children that are not terminated.

@@ -7,7 +7,7 @@ use crate::id::{AgentId, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{
     AWAITING_INPUT_MAX, BLOCKED_MAX, COMPACTING_MAX, DRAIN, KILL_GRACE, OVERDUE_MAX, SPAWNING_MAX,
-    UNREGISTERED_MAX, WINDOW,
+    UNREGISTERED_MAX,
 };
 use crate::mail::Alert;
 use crate::records::Records;
@@ -34,8 +34,6 @@ pub struct Deadlines {
     pub drain: Millis,
     /// Time between TERM and KILL.
     pub kill_grace: Millis,
-    /// Time for the word that it ended to arrive: one liveness window.
-    pub window: Millis,
 }
 
 impl Default for Deadlines {
@@ -47,30 +45,32 @@ impl Default for Deadlines {
             compacting: COMPACTING_MAX,
             drain: DRAIN,
             kill_grace: KILL_GRACE,
-            window: WINDOW,
         }
     }
 }
 
-impl Deadlines {
+impl Policy {
     /// How long a run may stand in a state; none where it may stand for as long as it works (its
     /// wall clock is its runner's) or where it has ended.
     #[must_use]
-    pub fn of(&self, state: RunState) -> Option<Millis> {
+    pub fn patience(&self, state: RunState) -> Option<Millis> {
+        let Deadlines { spawning, awaiting_input, blocked, compacting, .. } = self.deadlines;
         match state {
-            RunState::Queued | RunState::Spawning => Some(self.spawning),
-            RunState::AwaitingInput | RunState::PausedByUser => Some(self.awaiting_input),
-            RunState::Blocked => Some(self.blocked),
-            RunState::Compacting => Some(self.compacting),
+            RunState::Queued | RunState::Spawning => Some(spawning),
+            RunState::AwaitingInput | RunState::PausedByUser => Some(awaiting_input),
+            RunState::Blocked => Some(blocked),
+            RunState::Compacting => Some(compacting),
             RunState::Cancelling => Some(self.ending()),
             RunState::Running | RunState::Done | RunState::Failed | RunState::Orphaned => None,
         }
     }
 
-    /// How long an ordered end may take until it is known: drain, kill grace and one window.
+    /// How long an ordered end may take until it is known: drain, kill grace, and one window for
+    /// the word of it to arrive.
     #[must_use]
     pub fn ending(&self) -> Millis {
-        Millis(self.drain.0.saturating_add(self.kill_grace.0).saturating_add(self.window.0))
+        let Deadlines { drain, kill_grace, .. } = self.deadlines;
+        Millis(drain.0.saturating_add(kill_grace.0).saturating_add(self.window.0))
     }
 }
 
@@ -79,7 +79,7 @@ impl Deadlines {
 pub fn next_deadline(records: &Records, policy: &Policy) -> Option<BusTime> {
     let runs = RunState::ALL.into_iter().filter_map(|state| {
         let (since, _) = records.standing(state).next()?;
-        Some(since + policy.deadlines.of(state)?)
+        Some(since + policy.patience(state)?)
     });
     let external = records.unregistered().next().map(|(since, _)| since + UNREGISTERED_MAX);
     runs.chain(external).min()
@@ -89,7 +89,7 @@ pub fn next_deadline(records: &Records, policy: &Policy) -> Option<BusTime> {
 pub(super) fn pass(draft: &mut Draft<'_>, policy: &Policy) {
     let (records, now) = (draft.base(), draft.now);
     let runs = RunState::ALL.into_iter().flat_map(|state| {
-        let patience = policy.deadlines.of(state);
+        let patience = policy.patience(state);
         let due = move |since: BusTime| patience.is_some_and(|patience| since + patience <= now);
         let standing = records.standing(state).take_while(move |(since, _)| due(*since));
         standing.map(move |(_, run)| (state, run))

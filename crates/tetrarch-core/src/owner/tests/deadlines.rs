@@ -22,13 +22,16 @@ const SHORT: Deadlines = Deadlines {
     compacting: Millis(70_000),
     drain: Millis(3_000),
     kill_grace: Millis(2_000),
-    window: Millis(1_000),
 };
+
+/// Drain, kill grace and one window.
+const ENDING: Millis = Millis(6_000);
 
 /// A worker whose run stands in a state, and since when.
 fn standing(state: RunState) -> (Fleet, EpicId, AgentId, BusTime) {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     fleet.policy.deadlines = SHORT;
+    fleet.policy.window = Millis(1_000);
     let crate::id::Principal::Human(name) = human() else { panic!("a human") };
     fleet.op(&human(), Op::HumanJoin { human: name.clone() });
     fleet.report(&AgentId::Io(name), Report::Ready);
@@ -91,7 +94,7 @@ fn every_state_ends_at_its_deadline_and_not_before() {
         (AwaitingInput, SHORT.awaiting_input, RunState::Failed, NodeStatus::Queued, 1),
         (Blocked, SHORT.blocked, RunState::Failed, NodeStatus::Queued, 1),
         (Compacting, SHORT.compacting, RunState::Failed, NodeStatus::Queued, 0),
-        (Cancelling, SHORT.ending(), RunState::Orphaned, NodeStatus::Blocked, 0),
+        (Cancelling, ENDING, RunState::Orphaned, NodeStatus::Blocked, 0),
     ] {
         let (mut fleet, epic, worker, since) = standing(state);
         let run = fleet.run_of(&worker);
@@ -185,6 +188,7 @@ fn a_run_whose_session_is_lost_waits_for_a_host_instead() {
 fn what_hangs_below_an_end_ends_with_it_children_first() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     fleet.policy.deadlines = SHORT;
+    fleet.policy.window = Millis(1_000);
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
     fleet.report(&child, Report::Ready);

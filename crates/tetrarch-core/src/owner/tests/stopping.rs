@@ -131,7 +131,7 @@ fn what_does_not_end_in_the_time_a_stop_may_take_is_killed_children_first() {
     let (mut fleet, epic, specialist, child) = two_levels();
     retire(&mut fleet, &specialist);
     let asked = fleet.records.run_status[&fleet.run_of(&child)].since;
-    let due = asked + fleet.policy.deadlines.ending();
+    let due = asked + fleet.policy.ending();
     assert_eq!(next_deadline(&fleet.records, &fleet.policy), Some(due));
     fleet.now = due;
     let entry = fleet.one(Input::Tick);
