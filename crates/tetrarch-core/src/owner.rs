@@ -41,7 +41,7 @@ use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::step::{Draft, Step};
 use crate::time::{BusTime, Millis};
 
-pub use deadlines::{Deadlines, next_deadline};
+pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use group::Group;
 
 /// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).

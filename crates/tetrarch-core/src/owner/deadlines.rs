@@ -2,8 +2,10 @@
 //! there is over, and when that is next. Judged in bus time by the owner (spec 04, The sweeper);
 //! silence is the sweeper's.
 
+use std::collections::BTreeSet;
+
 use crate::brief::{Outcome, RunResult};
-use crate::id::{AgentId, RunId};
+use crate::id::{AgentId, HostName, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{
     AWAITING_INPUT_MAX, BLOCKED_MAX, COMPACTING_MAX, DRAIN, KILL_GRACE, OVERDUE_MAX, SPAWNING_MAX,
@@ -74,15 +76,26 @@ impl Policy {
     }
 }
 
-/// When the next deadline passes; none when nothing has one.
+/// When the next deadline passes that has not been acted on; none when nothing has one.
 #[must_use]
-pub fn next_deadline(records: &Records, policy: &Policy) -> Option<BusTime> {
+pub fn next_deadline(records: &Records, policy: &Policy, now: BusTime) -> Option<BusTime> {
     let runs = RunState::ALL.into_iter().filter_map(|state| {
         let (since, _) = records.standing(state).next()?;
         Some(since + policy.patience(state)?)
     });
     let external = records.unregistered().next().map(|(since, _)| since + UNREGISTERED_MAX);
-    runs.chain(external).min()
+    let ending = records.ending().map(|(until, _)| until).find(|until| *until > now);
+    runs.chain(external).chain(ending).min()
+}
+
+/// Hosts that were ordered to end a session and have not said in time that it is gone, with their
+/// epochs: their leases are to be taken from them (spec 04, Crash recovery). What they ran moves on
+/// when their orchestrators join anew, or fall silent.
+#[must_use]
+pub fn unanswering_hosts(records: &Records, now: BusTime) -> BTreeSet<(&HostName, u64)> {
+    let late = records.ending().take_while(|(until, _)| *until <= now);
+    let placed = late.filter_map(|(_, agent)| records.agents.get(agent)?.placement.as_ref());
+    placed.map(|placement| (&placement.host, placement.host_epoch)).collect()
 }
 
 /// Acts on what has passed its deadline, a bounded number at a time.

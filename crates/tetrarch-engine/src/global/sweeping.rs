@@ -37,6 +37,8 @@ const TOLD: usize = 4096;
 pub(super) enum Told {
     /// An agent's record changed.
     Changed(Box<Agent>),
+    /// A host does not end what it was ordered to end in this epoch: its lease is to be taken.
+    Revoke(HostName, u64),
     /// The lease of a host that fell silent in this epoch, as it was then.
     Seen(HostName, u64, Option<LeaseSeen>),
     /// What came of an attempt to take the lease of a host that missed so many windows in this epoch.
@@ -123,6 +125,7 @@ impl Sweeping {
                     Some(Told::Taken(host, epoch, missed, taken)) => {
                         self.taken(host, epoch, missed, taken);
                     }
+                    Some(Told::Revoke(host, epoch)) => self.revoke(host, epoch),
                     None => return,
                 },
                 beat = beats.next() => self.beat(beat).await,
@@ -249,6 +252,25 @@ impl Sweeping {
         }));
     }
 
+    /// Takes the lease of a host that renews it but does not do what it is told. It finds that
+    /// out with its next renewal, or its guard does two windows after the last one; what it ran goes
+    /// on when it joins anew, or when its silence has lasted three.
+    fn revoke(&self, host: HostName, epoch: u64) {
+        let who = AgentId::Ho(host.clone());
+        if self.sweeper.epoch(&who) != Some(epoch) {
+            return;
+        }
+        tracing::error!(%host, epoch, "it did not end a session in time: its lease is taken");
+        let (bus, window) = (self.bus.clone(), self.window);
+        drop(tokio::spawn(async move {
+            let mut first = None;
+            while let Err(error) = revoked(&bus, &host, &mut first).await {
+                tracing::warn!(%host, %error, "a host's lease could not be taken yet");
+                tokio::time::sleep(window).await;
+            }
+        }));
+    }
+
     fn taken(&mut self, host: HostName, epoch: u64, missed: u64, taken: bool) {
         let who = AgentId::Ho(host.clone());
         if taken {
@@ -289,6 +311,24 @@ async fn taken(
         Ok(_) => Ok(true),
         Err(PublishError::WrongLast { .. }) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes a lease whoever renews it, unless it is another life's than the one found `first`.
+async fn revoked(bus: &Bus, host: &HostName, first: &mut Option<u64>) -> Result<(), EngineError> {
+    let key = LeaseKey::Host(host.clone());
+    loop {
+        let Some(seen) = Lease::look(bus, &key).await?.filter(|seen| seen.holder.is_some()) else {
+            return Ok(());
+        };
+        if *first.get_or_insert(seen.epoch) != seen.epoch {
+            return Ok(());
+        }
+        match Lease::revoke(bus, &key, &seen).await {
+            // It was renewed in between.
+            Err(PublishError::WrongLast { .. }) => {}
+            outcome => return outcome.map(drop).map_err(EngineError::from),
+        }
     }
 }
 

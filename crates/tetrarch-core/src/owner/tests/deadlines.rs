@@ -99,7 +99,7 @@ fn every_state_ends_at_its_deadline_and_not_before() {
         let (mut fleet, epic, worker, since) = standing(state);
         let run = fleet.run_of(&worker);
         let due = since + within;
-        assert_eq!(next_deadline(&fleet.records, &fleet.policy), Some(due), "{state}");
+        assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due), "{state}");
         assert_eq!(tick_at(&mut fleet, BusTime(due.0 - 1)).records, [], "{state}: not before");
         let entry = tick_at(&mut fleet, due);
         assert_eq!(fleet.records.run_status[&run].state, ends, "{state}");
@@ -109,7 +109,7 @@ fn every_state_ends_at_its_deadline_and_not_before() {
         assert_eq!(alerts(&entry), told, "{state}");
         let why = entry.events.iter().any(|event| event.reason.contains("was "));
         assert!(why, "{state}: {:?}", entry.events);
-        assert_eq!(next_deadline(&fleet.records, &fleet.policy), None, "{state}");
+        assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None, "{state}");
         assert_eq!(tick_at(&mut fleet, due + Millis(1)).records, [], "{state}: once");
     }
 }
@@ -117,7 +117,7 @@ fn every_state_ends_at_its_deadline_and_not_before() {
 #[test]
 fn a_run_at_work_has_no_deadline() {
     let (mut fleet, _, worker, since) = standing(RunState::Running);
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), None);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
     assert_eq!(tick_at(&mut fleet, since + Millis::from_secs(86_000)).records, []);
     assert_eq!(fleet.agent(&worker).liveness, Liveness::Active);
 }
@@ -128,24 +128,27 @@ fn people_are_reminded_of_what_they_paused_and_it_stays_paused() {
     let run = fleet.run_of(&worker);
     let mut due = since + SHORT.awaiting_input;
     for reminder in 1..3 {
-        assert_eq!(next_deadline(&fleet.records, &fleet.policy), Some(due));
+        assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due));
         assert_eq!(alerts(&tick_at(&mut fleet, BusTime(due.0 - 1))), 0);
         assert_eq!(alerts(&tick_at(&mut fleet, due)), 1, "reminder {reminder}");
         assert_eq!(fleet.records.run_status[&run].since, since);
         due = due + SHORT.awaiting_input;
     }
     moved(&mut fleet, &worker, RunEvent::Resumed);
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), None);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
     moved(&mut fleet, &worker, RunEvent::UserPaused);
     let since = fleet.records.run_status[&run].since;
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), Some(since + SHORT.awaiting_input));
+    assert_eq!(
+        next_deadline(&fleet.records, &fleet.policy, fleet.now),
+        Some(since + SHORT.awaiting_input)
+    );
 }
 
 #[test]
 fn an_answer_in_time_ends_the_waiting() {
     let (mut fleet, _, worker, since) = standing(RunState::AwaitingInput);
     moved(&mut fleet, &worker, RunEvent::InputReceived);
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), None);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
     assert_eq!(tick_at(&mut fleet, since + SHORT.awaiting_input).records, []);
 }
 
@@ -177,11 +180,14 @@ fn a_run_whose_session_is_lost_waits_for_a_host_instead() {
     let (mut fleet, _, worker, since) = standing(RunState::Blocked);
     fleet.report(&id("HO@h1"), Report::Gone { cause: "the host was stopped".to_owned() });
     assert_eq!(fleet.agent(&worker).liveness, Liveness::Offline);
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), None);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
     assert_eq!(tick_at(&mut fleet, since + SHORT.blocked).records, []);
     fleet.join("h2", "life1", 20);
     let since = fleet.records.run_status[&fleet.run_of(&worker)].since;
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), Some(since + SHORT.spawning));
+    assert_eq!(
+        next_deadline(&fleet.records, &fleet.policy, fleet.now),
+        Some(since + SHORT.spawning)
+    );
 }
 
 #[test]
@@ -235,7 +241,7 @@ fn many_deadlines_are_acted_on_in_portions() {
     };
     tick_at(&mut fleet, due);
     assert_eq!(failed(&fleet), OVERDUE_MAX);
-    assert!(next_deadline(&fleet.records, &fleet.policy).is_some_and(|at| at <= due));
+    assert!(next_deadline(&fleet.records, &fleet.policy, fleet.now).is_some_and(|at| at <= due));
     tick_at(&mut fleet, due);
     assert_eq!(failed(&fleet), 21);
 }
@@ -248,20 +254,20 @@ fn an_external_agent_that_does_not_come_back_is_given_up() {
         fleet.one(Input::Swept { agent: po(), epoch, found: Silence::Long { missed: 6 } })
     };
     assert_eq!(swept(&mut fleet, 0).records, [], "it never registered: nobody is missing");
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), None);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
 
     fleet.op(&po().into(), Op::AgentRegister);
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Register);
     swept(&mut fleet, 1);
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline, "registered, and never heard of");
     let due = fleet.agent(&po()).since + UNREGISTERED_MAX;
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), Some(due));
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due));
     assert_eq!(tick_at(&mut fleet, BusTime(due.0 - 1)).records, []);
     let mut back = fleet.clone();
     back.now = due;
     let again = back.asking(&Principal::Agent(po()), RequestBody::Op(Op::AgentRegister));
     back.one(again);
-    assert_eq!(next_deadline(&back.records, &back.policy), None, "it came back");
+    assert_eq!(next_deadline(&back.records, &back.policy, back.now), None, "it came back");
     let entry = tick_at(&mut fleet, due);
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Terminated);
     assert_eq!(topics(&entry, &po()), ["superseded"]);

@@ -53,7 +53,7 @@ fn a_stop_reaches_an_agent_when_all_below_it_has_ended() {
     assert_eq!(topics(&entry, &id("HO@h1")), [""; 0], "nothing had to be killed");
     assert_eq!(fleet.agent(&specialist).liveness, Liveness::Terminated);
     assert_eq!(fleet.node(epic, "T1.1").blocker.as_ref().unwrap().kind, "stopped");
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), None);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_does_not_end_in_the_time_a_stop_may_take_is_killed_children_first() {
     retire(&mut fleet, &specialist);
     let asked = fleet.records.run_status[&fleet.run_of(&child)].since;
     let due = asked + fleet.policy.ending();
-    assert_eq!(next_deadline(&fleet.records, &fleet.policy), Some(due));
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due));
     fleet.now = due;
     let entry = fleet.one(Input::Tick);
     let killed: Vec<&AgentId> =
