@@ -39,6 +39,7 @@ use crate::mail::{MailBody, OpReply, SessionOrder};
 use crate::records::Records;
 use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::step::{Draft, Step};
+use crate::sweep::Absence;
 use crate::time::{BusTime, Millis};
 
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
@@ -125,6 +126,8 @@ pub enum Silence {
         /// How many.
         missed: u64,
     },
+    /// Its host lives and does not have it.
+    Absent(Absence),
 }
 
 /// Decisions dropped in one tick: it stays short however many are due.
@@ -147,7 +150,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
         Input::Swept { agent, epoch, found } => {
             let mut draft = Draft::new(records, now, go());
-            silence::swept(&mut draft, agent, *epoch, *found);
+            silence::swept(&mut draft, policy, agent, *epoch, *found);
             draft.finish()
         }
         Input::MassSilence { silent, active } => {
