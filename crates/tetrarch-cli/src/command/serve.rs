@@ -42,11 +42,14 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
         address: address(),
         window,
         ttl_secs: context.config.retention.go_ttl_secs,
+        register_deadline: context.config.liveness.register_deadline,
+        mass: context.config.liveness.mass,
         replicas: context.config.bus.replicas,
         policy: Policy {
             max_depth: context.config.limits.max_depth,
             max_children: context.config.limits.max_children,
             intensity: context.config.limits.intensity,
+            deadlines: context.config.deadlines,
             window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),
         },
     };

@@ -3,9 +3,9 @@
 
 use crate::id::{AgentId, Principal, RequestId};
 use crate::journal::JournalEvent;
-use crate::limits::{DRAIN, KILL_GRACE, SPONSOR_ANSWER_WITHIN};
+use crate::limits::SPONSOR_ANSWER_WITHIN;
 use crate::mail::{Mail, MailBody, SponsorRequest};
-use crate::order::{Inbound, Order};
+use crate::order::{Inbound, Order, StopWithin};
 use crate::request::Report;
 use crate::request::SpawnRequest;
 use crate::role::Role;
@@ -85,13 +85,14 @@ impl Hosted {
             return;
         }
         self.phase = Phase::Ending;
+        let StopWithin { drain, kill_grace } = self.stop_within;
         let reason = reason.to_owned();
         effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
         effects.push(self.moved(RunEvent::CancelRequested, reason.clone()));
         effects.push(Effect::Order(Box::new(Order::Stop {
             run: self.run.id,
-            drain: DRAIN,
-            kill_grace: KILL_GRACE,
+            drain,
+            kill_grace,
             reason,
         })));
     }

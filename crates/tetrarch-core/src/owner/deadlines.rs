@@ -8,10 +8,10 @@ use crate::brief::{Outcome, RunResult};
 use crate::id::{AgentId, HostName, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{
-    AWAITING_INPUT_MAX, BLOCKED_MAX, COMPACTING_MAX, DRAIN, KILL_GRACE, OVERDUE_MAX, SPAWNING_MAX,
-    UNREGISTERED_MAX,
+    AWAITING_INPUT_MAX, BLOCKED_MAX, COMPACTING_MAX, OVERDUE_MAX, SPAWNING_MAX, UNREGISTERED_MAX,
 };
 use crate::mail::Alert;
+use crate::order::StopWithin;
 use crate::records::Records;
 use crate::run::{RunEvent, RunState, RunStatus};
 use crate::step::Draft;
@@ -32,10 +32,8 @@ pub struct Deadlines {
     pub blocked: Millis,
     /// Until its context is summarised.
     pub compacting: Millis,
-    /// Graceful stop: time to reach a boundary.
-    pub drain: Millis,
-    /// Time between TERM and KILL.
-    pub kill_grace: Millis,
+    /// How long a program that is asked to stop has.
+    pub stop: StopWithin,
 }
 
 impl Default for Deadlines {
@@ -45,8 +43,7 @@ impl Default for Deadlines {
             awaiting_input: AWAITING_INPUT_MAX,
             blocked: BLOCKED_MAX,
             compacting: COMPACTING_MAX,
-            drain: DRAIN,
-            kill_grace: KILL_GRACE,
+            stop: StopWithin::default(),
         }
     }
 }
@@ -71,7 +68,7 @@ impl Policy {
     /// the word of it to arrive.
     #[must_use]
     pub fn ending(&self) -> Millis {
-        let Deadlines { drain, kill_grace, .. } = self.deadlines;
+        let StopWithin { drain, kill_grace } = self.deadlines.stop;
         Millis(drain.0.saturating_add(kill_grace.0).saturating_add(self.window.0))
     }
 }

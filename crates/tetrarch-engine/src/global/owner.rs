@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Ending;
 use super::restore::Restored;
-use super::sweeping::{self, Told, is_watched};
+use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
 use crate::pump::{Placed, Places, Pump};
@@ -62,7 +62,7 @@ pub(super) struct OwnerArgs {
     pub(super) policy: Policy,
     pub(super) instance: String,
     pub(super) epoch: u64,
-    pub(super) window: Duration,
+    pub(super) patience: Patience,
     pub(super) clock: Clock,
     pub(super) restored: Restored,
     pub(super) ready: watch::Sender<bool>,
@@ -105,7 +105,7 @@ impl Actor for OwnerActor {
         myself: ActorRef<OwnerMsg>,
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
-        let OwnerArgs { bus, policy, instance, epoch, window, clock, restored, ready, ending } =
+        let OwnerArgs { bus, policy, instance, epoch, patience, clock, restored, ready, ending } =
             args;
         let Restored { records, last, intake_seq, unpublished, revisions, created } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
@@ -117,7 +117,7 @@ impl Actor for OwnerActor {
             record(recorder, images, ending.clone()),
         ];
         pumps.push(intake(&bus, intake_seq, &myself).await?);
-        let (sweeper, sweeping) = sweeping::start(&bus, window, &records, myself.clone()).await?;
+        let (sweeper, sweeping) = sweeping::start(&bus, patience, &records, myself.clone()).await?;
         pumps.push(sweeping);
         pumps.push(ticks(&myself));
         let mut state = OwnerState {

@@ -6,18 +6,18 @@ use std::collections::{HashMap, HashSet};
 use ractor::{Actor, ActorId, ActorRef};
 use tetrarch_bus::codec::Vitals;
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_core::cursor::Positions;
 use tetrarch_core::hosted::Input;
 use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
 use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::agent::{AgentActor, AgentArgs, AgentMsg};
 use crate::error::EngineError;
 use crate::interaction::{InteractionActor, InteractionMsg};
 use crate::project::{ProjectActor, ProjectArgs, ProjectMsg};
+use crate::pulse::Pulse;
 use crate::pump::Places;
 use crate::session::{Admitted, Session, Shared};
 use crate::tree::{Ended, Tree};
@@ -46,6 +46,7 @@ struct Seated {
     session: SessionId,
     epoch: u64,
     seat: Seat,
+    pulse: watch::Receiver<Pulse>,
     /// Why it was ordered to end, when its own actor does not say that it did.
     ordered: Option<String>,
 }
@@ -129,6 +130,7 @@ impl Roster {
         let (agent, session, epoch) = (launch.agent.clone(), launch.session, launch.epoch);
         let supervisor = self.tree.supervisor();
         let failed = |error: ractor::SpawnErr| EngineError::Actor("session", error.to_string());
+        let (tell, pulse) = watch::channel(Pulse::default());
         let seat = match launch.duty.clone() {
             Duty::Run(run) => {
                 let id = run.id;
@@ -138,24 +140,25 @@ impl Roster {
                     run,
                     orders: self.orders.clone(),
                     trace,
+                    pulse: tell,
                 };
                 let spawned = Actor::spawn_linked(None, AgentActor, args, supervisor).await;
                 self.runs.insert(id, agent.clone());
                 Seat::Agent(spawned.map_err(failed)?.0, id)
             }
             Duty::Project(epics) => {
-                let args = ProjectArgs { shared: self.shared(), launch, epics, trace };
+                let args = ProjectArgs { shared: self.shared(), launch, epics, trace, pulse: tell };
                 let spawned = Actor::spawn_linked(None, ProjectActor, args, supervisor).await;
                 Seat::Project(spawned.map_err(failed)?.0)
             }
             Duty::Human(_) => {
-                let args = (self.shared(), launch);
+                let args = (self.shared(), launch, tell);
                 let spawned = Actor::spawn_linked(None, InteractionActor, args, supervisor).await;
                 Seat::Interaction(spawned.map_err(failed)?.0)
             }
         };
         self.actors.insert(seat.id(), agent.clone());
-        self.seated.insert(agent, Seated { session, epoch, seat, ordered: None });
+        self.seated.insert(agent, Seated { session, epoch, seat, pulse, ordered: None });
         Ok(())
     }
 
@@ -271,15 +274,18 @@ impl Roster {
 
     /// A row for every session, for the lease.
     pub(super) fn vitals(&self) -> Vec<Vitals> {
-        let rows = self.seated.iter().map(|(agent, seated)| Vitals {
-            agent: agent.clone(),
-            session: seated.session,
-            epoch: seated.epoch,
-            run_state: None,
-            positions: Positions::default(),
-            progress: 0,
-            tokens: 0,
-            cost_micro: 0,
+        let rows = self.seated.iter().map(|(agent, seated)| {
+            let Pulse { run_state, positions, progress, usage } = *seated.pulse.borrow();
+            Vitals {
+                agent: agent.clone(),
+                session: seated.session,
+                epoch: seated.epoch,
+                run_state,
+                positions,
+                progress,
+                tokens: usage.tokens_in.saturating_add(usage.tokens_out),
+                cost_micro: usage.cost_micro,
+            }
         });
         rows.collect()
     }

@@ -7,6 +7,7 @@ use crate::ledger::Entry;
 use crate::limits::{OVERDUE_MAX, UNREGISTERED_MAX};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
+use crate::order::StopWithin;
 use crate::owner::{Deadlines, Input, Silence, next_deadline};
 use crate::plan::NodeStatus;
 use crate::request::{Op, Report, RequestBody};
@@ -20,8 +21,7 @@ const SHORT: Deadlines = Deadlines {
     awaiting_input: Millis(90_000),
     blocked: Millis(80_000),
     compacting: Millis(70_000),
-    drain: Millis(3_000),
-    kill_grace: Millis(2_000),
+    stop: StopWithin { drain: Millis(3_000), kill_grace: Millis(2_000) },
 };
 
 /// Drain, kill grace and one window.
