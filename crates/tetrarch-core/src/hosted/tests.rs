@@ -1,6 +1,7 @@
 //! In which order a hosted session is claimed, journaled, started, heard and ended.
 
 mod ends;
+mod vitals;
 
 use super::*;
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
