@@ -21,9 +21,11 @@ use tetrarch_core::id::{
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{MailBody, OpReply};
+use tetrarch_core::order::StopWithin;
 use tetrarch_core::owner::Policy;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
+use tetrarch_core::sweep::MassPolicy;
 use tetrarch_engine::{GlobalConfig, HostConfig, serve_global, serve_host};
 use tetrarch_tests::Server;
 use tokio::sync::{mpsc, watch};
@@ -208,6 +210,8 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
         address: "here".to_owned(),
         ttl_secs: 10,
         window: WINDOW,
+        register_deadline: 6 * WINDOW,
+        mass: MassPolicy::default(),
         replicas: 1,
         policy: Policy::default(),
     };
@@ -230,6 +234,7 @@ async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 
         capacity: CAPACITY,
         address: "here".to_owned(),
         window: WINDOW,
+        stop_within: StopWithin::default(),
     };
     let (orders, ordered) = mpsc::channel(CHANNEL);
     let (tell_observed, observed) = mpsc::channel(CHANNEL);

@@ -8,6 +8,8 @@
     agent.py walk <file> <gate> N  writes steps 1..N to a file; after the third it waits for a gate
     agent.py pace <dir> N  writes steps 1..N to a file named after its node, one every 150 ms
     agent.py letter        waits for a letter, and tells what is in it
+    agent.py stuck         says that it is blocked, and stays so
+    agent.py deaf <file>   writes its number to a file, and hears neither a stop nor TERM
 """
 
 import json
@@ -126,7 +128,19 @@ def letter(brief):
             return line["body"]
 
 
+def stuck(brief):
+    say("blocked", reason="a lock that nobody gives back")
+    until(lambda: False)
+
+
+def deaf(brief, path):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with open(path, "w") as witness:
+        print(os.getpid(), file=witness)
+    until(lambda: False)
+
+
 ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps, "walk": walk, "pace": pace,
-        "letter": letter}
+        "letter": letter, "stuck": stuck, "deaf": deaf}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

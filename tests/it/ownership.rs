@@ -11,6 +11,7 @@ use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::topology;
 use tetrarch_core::owner::Policy;
+use tetrarch_core::sweep::MassPolicy;
 use tetrarch_engine::{EngineError, GlobalConfig, serve_global};
 use tetrarch_tests::Server;
 use tetrarch_tests::wait::soon;
@@ -34,6 +35,8 @@ impl Owner {
             address: "here".to_owned(),
             ttl_secs,
             window: Duration::from_secs(5),
+            register_deadline: Duration::from_secs(30),
+            mass: MassPolicy::default(),
             replicas: 1,
             policy: Policy::default(),
         };

@@ -5,9 +5,10 @@ use tetrarch_core::id::CommitId;
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::mail::Lane;
-use tetrarch_core::owner::{Group, Input, Policy, decide, is_due};
+use tetrarch_core::order::StopWithin;
+use tetrarch_core::owner::{Deadlines, Group, Input, Policy, decide, is_due, next_deadline};
 use tetrarch_core::records::Records;
-use tetrarch_core::time::BusTime;
+use tetrarch_core::time::{BusTime, Millis};
 
 use crate::bug::Bug;
 use crate::bus::{Bus, Published, Stored};
@@ -87,8 +88,14 @@ impl Owner {
     }
 
     /// Whether there is something to decide on.
-    pub(crate) fn can_take(&self, bus: &Bus) -> bool {
-        (self.taken < bus.requests.len() || is_due(&self.records)) && !self.group.is_full()
+    pub(crate) fn can_take(&self, bus: &Bus, now: BusTime) -> bool {
+        (self.taken < bus.requests.len() || self.is_due(now)) && !self.group.is_full()
+    }
+
+    /// Whether a tick has something to do.
+    fn is_due(&self, now: BusTime) -> bool {
+        let passed = next_deadline(&self.records, &policy(), now).is_some_and(|at| at <= now);
+        passed || is_due(&self.records)
     }
 
     /// Decides on up to this many requests, and on what is due.
@@ -102,7 +109,10 @@ impl Owner {
             let seq = request.seq;
             self.take(&Input::Request(Box::new(request.clone())), Some(seq), now);
         }
-        if is_due(&self.records) {
+        if self.is_due(now) {
+            if !is_due(&self.records) {
+                tally.note("deadline passed");
+            }
             self.take(&Input::Tick, None, now);
         }
         if self.group.inputs() > 1 {
@@ -225,8 +235,19 @@ impl Owner {
     }
 }
 
+/// Short enough to pass while a fleet is at work.
+fn deadlines() -> Deadlines {
+    let stop = StopWithin { drain: Millis(100), kill_grace: Millis(100) };
+    Deadlines {
+        spawning: Millis(60_000),
+        awaiting_input: Millis(600),
+        stop,
+        ..Deadlines::default()
+    }
+}
+
 /// Nobody here closes a circuit, so none opens.
 fn policy() -> Policy {
     let intensity = Intensity { max: u32::MAX, ..Intensity::default() };
-    Policy { intensity, ..Policy::default() }
+    Policy { intensity, deadlines: deadlines(), window: Millis(200), ..Policy::default() }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 33] = [
+pub(crate) const EXPECTED: [&str; 34] = [
     "actor died",
     "burst of requests",
     "claim refused",
@@ -13,6 +13,7 @@ pub(crate) const EXPECTED: [&str; 33] = [
     "commit refused, reloaded",
     "acknowledgement lost",
     "attempt failed",
+    "deadline passed",
     "denied: no slot",
     "ended before it began",
     "goal completed",

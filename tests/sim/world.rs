@@ -219,7 +219,7 @@ impl World {
             acts.extend([Act::Deliver, Act::Deliver]);
         }
         for (at, owner) in self.owners.iter().enumerate() {
-            if owner.can_take(&self.bus) {
+            if owner.can_take(&self.bus, self.now) {
                 acts.push(Act::Decide(at));
             }
             if owner.can_send() {

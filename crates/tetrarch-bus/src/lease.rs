@@ -11,7 +11,7 @@ use prost::Message;
 use tetrarch_core::id::HostName;
 
 use crate::client::{Bus, RawMessage};
-use crate::codec;
+use crate::codec::{self, HostLease, Vitals};
 use crate::error::{PublishError, ReadError};
 use crate::retry::Retry;
 use crate::subject::pattern;
@@ -323,6 +323,8 @@ pub struct Renewal {
     pub host: HostName,
     /// How many sessions it says it runs.
     pub load: u32,
+    /// The rows of those that it tells of this time.
+    pub rows: Vec<Vitals>,
 }
 
 /// Hears of every renewal of every host's lease as it happens: the hosts' heartbeats (spec 04). A
@@ -349,7 +351,8 @@ impl Renewals {
                 .ok()
                 .and_then(|wire| codec::decode_host_lease(&wire.body).ok());
             if let Some(host) = host {
-                return Renewal { host, load: told.map_or(0, |told| told.load) };
+                let HostLease { load, rows, .. } = told.unwrap_or_default();
+                return Renewal { host, load, rows };
             }
         }
     }

@@ -14,12 +14,15 @@ use std::time::Duration;
 
 use tetrarch_core::agent::Mode;
 use tetrarch_core::intensity::Intensity;
-use tetrarch_core::time::Millis;
+use tetrarch_core::order::StopWithin;
+use tetrarch_core::owner::Deadlines;
+use tetrarch_core::sweep::MassPolicy;
 
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
 
 pub(crate) use keys::Default as KeyDefault;
+pub(crate) use laws::check_freezing;
 pub(crate) use settings::{Setting, Settings};
 
 use settings::Places;
@@ -37,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) host: HostSection,
     /// `[runs]`.
     pub(crate) runs: RunsConfig,
+    /// `[deadlines]`, and what `[runs]` says of stops.
+    pub(crate) deadlines: Deadlines,
     /// `[retention]`.
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
@@ -69,6 +74,10 @@ pub(crate) struct BusConfig {
 pub(crate) struct LivenessConfig {
     /// The window.
     pub(crate) window: Duration,
+    /// How long a session's first sign may take.
+    pub(crate) register_deadline: Duration,
+    /// When silence is a mass failure.
+    pub(crate) mass: MassPolicy,
 }
 
 /// `[limits]`.
@@ -137,19 +146,13 @@ impl Config {
         let isolation = settings.text("host.isolation");
         Self {
             bus: bus(&settings),
-            liveness: LivenessConfig { window: settings.span("liveness.window") },
+            liveness: liveness(&settings),
             limits: LimitsConfig {
                 max_depth: fitted(settings.whole("limits.max_depth"), u8::MAX),
                 max_children: fitted(settings.whole("limits.max_children"), usize::MAX),
                 intensity: Intensity {
                     max: fitted(settings.whole("limits.max_restarts"), u32::MAX),
-                    window: Millis(
-                        settings
-                            .span("limits.restart_window")
-                            .as_millis()
-                            .try_into()
-                            .unwrap_or(u64::MAX),
-                    ),
+                    window: settings.millis("limits.restart_window"),
                 },
                 mode: Mode::parse_or_solo(&settings.text("limits.mode").unwrap_or_default()),
             },
@@ -162,6 +165,7 @@ impl Config {
                 freeze_max: settings.span("host.freeze_max"),
             },
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
+            deadlines: deadlines(&settings),
             retention: RetentionConfig {
                 go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),
             },
@@ -171,6 +175,30 @@ impl Config {
             },
             settings,
         }
+    }
+}
+
+fn liveness(settings: &Settings) -> LivenessConfig {
+    LivenessConfig {
+        window: settings.span("liveness.window"),
+        register_deadline: settings.span("liveness.register_deadline"),
+        mass: MassPolicy {
+            share: settings.thousandths("liveness.mass_silence"),
+            per_second: fitted(settings.whole("liveness.replacements_per_second"), u32::MAX),
+        },
+    }
+}
+
+fn deadlines(settings: &Settings) -> Deadlines {
+    Deadlines {
+        spawning: settings.millis("deadlines.spawning"),
+        awaiting_input: settings.millis("deadlines.awaiting_input"),
+        blocked: settings.millis("deadlines.blocked"),
+        compacting: settings.millis("deadlines.compacting"),
+        stop: StopWithin {
+            drain: settings.millis("runs.drain"),
+            kill_grace: settings.millis("runs.kill_grace"),
+        },
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn each(
 fn tone(kind: EventKind) -> Tone {
     match kind {
         EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
-        EventKind::Question | EventKind::AgentReplaced => Tone::Warn,
+        EventKind::Question | EventKind::AgentEnding | EventKind::AgentReplaced => Tone::Warn,
         EventKind::OwnerStarted
         | EventKind::HostJoined
         | EventKind::HostLeft

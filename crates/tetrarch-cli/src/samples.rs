@@ -19,6 +19,7 @@ pub(crate) fn agent(id: &str, parent: Option<&str>, liveness: Liveness) -> Agent
         liveness,
         reason: String::new(),
         since: BusTime(10_000),
+        ending: None,
         parent: parent.map(|parent| parent.parse().unwrap()),
         depth: 0,
         max_depth: 3,

@@ -15,9 +15,9 @@ use crate::id::{Principal, RequestId, RunId};
 use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
-use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start};
+use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWithin};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
-use crate::run::{Run, RunEvent};
+use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
 use log::{Log, head};
@@ -115,7 +115,12 @@ pub struct Hosted {
     spawns: usize,
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: bool,
+    blocked: bool,
+    heard: u64,
+    stop_within: StopWithin,
     killed: bool,
+    /// Why it is killed, when the owner waits to hear that it is gone.
+    ordered: Option<String>,
     stopped: Option<String>,
     log: Log,
     usage: Usage,
@@ -145,7 +150,11 @@ impl Hosted {
             spawns: 0,
             sponsors: BTreeMap::new(),
             asking: false,
+            blocked: false,
+            heard: 0,
+            stop_within: StopWithin::default(),
             killed: false,
+            ordered: None,
             stopped: None,
             log: Log::default(),
             usage: Usage::default(),
@@ -155,10 +164,41 @@ impl Hosted {
         }
     }
 
+    /// The same with another time for a stop.
+    #[must_use]
+    pub fn stopping_within(self, stop_within: StopWithin) -> Self {
+        Self { stop_within, ..self }
+    }
+
     /// The run it makes.
     #[must_use]
     pub fn run(&self) -> RunId {
         self.run.id
+    }
+
+    /// Where the run stands, as far as is known here.
+    #[must_use]
+    pub fn run_state(&self) -> RunState {
+        match self.phase {
+            Phase::Claiming => RunState::Queued,
+            Phase::Starting => RunState::Spawning,
+            Phase::Running if self.asking => RunState::AwaitingInput,
+            Phase::Running if self.blocked => RunState::Blocked,
+            Phase::Running => RunState::Running,
+            Phase::Ending | Phase::Over => RunState::Cancelling,
+        }
+    }
+
+    /// How often its program was heard of: grows while it moves (spec 04, The five states).
+    #[must_use]
+    pub fn progress(&self) -> u64 {
+        self.heard
+    }
+
+    /// What the program has used, as far as it said.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.usage
     }
 
     /// The effects that begin it.
@@ -246,6 +286,7 @@ impl Hosted {
     }
 
     fn observe(&mut self, event: RunnerEvent, effects: &mut Vec<Effect>) {
+        self.heard += 1;
         if !matches!(event, RunnerEvent::Log { .. }) {
             self.flush_log(effects);
         }
@@ -282,10 +323,12 @@ impl Hosted {
             }
             RunnerEvent::Ask { question, options } => self.ask(question, options, effects),
             RunnerEvent::Blocked { reason } => {
+                self.blocked = true;
                 effects.push(Effect::Journal(JournalEvent::Blocked { reason: reason.clone() }));
                 effects.push(self.moved(RunEvent::ExternalBlocked, reason));
             }
             RunnerEvent::Unblocked => {
+                self.blocked = false;
                 effects.push(Effect::Journal(JournalEvent::Unblocked));
                 effects.push(self.moved(RunEvent::Unblocked, String::new()));
             }
@@ -362,7 +405,7 @@ impl Hosted {
     fn exited(&mut self, exit: Exit, result: Option<Box<RunResult>>, effects: &mut Vec<Effect>) {
         self.exit = Some(exit.clone());
         if self.killed {
-            self.over(effects);
+            self.gone(effects);
             return;
         }
         if self.result.is_some() {
@@ -416,10 +459,22 @@ impl Hosted {
         effects.push(Effect::End);
     }
 
-    /// Ends the process without a report: the session is no longer the current one.
+    /// Every process is gone without a result: told to whoever ordered it.
+    fn gone(&mut self, effects: &mut Vec<Effect>) {
+        if let Some(cause) = self.ordered.take() {
+            if self.phase != Phase::Claiming {
+                let cause = format!("killed: {cause}");
+                effects.push(Effect::Journal(JournalEvent::Ended { cause }));
+            }
+            effects.push(Effect::Report(Box::new(Report::Gone { cause })));
+        }
+        self.over(effects);
+    }
+
+    /// Ends the process; no result is made of it.
     fn kill(&mut self, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Claiming || self.exit.is_some() {
-            self.over(effects);
+            self.gone(effects);
             return;
         }
         if std::mem::replace(&mut self.killed, true) {

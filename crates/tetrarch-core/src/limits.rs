@@ -83,6 +83,18 @@ pub const SPONSOR_ANSWER_WITHIN: Millis = Millis::from_secs(60);
 pub const DRAIN: Millis = Millis::from_secs(30);
 /// Time between TERM and KILL (spec 06).
 pub const KILL_GRACE: Millis = Millis::from_secs(5);
+/// A program may take this long to come up, unless configured (spec 06).
+pub const SPAWNING_MAX: Millis = Millis::from_secs(60);
+/// A question may stand this long, unless configured (spec 06).
+pub const AWAITING_INPUT_MAX: Millis = Millis::from_secs(24 * 3600);
+/// A run may be blocked this long, unless configured (spec 06).
+pub const BLOCKED_MAX: Millis = Millis::from_secs(3600);
+/// A run may summarise its context this long, unless configured (spec 06).
+pub const COMPACTING_MAX: Millis = Millis::from_secs(600);
+/// An external agent may be offline this long before it is given up (spec 03).
+pub const UNREGISTERED_MAX: Millis = Millis::from_secs(600);
+/// Deadlines that one decision acts on. The rest is for the next tick, which follows at once.
+pub const OVERDUE_MAX: usize = 16;
 /// Agents placed on one core, for a host without a configured capacity (spec 03).
 pub const CAPACITY_PER_CORE: u32 = 4;
 /// Liveness window unless configured (spec 04).

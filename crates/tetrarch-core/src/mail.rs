@@ -187,11 +187,13 @@ pub enum Alert {
     CircuitOpen,
     /// Too many are silent at once.
     MassSilence,
+    /// A run stood for too long where nothing happens without somebody else.
+    RunOverdue,
 }
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 2] = [Self::CircuitOpen, Self::MassSilence];
+    pub const ALL: [Self; 3] = [Self::CircuitOpen, Self::MassSilence, Self::RunOverdue];
 
     /// The topic.
     #[must_use]
@@ -199,6 +201,7 @@ impl Alert {
         match self {
             Self::CircuitOpen => "circuit.open",
             Self::MassSilence => "sweeper.mass_silence",
+            Self::RunOverdue => "run.overdue",
         }
     }
 }

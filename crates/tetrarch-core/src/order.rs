@@ -3,6 +3,7 @@
 
 use crate::brief::{Brief, RunResult, Usage};
 use crate::id::{AgentId, EpicId, NodeId, RunId, SessionId};
+use crate::limits::{DRAIN, KILL_GRACE};
 use crate::time::Millis;
 
 /// An order to the runner.
@@ -33,6 +34,21 @@ pub enum Order {
         /// The run.
         run: RunId,
     },
+}
+
+/// How long a program that is asked to stop has (spec 12, `[runs]`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopWithin {
+    /// Time to reach a boundary.
+    pub drain: Millis,
+    /// Time between TERM and KILL.
+    pub kill_grace: Millis,
+}
+
+impl Default for StopWithin {
+    fn default() -> Self {
+        Self { drain: DRAIN, kill_grace: KILL_GRACE }
+    }
 }
 
 /// All a run needs to start.

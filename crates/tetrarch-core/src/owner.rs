@@ -2,10 +2,13 @@
 //! one owner). It decides on the records and says what to write; committing, sending and the
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
-//! `recovery`, silent ones in `silence`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
+//! `recovery`, those to be ended first in `ending`, silent ones in `silence`, stops in `stopping`,
+//! what lasts too long in `deadlines`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
 mod circuits;
+mod deadlines;
+mod ending;
 mod fit;
 mod group;
 mod hosts;
@@ -16,6 +19,7 @@ mod reports;
 mod sessions;
 mod silence;
 mod spawn;
+mod stopping;
 #[cfg(test)]
 pub(crate) mod tests;
 mod weight;
@@ -27,17 +31,21 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{Decision, EventKind, Record, RecordKey};
-use crate::limits::{CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX};
+use crate::limits::{
+    CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW,
+};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, OpReply, SessionOrder};
 use crate::records::Records;
 use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::step::{Draft, Step};
-use crate::time::BusTime;
+use crate::sweep::Absence;
+use crate::time::{BusTime, Millis};
 
+pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use group::Group;
 
-/// What an operator may set (spec 12, `[limits]`).
+/// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// Depth below GO, at most 3.
@@ -46,6 +54,10 @@ pub struct Policy {
     pub max_children: usize,
     /// Failures of a parent's children that are borne (spec 04, Restart intensity).
     pub intensity: Intensity,
+    /// How long a run may stand in a state (spec 06).
+    pub deadlines: Deadlines,
+    /// The liveness window (spec 04).
+    pub window: Millis,
 }
 
 impl Default for Policy {
@@ -54,6 +66,8 @@ impl Default for Policy {
             max_depth: DEPTH_CEILING,
             max_children: CHILDREN_MAX,
             intensity: Intensity::default(),
+            deadlines: Deadlines::default(),
+            window: WINDOW,
         }
     }
 }
@@ -112,6 +126,8 @@ pub enum Silence {
         /// How many.
         missed: u64,
     },
+    /// Its host lives and does not have it.
+    Absent(Absence),
 }
 
 /// Decisions dropped in one tick: it stays short however many are due.
@@ -134,7 +150,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
         Input::Swept { agent, epoch, found } => {
             let mut draft = Draft::new(records, now, go());
-            silence::swept(&mut draft, agent, *epoch, *found);
+            silence::swept(&mut draft, policy, agent, *epoch, *found);
             draft.finish()
         }
         Input::MassSilence { silent, active } => {
@@ -142,7 +158,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
             silence::mass_silence(&mut draft, *silent, *active);
             draft.finish()
         }
-        Input::Tick => tick(records, now),
+        Input::Tick => tick(records, policy, now),
     }
 }
 
@@ -162,6 +178,7 @@ fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instanc
         liveness: Liveness::Active,
         reason: "holds the GO lease".to_owned(),
         since: now,
+        ending: None,
         parent: None,
         depth: 0,
         max_depth: policy.max_depth.min(DEPTH_CEILING),
@@ -203,12 +220,13 @@ fn heard(records: &Records, now: BusTime, id: &AgentId, epoch: u64) -> Step {
     draft.finish()
 }
 
-fn tick(records: &Records, now: BusTime) -> Step {
+fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     let mut draft = Draft::new(records, now, go());
     let horizon = BusTime(now.0.saturating_sub(DECISION_KEPT.0));
     for id in records.decided_before(horizon).take(DECISIONS_DROPPED_MAX) {
         draft.forget(RecordKey::Decision(*id));
     }
+    deadlines::pass(&mut draft, policy);
     if recovery::is_due(records, &draft) {
         recovery::recover_due(&mut draft);
     }

@@ -8,12 +8,13 @@ use crate::assignment::Assignment;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, ProfileName, ProjectName, RequestId, RunId,
+    Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::{Node, NodeState, Plan};
 use crate::role::Role;
-use crate::run::{Run, RunStatus};
+use crate::run::{Run, RunState, RunStatus};
 use crate::time::BusTime;
 
 /// Every record, by kind and key.
@@ -60,6 +61,11 @@ struct Indexes {
     placed: BTreeMap<(HostName, u64), BTreeSet<AgentId>>,
     children: BTreeMap<AgentId, BTreeSet<AgentId>>,
     offline: BTreeSet<AgentId>,
+    /// Runs that have not ended, of sessions that are to go on, by where they stand and since when.
+    standing: BTreeSet<(RunState, BusTime, RunId)>,
+    /// External agents that have to register again, by since when.
+    unregistered: BTreeSet<(BusTime, AgentId)>,
+    ending: BTreeSet<(BusTime, AgentId)>,
     decided: BTreeSet<(BusTime, RequestId)>,
 }
 
@@ -88,7 +94,12 @@ impl Records {
                 self.profiles.insert((project, profile.name.clone()), *profile);
             }
             Record::Run(run) => drop(self.runs.insert(run.id, *run)),
-            Record::RunStatus(status) => drop(self.run_status.insert(status.id, *status)),
+            Record::RunStatus(status) => {
+                let id = status.id;
+                self.unindex_run(id);
+                self.run_status.insert(id, *status);
+                self.index_run(id);
+            }
             Record::Goal(goal) => drop(self.goals.insert(goal.id, *goal)),
             Record::GoalState(state) => drop(self.goal_states.insert(state.id, *state)),
             Record::Plan(plan) => drop(self.plans.insert(plan.epic, *plan)),
@@ -122,7 +133,10 @@ impl Records {
                 self.profiles.remove(&(project.clone(), name.clone()));
             }
             RecordKey::Run(run) => drop(self.runs.remove(run)),
-            RecordKey::RunStatus(run) => drop(self.run_status.remove(run)),
+            RecordKey::RunStatus(run) => {
+                self.unindex_run(*run);
+                self.run_status.remove(run);
+            }
             RecordKey::Goal(epic) => drop(self.goals.remove(epic)),
             RecordKey::GoalState(epic) => drop(self.goal_states.remove(epic)),
             RecordKey::Plan(epic) => drop(self.plans.remove(epic)),
@@ -164,12 +178,50 @@ impl Records {
         if agent.liveness == Liveness::Offline && placed {
             self.indexes.offline.insert(agent.id.clone());
         }
+        let external = agent.hosting == Hosting::External && agent.session.is_some();
+        if agent.liveness == Liveness::Offline && external {
+            self.indexes.unregistered.insert((agent.since, agent.id.clone()));
+        }
+        let run = agent.work.as_ref().map(|work| work.run);
+        if let Some(ending) = &agent.ending {
+            self.indexes.ending.insert((ending.until, agent.id.clone()));
+        }
         self.agents.insert(agent.id.clone(), agent);
+        if let Some(run) = run {
+            self.unindex_run(run);
+            self.index_run(run);
+        }
+    }
+
+    /// A run whose session is lost or ordered to end is not waited for: what becomes of it is
+    /// decided with the session.
+    fn index_run(&mut self, id: RunId) {
+        let Some(status) = self.run_status.get(&id).filter(|status| !status.state.is_terminal())
+        else {
+            return;
+        };
+        let decided = self.agents.get(&status.agent).is_some_and(|agent| {
+            matches!(agent.liveness, Liveness::Offline | Liveness::Terminated)
+                || agent.ending.is_some()
+        });
+        if !decided {
+            self.indexes.standing.insert((status.state, status.waiting_since(), id));
+        }
+    }
+
+    fn unindex_run(&mut self, id: RunId) {
+        if let Some(status) = self.run_status.get(&id) {
+            self.indexes.standing.remove(&(status.state, status.waiting_since(), id));
+        }
     }
 
     fn unindex(&mut self, id: &AgentId) {
         let Some(before) = self.agents.get(id) else { return };
         self.indexes.offline.remove(id);
+        self.indexes.unregistered.remove(&(before.since, id.clone()));
+        if let Some(ending) = &before.ending {
+            self.indexes.ending.remove(&(ending.until, id.clone()));
+        }
         if let Some(Placement { host, host_epoch }) = &before.placement {
             take(&mut self.indexes.placed, &(host.clone(), *host_epoch), id);
         }
@@ -200,6 +252,25 @@ impl Records {
     /// Hosted agents that wait for a host that can take them.
     pub fn offline(&self) -> impl Iterator<Item = &AgentId> {
         self.indexes.offline.iter()
+    }
+
+    /// Runs that stand in a state, with since when nothing was done about it, longest first;
+    /// without those whose session is lost or ordered to end.
+    pub fn standing(&self, state: RunState) -> impl Iterator<Item = (BusTime, RunId)> {
+        let all = (state, BusTime(0), RunId(Ulid(0)))
+            ..=(state, BusTime(u64::MAX), RunId(Ulid(u128::MAX)));
+        self.indexes.standing.range(all).map(|(_, since, run)| (*since, *run))
+    }
+
+    /// External agents that are offline, with since when, longest first.
+    pub fn unregistered(&self) -> impl Iterator<Item = (BusTime, &AgentId)> {
+        self.indexes.unregistered.iter().map(|(since, agent)| (*since, agent))
+    }
+
+    /// Agents whose session was ordered to end, with the time by which its host has to have said
+    /// that it did, the earliest first.
+    pub fn ending(&self) -> impl Iterator<Item = (BusTime, &AgentId)> {
+        self.indexes.ending.iter().map(|(until, id)| (*until, id))
     }
 
     /// Children that are not terminated.

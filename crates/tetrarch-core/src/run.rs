@@ -296,6 +296,8 @@ pub struct RunStatus {
     pub cancel_kept: bool,
     /// Since when it stands there.
     pub since: BusTime,
+    /// When people were last told that it stands there for long.
+    pub reminded: Option<BusTime>,
     /// What it has used.
     pub usage: Usage,
     /// What it ended with.
@@ -320,8 +322,15 @@ impl RunStatus {
         self.state = next;
         if next != before {
             self.since = now;
+            self.reminded = None;
         }
         Ok(())
+    }
+
+    /// Since when nothing was done about where it stands.
+    #[must_use]
+    pub fn waiting_since(&self) -> BusTime {
+        self.reminded.unwrap_or(self.since)
     }
 }
 

@@ -8,6 +8,7 @@
 mod census;
 mod guard;
 mod hearing;
+mod rows;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use census::{Census, Share};
 pub use guard::MassPolicy;
 use guard::{Guard, Phase};
 use hearing::Hearing;
+pub use rows::{Absence, Rows};
 pub use silence::{Signs, WindowError, Windows};
 
 use crate::id::HostName;

@@ -22,10 +22,11 @@ use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::Launch;
 use tetrarch_core::order::{Order, RunnerEvent};
 use tetrarch_core::run::Run;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tracing::Instrument;
 
 use crate::error::EngineError;
+use crate::pulse::Pulse;
 use crate::pump::{Placed, Pump};
 use crate::session::{Admitted, Session, Shared};
 use crate::trace;
@@ -57,6 +58,8 @@ pub(crate) struct AgentArgs {
     pub(crate) orders: mpsc::Sender<Order>,
     /// The trace of the order.
     pub(crate) trace: Option<String>,
+    /// Where it tells how it is.
+    pub(crate) pulse: watch::Sender<Pulse>,
 }
 
 /// The actor.
@@ -74,6 +77,7 @@ pub(crate) struct AgentState {
     reports: usize,
     span: tracing::Span,
     run: Run,
+    pulse: watch::Sender<Pulse>,
 }
 
 impl Actor for AgentActor {
@@ -86,7 +90,7 @@ impl Actor for AgentActor {
         myself: ActorRef<AgentMsg>,
         args: AgentArgs,
     ) -> Result<AgentState, ActorProcessingErr> {
-        let AgentArgs { shared, launch, run, orders, trace } = args;
+        let AgentArgs { shared, launch, run, orders, trace, pulse } = args;
         let span = tracing::info_span!(
             "invoke_agent",
             otel.name = %format!("invoke_agent {}", launch.agent),
@@ -100,8 +104,10 @@ impl Actor for AgentActor {
         let own = trace::onward(&span, trace.as_deref());
         let checkpoint = checkpoint_before(&shared.bus, run.continues).await?;
         let host = shared.claim.host.to_string();
+        let stop_within = shared.stop_within;
         let session = Session::hosted(shared, &launch, own.clone());
-        let machine = Hosted::new(launch, run.clone(), host, checkpoint, own);
+        let machine =
+            Hosted::new(launch, run.clone(), host, checkpoint, own).stopping_within(stop_within);
         myself.cast(AgentMsg::Begin)?;
         Ok(AgentState {
             session,
@@ -114,6 +120,7 @@ impl Actor for AgentActor {
             reports: 0,
             span,
             run,
+            pulse,
         })
     }
 
@@ -173,6 +180,12 @@ impl AgentState {
             },
         };
         let ended = self.perform(myself, effects).await?;
+        self.pulse.send_replace(Pulse {
+            run_state: Some(self.machine.run_state()),
+            positions: self.positions,
+            progress: self.machine.progress(),
+            usage: self.machine.usage(),
+        });
         self.set_timer(myself);
         Ok(ended)
     }

@@ -14,12 +14,14 @@ use tetrarch_bus::lease::{AcquireError, Change, Changes, Claim, Lease, LeaseKey,
 use tetrarch_bus::subject::pattern::LEASES;
 use tetrarch_bus::topology;
 use tetrarch_core::owner::Policy;
+use tetrarch_core::sweep::MassPolicy;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
 use crate::error::EngineError;
 use crate::tree::Tree;
 use owner::{OwnerActor, OwnerArgs};
+use sweeping::Patience;
 
 /// Renewals of the GO lease in one time to live (spec 04).
 const RENEWALS_PER_TTL: u32 = 3;
@@ -39,6 +41,11 @@ pub struct GlobalConfig {
     pub replicas: usize,
     /// The liveness window, from 50 ms to 60 s.
     pub window: Duration,
+    /// How long a session's first sign of life may take (`liveness.register_deadline`).
+    pub register_deadline: Duration,
+    /// When silence is a mass failure (`liveness.mass_silence`,
+    /// `liveness.replacements_per_second`).
+    pub mass: MassPolicy,
     /// What an operator may set.
     pub policy: Policy,
 }
@@ -179,7 +186,11 @@ async fn spell(
         policy: config.policy.clone(),
         instance: config.instance.clone(),
         epoch,
-        window: config.window,
+        patience: Patience {
+            window: config.window,
+            register_deadline: config.register_deadline,
+            mass: config.mass,
+        },
         clock,
         restored,
         ready,

@@ -4,6 +4,7 @@
 
 mod lease;
 mod roster;
+mod rows;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use tetrarch_core::cursor::{Claim, Positions};
 use tetrarch_core::error::Refusal;
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId, Ulid};
 use tetrarch_core::mail::{MailBody, OpReply};
-use tetrarch_core::order::{Observed, Order};
+use tetrarch_core::order::{Observed, Order, StopWithin};
 use tetrarch_core::request::{HostJoin, Op};
 use tokio::sync::{mpsc, watch};
 
@@ -55,6 +56,8 @@ pub struct HostConfig {
     pub address: String,
     /// The liveness window.
     pub window: Duration,
+    /// How long a program that is asked to stop has.
+    pub stop_within: StopWithin,
 }
 
 /// Runs a host orchestrator until `stop` turns true. `ready` turns true when it has joined.
@@ -88,6 +91,7 @@ pub async fn serve_host(
         artifacts: Artifacts::new(&bus),
         correspondents: Correspondents::new(bus.clone()),
         clock,
+        stop_within: config.stop_within,
         claim: Claim { host: config.name.clone(), host_epoch, instance },
         wakeup,
         bus,
@@ -118,7 +122,7 @@ async fn acquire(bus: &Bus, config: &HostConfig) -> Result<Lease, EngineError> {
         floor: 0,
         ttl_secs: None,
         now_unix_ms: wall_unix_ms(),
-        body: lease_body(config, Vec::new())?,
+        body: lease_body(config, 0, Vec::new())?,
     };
     match Lease::acquire(bus, claim).await {
         Ok(lease) => Ok(lease),
@@ -129,8 +133,13 @@ async fn acquire(bus: &Bus, config: &HostConfig) -> Result<Lease, EngineError> {
     }
 }
 
-fn lease_body(config: &HostConfig, rows: Vec<codec::Vitals>) -> Result<Vec<u8>, EngineError> {
-    let load = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+/// What a renewal says: `load` sessions run here, some of them in `rows`.
+fn lease_body(
+    config: &HostConfig,
+    load: usize,
+    rows: Vec<codec::Vitals>,
+) -> Result<Vec<u8>, EngineError> {
+    let load = u32::try_from(load).unwrap_or(u32::MAX);
     let labels = config.labels.clone();
     Ok(codec::encode_host_lease(&HostLease { capacity: config.capacity, load, labels, rows })?)
 }

@@ -8,8 +8,10 @@ use tetrarch_core::cursor::Cursor;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::mail::Launch;
 use tetrarch_core::request::Report;
+use tokio::sync::watch;
 
 use crate::error::EngineError;
+use crate::pulse::Pulse;
 use crate::pump::{Placed, Pump};
 use crate::session::{Admitted, Session, Shared};
 
@@ -32,21 +34,22 @@ pub(crate) struct InteractionState {
     session: Session,
     cursor: Option<(Cursor, u64)>,
     inbox: Option<Pump>,
+    pulse: watch::Sender<Pulse>,
 }
 
 impl Actor for InteractionActor {
     type Msg = InteractionMsg;
     type State = InteractionState;
-    type Arguments = (Shared, Launch);
+    type Arguments = (Shared, Launch, watch::Sender<Pulse>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<InteractionMsg>,
-        (shared, launch): (Shared, Launch),
+        (shared, launch, pulse): Self::Arguments,
     ) -> Result<InteractionState, ActorProcessingErr> {
         let session = Session::hosted(shared, &launch, None);
         myself.cast(InteractionMsg::Begin)?;
-        Ok(InteractionState { session, cursor: None, inbox: None })
+        Ok(InteractionState { session, cursor: None, inbox: None, pulse })
     }
 
     async fn handle(
@@ -94,6 +97,11 @@ impl InteractionState {
         let Some((cursor, at)) = &mut self.cursor else { return Ok(()) };
         cursor.positions = cursor.positions.max(seen);
         *at = self.session.move_cursor(cursor, *at).await?;
+        let positions = cursor.positions;
+        self.pulse.send_modify(|pulse| {
+            pulse.progress += 1;
+            pulse.positions = positions;
+        });
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ mod global;
 mod host;
 mod interaction;
 mod project;
+mod pulse;
 mod pump;
 mod session;
 pub mod trace;

@@ -17,8 +17,10 @@ use tetrarch_core::mail::Launch;
 use tetrarch_core::orchestrator::{Collected, Effect, Input, Orchestrator};
 use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::request::{HOST_RESTART, Report};
+use tokio::sync::watch;
 
 use crate::error::EngineError;
+use crate::pulse::Pulse;
 use crate::pump::{Placed, Places, Pump};
 use crate::session::{Admitted, Session, Shared};
 use crate::trace;
@@ -53,6 +55,8 @@ pub(crate) struct ProjectArgs {
     pub(crate) epics: Vec<EpicId>,
     /// The trace of the order.
     pub(crate) trace: Option<String>,
+    /// Where it tells how it is.
+    pub(crate) pulse: watch::Sender<Pulse>,
 }
 
 /// The actor.
@@ -68,6 +72,7 @@ pub(crate) struct ProjectState {
     inbox: Option<Pump>,
     plans: BTreeMap<EpicId, Pump>,
     timer: Option<Pump>,
+    pulse: watch::Sender<Pulse>,
 }
 
 impl Actor for ProjectActor {
@@ -80,7 +85,7 @@ impl Actor for ProjectActor {
         myself: ActorRef<ProjectMsg>,
         args: ProjectArgs,
     ) -> Result<ProjectState, ActorProcessingErr> {
-        let ProjectArgs { shared, launch, epics, trace } = args;
+        let ProjectArgs { shared, launch, epics, trace, pulse } = args;
         let machine = Orchestrator::new(launch.agent.clone(), launch.session);
         let session = Session::hosted(shared, &launch, trace);
         myself.cast(ProjectMsg::Begin(epics))?;
@@ -93,6 +98,7 @@ impl Actor for ProjectActor {
             inbox: None,
             plans: BTreeMap::new(),
             timer: None,
+            pulse,
         })
     }
 
@@ -142,6 +148,11 @@ impl ProjectState {
                 effects = next;
             }
         }
+        let positions = self.cursor.as_ref().map(|(cursor, _)| cursor.positions);
+        self.pulse.send_modify(|pulse| {
+            pulse.progress += 1;
+            pulse.positions = positions.unwrap_or_default();
+        });
         self.set_timer(myself);
         Ok(true)
     }

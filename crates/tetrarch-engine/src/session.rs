@@ -16,6 +16,7 @@ use tetrarch_bus::subject::{OpName, Origin, Subject};
 use tetrarch_core::cursor::{Claim, Cursor, Positions};
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId};
 use tetrarch_core::mail::{Lane, Launch, Mail, MailBody};
+use tetrarch_core::order::StopWithin;
 use tetrarch_core::request::{Op, Report, Sender, SpawnRequest};
 
 use crate::clock::Clock;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// This life of the host.
     pub(crate) claim: Claim,
+    /// How long a program that is asked to stop has.
+    pub(crate) stop_within: StopWithin,
 }
 
 /// A message whose sender may write here.

@@ -24,6 +24,7 @@ use crate::mark::HostLife;
 use clock::Moment;
 use word::{Answer, Order};
 
+pub use fence::freeze_time;
 pub use post::{GuardDuty, guard_main};
 
 /// How long a guard may take to be ready.

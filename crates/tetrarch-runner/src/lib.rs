@@ -20,7 +20,7 @@ mod serve;
 mod sweep;
 
 pub use backend::AgentBackend;
-pub use guard::{Beat, Guard, GuardConfig, GuardDuty, guard_main, keep_guard};
+pub use guard::{Beat, Guard, GuardConfig, GuardDuty, freeze_time, guard_main, keep_guard};
 pub use isolation::{Isolation, Layer, probe};
 pub use mark::{HostLife, NoHostLife};
 pub use seat::{Asked, Seat, Teller};

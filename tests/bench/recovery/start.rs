@@ -147,6 +147,7 @@ fn agent(number: u64) -> Agent {
         liveness: Liveness::Active,
         reason: "first heartbeat".to_owned(),
         since: BusTime(1),
+        ending: None,
         parent: Some(AgentId::Go),
         depth: 1,
         max_depth: 3,

@@ -60,7 +60,8 @@ impl World {
     pub(super) fn is_settled(&mut self) -> bool {
         let given = self.people.is_content() && self.wires.is_empty();
         let (Some(owner), 1) = (self.owners.first(), self.owners.len()) else { return false };
-        let owner = !owner.can_take(&self.bus) && !owner.can_send() && !owner.can_publish();
+        let owner =
+            !owner.can_take(&self.bus, self.now) && !owner.can_send() && !owner.can_publish();
         given
             && owner
             && self.truth.goals.keys().all(|epic| self.is_closed(*epic))

@@ -46,6 +46,13 @@ pub struct HostLease {
     pub rows: Vec<Vitals>,
 }
 
+/// The bytes that a row takes in the body of a host's lease.
+#[must_use]
+pub fn row_size(row: &Vitals) -> usize {
+    let length = pb::Vitals::from(row).encoded_len();
+    prost::length_delimiter_len(length) + 1 + length
+}
+
 /// The body of a host's lease.
 ///
 /// # Errors

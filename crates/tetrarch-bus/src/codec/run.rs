@@ -53,6 +53,7 @@ impl From<&RunStatus> for pb::RunStatus {
             state: status.state.as_str().to_owned(),
             cancel_kept: status.cancel_kept,
             since_unix_ms: status.since.0,
+            reminded_unix_ms: status.reminded.map(|at| at.0),
             usage: Some(status.usage.into()),
             result: status.result.as_ref().map(Into::into),
         }
@@ -68,6 +69,7 @@ impl TryFrom<pb::RunStatus> for RunStatus {
             state: read::word("state", &status.state, &RunState::ALL, RunState::as_str)?,
             cancel_kept: status.cancel_kept,
             since: BusTime(status.since_unix_ms),
+            reminded: status.reminded_unix_ms.map(BusTime),
             usage: status.usage.map(Usage::from).unwrap_or_default(),
             result: read::maybe("result", status.result)?,
         })

@@ -9,10 +9,11 @@ use tetrarch_core::id::HostName;
 use tetrarch_core::limits::CAPACITY_PER_CORE;
 use tetrarch_engine::{EngineError, HostConfig, serve_host};
 use tetrarch_runner::{
-    Beat, Guard, GuardConfig, HostLife, RunnerConfig, clear_earlier_lives, keep_guard,
+    Beat, Guard, GuardConfig, HostLife, RunnerConfig, clear_earlier_lives, freeze_time, keep_guard,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::config::check_freezing;
 use crate::context::{Context, new_ulid};
 use crate::exit::{CliError, Code};
 use crate::process::{Instance, address, announce, stop_signal};
@@ -63,6 +64,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
     if cleared.killed > 0 {
         tracing::warn!(killed = cleared.killed, "ended what an earlier life of this host left");
     }
+    check_freezing(&context.config.settings, freeze_time(&mark))?;
     let guard = guard(context, &mark).await?;
     let bus = context.connect(&Party::Host(name.clone()), &format!("HO@{name}")).await?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -74,6 +76,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
         capacity: args.capacity.or(section.capacity).unwrap_or(default),
         address: address(),
         window: context.config.liveness.window,
+        stop_within: context.config.deadlines.stop,
         name: name.clone(),
     };
     let stop = stop_signal(args.with_parent)?;

@@ -1,11 +1,10 @@
-//! `stop`: ends one agent and waits until the ledger says it is terminated. Sub-agents are asked
-//! to stop at a boundary; projects' and people's orchestrators end through the owner.
+//! `stop`: ends one agent with all below it and waits until the ledger says it is terminated.
+//! Sub-agents are asked to stop at a boundary; projects' and people's orchestrators end at once.
 
 use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::json;
-use tetrarch_bus::send::{Author, send_mail};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::follow_ledger;
@@ -13,20 +12,16 @@ use tetrarch_core::agent::Agent;
 use tetrarch_core::duration;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Record, RecordKey};
-use tetrarch_core::limits::{DRAIN, KILL_GRACE};
 use tetrarch_core::liveness::Liveness;
-use tetrarch_core::mail::{Mail, MailBody, SessionOrder};
 use tetrarch_core::request::Op;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::Millis;
 
-use crate::context::{Context, Desk, new_ulid};
+use crate::context::{Context, Desk};
 use crate::exit::{CliError, Code};
 use crate::output;
 use crate::snapshot::Snapshot;
 
-/// How long the bus may take to store the order.
-const SENT_WITHIN: Duration = Duration::from_secs(15);
 /// How long the owner may take to say that it is over, besides the kill ladder.
 const TOLD_WITHIN: Millis = Millis::from_secs(25);
 
@@ -37,8 +32,9 @@ Examples:
   tetrarch stop W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'wrong branch'
   tetrarch stop PO-demo
 
-A sub-agent has 30 s to reach a boundary, then its processes are killed. Exits with 3 when there
-is no such agent and with 5 when it is terminated already.")]
+A sub-agent has the time of runs.drain, 30 s, to reach a boundary, then its processes are killed;
+what is below it ends first. Exits with 3 when there is no such agent and with 5 when it is
+terminated already.")]
 pub(crate) struct StopArgs {
     /// Who.
     agent: AgentId,
@@ -64,7 +60,9 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliErro
     let last = desk.bus.stream_last_seq(LEDGER).await?;
     let agent = current(&desk, &args.agent).await?;
     order(&desk, &agent, &args.reason).await?;
-    let ladder = Millis(DRAIN.0 + KILL_GRACE.0 + TOLD_WITHIN.0);
+    let stop = context.config.deadlines.stop;
+    let ladder =
+        Millis(stop.drain.0.saturating_add(stop.kill_grace.0).saturating_add(TOLD_WITHIN.0));
     let within = Duration::from_millis(args.timeout.unwrap_or(ladder).0);
     let ended = tokio::time::timeout(within, ending(&desk, last + 1, &agent)).await;
     let Ok(ended) = ended else {
@@ -99,6 +97,7 @@ async fn current(desk: &Desk, id: &AgentId) -> Result<Agent, CliError> {
     Ok(agent)
 }
 
+/// Asks the owner: it knows what is below, and ends what nobody hears any more.
 async fn order(desk: &Desk, agent: &Agent, reason: &str) -> Result<(), CliError> {
     match Role::of(&agent.id) {
         Role::Global | Role::Host => {
@@ -106,30 +105,9 @@ async fn order(desk: &Desk, agent: &Agent, reason: &str) -> Result<(), CliError>
             Err(CliError::new(Code::Usage, what)
                 .hint("end that `tetrarch serve`, `tetrarch host` or `tetrarch up`"))
         }
-        Role::Project | Role::Interaction => {
+        Role::Project | Role::Interaction | Role::Specialist | Role::Reviewer | Role::Worker => {
             let (agent, reason) = (agent.id.clone(), reason.to_owned());
             desk.operate(&Op::AgentRetire { agent, reason }).await.map(drop)
-        }
-        Role::Specialist | Role::Reviewer | Role::Worker => {
-            let order = SessionOrder {
-                agent: agent.id.clone(),
-                session: agent.session,
-                epoch: agent.epoch,
-                reason: reason.to_owned(),
-            };
-            let mail = Mail {
-                to: agent.id.clone().into(),
-                epic: agent.work.as_ref().map(|work| work.epic),
-                correlation: None,
-                cause: reason.to_owned(),
-                ack_required: false,
-                trace: None,
-                body: MailBody::Stop(order),
-            };
-            let author = Author { from: desk.human.clone(), via: None, session: None, epoch: 1 };
-            let id = new_ulid().to_string();
-            send_mail(&desk.bus, &author, &mail, &id, Some(SENT_WITHIN)).await?;
-            Ok(())
         }
     }
 }

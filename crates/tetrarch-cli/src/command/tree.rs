@@ -287,6 +287,7 @@ mod tests {
             state,
             cancel_kept: false,
             since: BusTime(0),
+            reminded: None,
             usage: Usage::default(),
             result,
         };

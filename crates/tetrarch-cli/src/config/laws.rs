@@ -1,8 +1,15 @@
 //! What values must be to each other (spec 04, spec 12). Each value's own bounds are with its
 //! key.
 
+use std::time::Duration;
+
 use super::settings::Settings;
 use crate::exit::{CliError, Code};
+
+/// Windows after its last renewal from which a host freezes its agents (spec 04, Hosts).
+const FROZEN_AFTER: u32 = 2;
+/// Windows after its last renewal from which they are started elsewhere (spec 04, Hosts).
+const ELSEWHERE_AFTER: u32 = 3;
 
 /// Refuses values that do not fit together.
 ///
@@ -32,6 +39,27 @@ pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
     Ok(())
 }
 
+/// What a silent host runs is frozen before it is started elsewhere: `2 windows + freeze time <
+/// 3 windows` (spec 04, Hosts). `freeze_time` is what this machine takes.
+///
+/// # Errors
+/// The window with where it comes from, when it is too short here.
+pub(crate) fn check_freezing(settings: &Settings, freeze_time: Duration) -> Result<(), CliError> {
+    let window = settings.span("liveness.window");
+    if FROZEN_AFTER * window + freeze_time < ELSEWHERE_AFTER * window {
+        return Ok(());
+    }
+    let what = format!(
+        "{}: a host freezes its agents {FROZEN_AFTER} windows after its last renewal, which takes \
+         about {} ms on this machine, and they are started elsewhere after {ELSEWHERE_AFTER}; two \
+         could run at once",
+        shown(settings, "liveness.window"),
+        freeze_time.as_millis()
+    );
+    let hint = format!("set liveness.window above {} ms, on every host", freeze_time.as_millis());
+    Err(CliError::new(Code::Usage, what).hint(hint))
+}
+
 /// What is allowed but not advised, in words.
 pub(super) fn advice(settings: &Settings) -> Vec<String> {
     let mut advice = Vec::new();
@@ -56,11 +84,13 @@ pub(super) fn advice(settings: &Settings) -> Vec<String> {
 }
 
 fn broken(settings: &Settings, one: &str, other: &str, why: &str) -> CliError {
-    let shown = |name| {
-        settings.named(name).map_or_else(String::new, |setting| {
-            format!("{name} = {} ({})", setting.value, setting.from)
-        })
-    };
-    CliError::new(Code::Usage, format!("{} and {}: {why}", shown(one), shown(other)))
-        .hint("change one of them")
+    let (one, other) = (shown(settings, one), shown(settings, other));
+    CliError::new(Code::Usage, format!("{one} and {other}: {why}")).hint("change one of them")
+}
+
+/// A value with where it comes from.
+fn shown(settings: &Settings, name: &str) -> String {
+    settings.named(name).map_or_else(String::new, |setting| {
+        format!("{name} = {} ({})", setting.value, setting.from)
+    })
 }

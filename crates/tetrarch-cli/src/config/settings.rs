@@ -192,6 +192,20 @@ impl Settings {
         }
     }
 
+    pub(super) fn millis(&self, name: &str) -> Millis {
+        if let Value::Span(span) = self.value(name) { *span } else { Millis(0) }
+    }
+
+    /// A share of one, in thousandths.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share is above 0 and at most 1"
+    )]
+    pub(super) fn thousandths(&self, name: &str) -> u32 {
+        if let Value::Share(share) = self.value(name) { (share * 1e3).round() as u32 } else { 0 }
+    }
+
     pub(super) fn whole(&self, name: &str) -> u64 {
         self.number(name).unwrap_or(0)
     }

@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use tetrarch_core::time::Millis;
+
 use super::keys::KEYS;
 use super::source::Source;
 use super::value::Value;
@@ -60,6 +62,44 @@ impl Stage {
         assert_eq!(error.code, crate::exit::Code::Usage, "{error}");
         error.to_string().replace(&format!("{}/", self.dir.path().display()), "")
     }
+}
+
+#[test]
+fn a_window_must_be_longer_than_freezing_takes() {
+    let settings = Stage::new().file("t.toml", "[liveness]\nwindow = '100ms'").read().unwrap();
+    for (ms, good) in [(0, true), (99, true), (100, false), (5000, false)] {
+        let checked = check_freezing(&settings, Duration::from_millis(ms));
+        assert_eq!(checked.is_ok(), good, "{ms}");
+        if let Err(error) = checked {
+            let said = error.to_string();
+            assert!(
+                said.contains("liveness.window = 100ms") && said.contains("t.toml:2"),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn liveness_and_deadlines_are_what_was_set() {
+    let config = Stage::new().config();
+    assert_eq!(config.liveness.register_deadline, Duration::from_secs(30));
+    assert_eq!(config.liveness.mass, MassPolicy::default());
+    assert_eq!(config.deadlines, Deadlines::default());
+    let text = "[liveness]\nwindow = '1s'\nmass_silence = 0.5\nreplacements_per_second = 7\n\
+                [runs]\ndrain = '1s'\nkill_grace = '2s'\n[deadlines]\nspawning = '3s'\n\
+                awaiting_input = '6s'\nblocked = '4s'\ncompacting = '5s'";
+    let config = Stage::new().file("t.toml", text).config();
+    assert_eq!(config.liveness.register_deadline, Duration::from_secs(6), "six windows");
+    assert_eq!(config.liveness.mass, MassPolicy { share: 500, per_second: 7 });
+    let seconds = Millis::from_secs;
+    let stop = StopWithin { drain: seconds(1), kill_grace: seconds(2) };
+    let (spawning, awaiting_input) = (seconds(3), seconds(6));
+    let (blocked, compacting) = (seconds(4), seconds(5));
+    let set = Deadlines { spawning, awaiting_input, blocked, compacting, stop };
+    assert_eq!(config.deadlines, set);
+    let config = Stage::new().variable("TETRARCH_LIVENESS_REGISTER_DEADLINE", "9s").config();
+    assert_eq!(config.liveness.register_deadline, Duration::from_secs(9));
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
         state: given.or("state", RunState::Queued, |field| field.word(&states, RunState::parse))?,
         cancel_kept: given.or("cancel_kept", false, Field::flag)?,
         since: BusTime(0),
+        reminded: None,
         usage: Usage::default(),
         result: None,
     };

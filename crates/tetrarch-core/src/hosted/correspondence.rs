@@ -3,9 +3,9 @@
 
 use crate::id::{AgentId, Principal, RequestId};
 use crate::journal::JournalEvent;
-use crate::limits::{DRAIN, KILL_GRACE, SPONSOR_ANSWER_WITHIN};
+use crate::limits::SPONSOR_ANSWER_WITHIN;
 use crate::mail::{Mail, MailBody, SponsorRequest};
-use crate::order::{Inbound, Order};
+use crate::order::{Inbound, Order, StopWithin};
 use crate::request::Report;
 use crate::request::SpawnRequest;
 use crate::role::Role;
@@ -24,7 +24,13 @@ impl Hosted {
         effects: &mut Vec<Effect>,
     ) {
         match &mail.body {
-            MailBody::Kill(order) | MailBody::Superseded(order) => {
+            MailBody::Kill(order) => {
+                if order.session.is_none_or(|session| session == self.launch.session) {
+                    self.ordered.get_or_insert_with(|| order.reason.clone());
+                    self.kill(effects);
+                }
+            }
+            MailBody::Superseded(order) => {
                 if order.session.is_none_or(|session| session == self.launch.session) {
                     self.kill(effects);
                 }
@@ -79,13 +85,14 @@ impl Hosted {
             return;
         }
         self.phase = Phase::Ending;
+        let StopWithin { drain, kill_grace } = self.stop_within;
         let reason = reason.to_owned();
         effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
         effects.push(self.moved(RunEvent::CancelRequested, reason.clone()));
         effects.push(Effect::Order(Box::new(Order::Stop {
             run: self.run.id,
-            drain: DRAIN,
-            kill_grace: KILL_GRACE,
+            drain,
+            kill_grace,
             reason,
         })));
     }

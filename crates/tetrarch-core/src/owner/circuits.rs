@@ -6,11 +6,10 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal};
 use crate::intensity::{Intensity, Trip};
 use crate::ledger::{EventKind, Record};
-use crate::mail::{Alert, MailBody, SessionOrder};
-use crate::role::Role;
+use crate::mail::{Alert, MailBody};
 use crate::step::Draft;
 
-use super::sessions;
+use super::{sessions, stopping};
 
 const RULE: &str = "04 Restart intensity";
 
@@ -60,17 +59,9 @@ fn charge_task(draft: &mut Draft<'_>, child: &Agent) -> bool {
 
 /// Has the other children come to a safe end.
 fn drain(draft: &mut Draft<'_>, parent: &Agent, failed: &AgentId) {
-    let children: Vec<AgentId> = draft.base().children_of(&parent.id).cloned().collect();
-    for id in children.iter().filter(|id| *id != failed && Role::of(id).takes_slot()) {
-        let Some(child) = draft.agent(id).cloned() else { continue };
-        let order = SessionOrder {
-            agent: id.clone(),
-            session: child.session,
-            epoch: child.epoch,
-            reason: format!("the circuit of {} opened", parent.id),
-        };
-        let epic = child.work.map(|work| work.epic);
-        draft.mail(Principal::Agent(id.clone()), epic, MailBody::Stop(order));
+    let why = format!("the circuit of {} opened", parent.id);
+    for child in sessions::sub_agents(draft, &parent.id).iter().filter(|child| *child != failed) {
+        stopping::stop(draft, child, &why);
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::admission::{HostView, freest};
 use crate::agent::{Agent, Placement};
 use crate::id::{AgentId, HostName};
+use crate::intensity::FailureCause;
 use crate::liveness::Liveness;
 use crate::plan::PlacementWish;
 use crate::step::Draft;
@@ -22,8 +23,8 @@ pub(super) fn host_views(draft: &Draft<'_>) -> Vec<HostView> {
     views.collect()
 }
 
-/// Where an agent goes on: its former host first, else the freest that its node may run on.
-/// Takes the place, and gives back the one that it has.
+/// Where an agent goes on: its former host first, unless that was the cause, else the freest that
+/// its node may run on. Takes the place, and gives back the one that it has.
 pub(super) fn place_again(
     draft: &Draft<'_>,
     hosts: &mut [HostView],
@@ -34,11 +35,21 @@ pub(super) fn place_again(
         view.load = view.load.saturating_sub(1);
     }
     let former = agent.placement.as_ref().map(|placement| &placement.host);
-    let same =
-        hosts.iter().position(|view| view.has_room() && Some(&view.placement.host) == former);
+    let is_former = |view: &HostView| Some(&view.placement.host) == former;
+    let same = hosts.iter().position(|view| view.has_room() && is_former(view));
+    let blamed = agent.ending.as_ref().is_some_and(|order| order.cause == FailureCause::HostLost);
     let work = agent.work.as_ref();
     let node = work.and_then(|work| draft.node(work.epic, work.node));
     let wish = node.map_or_else(PlacementWish::default, |node| node.placement.clone());
+    if blamed {
+        let mut others: Vec<HostView> =
+            hosts.iter().filter(|view| !is_former(view)).cloned().collect();
+        let other = freest(&mut others, &wish).map(|view| view.placement.clone());
+        if let Some(view) = hosts.iter_mut().find(|view| Some(&view.placement) == other.as_ref()) {
+            view.load += 1;
+            return other;
+        }
+    }
     let view = match same {
         Some(at) => hosts.get_mut(at),
         None => freest(hosts, &wish),

@@ -19,7 +19,7 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::hosts::host_views;
-use super::{Policy, circuits, plans, recovery, sessions};
+use super::{Policy, circuits, plans, recovery, sessions, stopping};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -160,6 +160,7 @@ fn structural(draft: &Draft<'_>, id: AgentId, requested_by: &Principal, hosting:
         liveness: Liveness::Register,
         reason: "admitted".to_owned(),
         since: now,
+        ending: None,
         parent: Some(AgentId::Go),
         depth: 1,
         max_depth,
@@ -376,13 +377,16 @@ fn retire(draft: &mut Draft<'_>, id: &AgentId, reason: &str) -> Result<(), Refus
     if draft.agent(id).is_none() {
         return Err(Refusal::new(ErrorCode::NotFound, format!("no agent {id}")));
     }
+    let why = if reason.is_empty() { "retired" } else { reason };
     match Role::of(id) {
         Role::Global | Role::Host => {
             let detail = format!("{id} ends with its process; stop that");
             return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
         }
-        Role::Project | Role::Interaction | Role::Specialist | Role::Reviewer | Role::Worker => {}
+        Role::Project | Role::Interaction => sessions::cancel(draft, id, why),
+        Role::Specialist | Role::Reviewer | Role::Worker => {
+            stopping::stop(draft, id, why);
+        }
     }
-    sessions::cancel(draft, id, if reason.is_empty() { "retired" } else { reason });
     Ok(())
 }

@@ -89,6 +89,9 @@ fn recover(draft: &mut Draft<'_>, portion: &mut Portion, lost: Vec<AgentId>, why
             return;
         }
         let Some(agent) = draft.agent(&id).cloned() else { continue };
+        if agent.liveness == Liveness::Terminated {
+            continue;
+        }
         let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
         if run.is_some_and(|status| status.state == RunState::Cancelling) {
             give_up(draft, &id, Outcome::Cancelled, why);

@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{Policy, circuits, fit, plans, recovery, sessions};
+use super::{Policy, circuits, ending, fit, plans, recovery, sessions, stopping};
 
 /// Decides on a report.
 pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, report: &Report) {
@@ -27,6 +27,9 @@ pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, 
         Err(refusal) => Err(refusal),
     };
     let Err(refusal) = outcome else { return };
+    if said_already(draft, request, report) {
+        return;
+    }
     let event = draft.event(
         EventKind::Refused,
         "02 Subjects",
@@ -36,6 +39,16 @@ pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, 
     if refusal.code == ErrorCode::Superseded {
         supersede(draft, request, &refusal);
     }
+}
+
+/// Whether a host says of a session that has ended that its process is gone: it was ordered to kill
+/// it, and is not to be told of that again.
+fn said_already(draft: &Draft<'_>, request: &Request, report: &Report) -> bool {
+    let agent = request.sender.from.agent().and_then(|id| draft.agent(id));
+    let ended = agent.is_some_and(|agent| {
+        agent.liveness == Liveness::Terminated || agent.epoch > request.sender.epoch
+    });
+    matches!(report, Report::Gone { .. }) && ended
 }
 
 /// Tells a session that it is not the current one: its HO, or the external agent itself.
@@ -66,7 +79,7 @@ fn apply(
             Ok(())
         }
         Report::Gone { cause } => {
-            gone(draft, id, &short(cause));
+            gone(draft, policy, id, &short(cause));
             Ok(())
         }
         Report::Crashed { cause } => {
@@ -117,6 +130,8 @@ fn moved(
 ) -> Result<(), Refusal> {
     own_run(draft, id, run)?;
     match event {
+        // The owner asked for it, or it came twice.
+        RunEvent::CancelRequested if stopping::is_asked_for(draft, run) => return Ok(()),
         RunEvent::InputNeeded
         | RunEvent::InputReceived
         | RunEvent::ExternalBlocked
@@ -142,7 +157,11 @@ fn moved(
         status.usage = status.usage.max(usage);
         draft.put(Record::RunStatus(Box::new(status)));
     }
-    sessions::move_run(draft, run, event, reason).map(drop)
+    sessions::move_run(draft, run, event, reason)?;
+    if event == RunEvent::CancelRequested {
+        stopping::stop_below(draft, id, reason);
+    }
+    Ok(())
 }
 
 fn own_run(draft: &Draft<'_>, id: &AgentId, run: RunId) -> Result<(), Refusal> {
@@ -162,12 +181,26 @@ fn ended(
     result: &RunResult,
 ) -> Result<(), Refusal> {
     own_run(draft, id, run)?;
+    end(draft, policy, id, run, result)
+}
+
+/// Ends an agent's run with this result, and the agent with it. Its process is gone, or ordered to
+/// be killed.
+pub(super) fn end(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    id: &AgentId,
+    run: RunId,
+    result: &RunResult,
+) -> Result<(), Refusal> {
     let Some(run) = draft.run(run).cloned() else {
         return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
     };
     let succeeded = result.outcome == Outcome::Success;
-    let before = draft.run_status(run.id).map(|status| status.state);
-    if before == Some(RunState::Spawning) && !succeeded {
+    let status = draft.run_status(run.id);
+    let stopping = status.is_some_and(|s| s.cancel_kept || s.state == RunState::Cancelling);
+    let spawning = status.is_some_and(|status| status.state == RunState::Spawning);
+    if spawning && !succeeded {
         sessions::move_run(draft, run.id, RunEvent::SpawnFailed, &result.error)?;
         if let Some(agent) = draft.agent(id).cloned() {
             // Whatever it leads to, this attempt is over.
@@ -183,8 +216,7 @@ fn ended(
         draft.put(Record::RunStatus(Box::new(status)));
     }
     // Whatever a stopped program says of itself, trying again would undo the stop.
-    let stopped = before == Some(RunState::Cancelling) && !succeeded;
-    let outcome = if stopped { Outcome::Cancelled } else { result.outcome };
+    let outcome = if stopping && !succeeded { Outcome::Cancelled } else { result.outcome };
     plans::end_attempt(draft, &run, &RunResult { outcome, ..result.clone() });
     if let Some(parent) = draft.agent(id).and_then(|agent| agent.parent.clone()) {
         let ready = ResultReady {
@@ -226,7 +258,8 @@ fn end_run(
         (false, true) => RunEvent::Completed,
         (false, false) => RunEvent::Failed,
     };
-    sessions::move_run(draft, run, event, result.outcome.as_str()).map(drop)
+    let why = if result.error.is_empty() { result.outcome.as_str() } else { &result.error };
+    sessions::move_run(draft, run, event, &short(why)).map(drop)
 }
 
 /// A run that ends while it waits has stopped waiting first: the table has no other way.
@@ -251,31 +284,36 @@ fn leave_waiting(draft: &mut Draft<'_>, run: RunId) -> Result<(), Refusal> {
 }
 
 /// A process that is gone on purpose. A host orchestrator's end strands its agents.
-fn gone(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
+fn gone(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
     if let AgentId::Ho(host) = id {
         draft.event(EventKind::HostLeft, "04 Hosts", cause.to_owned()).agent = Some(id.clone());
         sessions::move_session(draft, id, Liveness::Terminated, cause);
         recovery::recover_host(draft, host, cause);
         return;
     }
-    sessions::cancel(draft, id, cause);
+    let Some(agent) = draft.agent(id) else { return };
+    if agent.hosting == Hosting::Hosted && agent.liveness == Liveness::Offline {
+        // That it has no process is known: it waits for a host.
+        return;
+    }
+    if !ending::gone(draft, policy, id) {
+        sessions::cancel(draft, id, cause);
+    }
 }
 
 /// A process that died without a result goes on in its next session, unless a stop had been asked
 /// for. The attempt of an external agent has failed; without one it has to register again.
 fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
     if Role::of(id) == Role::Host {
-        gone(draft, id, cause);
+        gone(draft, policy, id, cause);
         return;
     }
     let Some(agent) = draft.agent(id).cloned() else { return };
     match (agent.hosting, &agent.work) {
         (Hosting::Hosted, _) => {
             recovery::tell_parent(draft, id, true, cause);
-            let stopping = |run| {
-                draft.run_status(run).is_some_and(|status| status.state == RunState::Cancelling)
-            };
-            let stopped = agent.work.as_ref().is_some_and(|work| stopping(work.run));
+            let stopped =
+                agent.work.as_ref().is_some_and(|work| stopping::is_asked_for(draft, work.run));
             let charged = cause != HOST_RESTART && !stopped;
             if !charged || circuits::charge(draft, policy.intensity, &agent, cause) {
                 recovery::recover_one(draft, id, cause);

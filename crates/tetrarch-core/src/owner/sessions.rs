@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
-use super::plans;
+use super::{plans, stopping};
 
 /// Moves an agent's session, when the table allows it.
 pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, why: &str) -> bool {
@@ -27,6 +27,9 @@ pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, wh
     agent.liveness = to;
     why.clone_into(&mut agent.reason);
     agent.since = draft.now;
+    if matches!(to, Liveness::Offline | Liveness::Terminated) {
+        agent.ending = None;
+    }
     draft.put(Record::Agent(Box::new(agent)));
     let reason = format!("{from} -> {to}: {why}");
     draft.event(EventKind::AgentLiveness, "04 The five states", reason).agent = Some(id.clone());
@@ -117,6 +120,7 @@ pub(super) fn put_run(draft: &mut Draft<'_>, run: Run) {
         state: RunState::Queued,
         cancel_kept: false,
         since: draft.now,
+        reminded: None,
         usage: Usage::default(),
         result: None,
     })));
@@ -174,12 +178,7 @@ fn duty(draft: &Draft<'_>, agent: &Agent) -> Option<Duty> {
 /// Ends a session for good: children first, then the run and its attempt, the account is
 /// settled, the slot released, the parent told.
 pub(super) fn terminate(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
-    let children: Vec<AgentId> = draft.base().children_of(id).cloned().collect();
-    for child in children {
-        if Role::of(&child).takes_slot() {
-            cancel(draft, &child, &format!("its parent ended: {why}"));
-        }
-    }
+    cancel_below(draft, id, why);
     let Some(mut agent) = draft.agent(id).cloned() else { return };
     if agent.liveness == Liveness::Terminated {
         return;
@@ -195,8 +194,25 @@ pub(super) fn terminate(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     if let (Some(parent), Some(session)) = (agent.parent, agent.session) {
         let epic = agent.work.map(|work| work.epic);
         let body = MailBody::AgentCompleted { agent: id.clone(), session, reason: why.to_owned() };
-        draft.mail(Principal::Agent(parent), epic, body);
+        draft.mail(Principal::Agent(parent.clone()), epic, body);
+        stopping::go_on(draft, &parent, why);
     }
+}
+
+/// Ends the children of an agent that ends.
+pub(super) fn cancel_below(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    for child in sub_agents(draft, id) {
+        cancel(draft, &child, &format!("its parent ended: {why}"));
+    }
+}
+
+/// An agent's children that hold its slots and are not terminated.
+pub(super) fn sub_agents(draft: &Draft<'_>, id: &AgentId) -> Vec<AgentId> {
+    let alive = |child: &&AgentId| {
+        draft.agent(child).is_some_and(|child| child.liveness != Liveness::Terminated)
+    };
+    let children = draft.base().children_of(id).filter(|child| Role::of(child).takes_slot());
+    children.filter(alive).cloned().collect()
 }
 
 /// Gives an agent's slot and grant back to its parent.
@@ -209,12 +225,14 @@ fn release(draft: &mut Draft<'_>, agent: &Agent, spent: Spend) {
     draft.put(Record::Agent(Box::new(parent)));
 }
 
-/// Ends an agent that is not to go on: its process is killed, its work abandoned.
+/// Ends an agent that is not to go on: all below it first, then its process is killed, its work
+/// abandoned.
 pub(super) fn cancel(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     let Some(agent) = draft.agent(id).cloned() else { return };
     if agent.liveness == Liveness::Terminated {
         return;
     }
+    cancel_below(draft, id, why);
     if let Some(work) = &agent.work {
         let unfinished =
             draft.run_status(work.run).is_some_and(|status| !status.state.is_terminal());
@@ -230,7 +248,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
 }
 
 /// Orders a session's processes to be killed; an external agent is told that it is over.
-fn kill(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
+pub(super) fn kill(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
     let order = SessionOrder {
         agent: agent.id.clone(),
         session: agent.session,

@@ -1,18 +1,26 @@
 //! What silence means (spec 04, The sweeper): a session that missed windows is stale, one that
-//! missed three is offline. What is found is committed here; who is silent is for the sweeper to
+//! missed three is offline, one that its living host does not name is ended first. What is found is committed here; who is silent is for the sweeper to
 //! find out, and that a silent host really ended for the shell, which takes its lease.
 
-use crate::agent::Hosting;
+use crate::agent::{Agent, Hosting};
 use crate::id::AgentId;
+use crate::intensity::FailureCause;
 use crate::ledger::EventKind;
 use crate::liveness::Liveness;
 use crate::mail::Alert;
 use crate::step::Draft;
+use crate::sweep::Absence;
 
-use super::{Silence, recovery, sessions};
+use super::{Policy, Silence, ending, recovery, sessions};
 
 /// Decides on what the sweeper found of a session, if it still is the agent's current one.
-pub(super) fn swept(draft: &mut Draft<'_>, id: &AgentId, epoch: u64, found: Silence) {
+pub(super) fn swept(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    id: &AgentId,
+    epoch: u64,
+    found: Silence,
+) {
     let Some(agent) = draft.agent(id).filter(|agent| agent.epoch == epoch).cloned() else { return };
     match found {
         Silence::Broken => {
@@ -27,14 +35,38 @@ pub(super) fn swept(draft: &mut Draft<'_>, id: &AgentId, epoch: u64, found: Sile
             }
         }
         Silence::Long { missed } => lost(draft, id, agent.hosting, missed),
+        Silence::Absent(absence) => absent(draft, policy, &agent, absence),
     }
+}
+
+/// A session that its living host does not have: it is ended to be sure, and goes on in its next
+/// one. Only what did come to the host and did not come up is the session's own failure.
+fn absent(draft: &mut Draft<'_>, policy: &Policy, agent: &Agent, absence: Absence) {
+    let (cause, why) = match (absence, agent.liveness) {
+        (Absence::NeverNamed, Liveness::Register) => {
+            (FailureCause::HostLost, "its host did not begin to start it")
+        }
+        (Absence::NotUp, Liveness::Register) => (FailureCause::Hung, "it did not come up"),
+        (Absence::Dropped, Liveness::Register | Liveness::Active | Liveness::Stale) => {
+            (FailureCause::HostLost, "its host has lost it")
+        }
+        // It came up, or its end is known.
+        (
+            Absence::NeverNamed | Absence::NotUp,
+            Liveness::Active | Liveness::Stale | Liveness::Offline | Liveness::Terminated,
+        )
+        | (Absence::Dropped, Liveness::Offline | Liveness::Terminated) => return,
+    };
+    ending::replace_when_gone(draft, policy, &agent.id, cause, why);
 }
 
 /// A session that is not coming back. What a host ran goes on elsewhere; an external agent has to
 /// register again.
 fn lost(draft: &mut Draft<'_>, id: &AgentId, hosting: Hosting, missed: u64) {
     let AgentId::Ho(host) = id else {
-        if hosting == Hosting::External {
+        // One that has not registered yet is waited for.
+        let registered = draft.agent(id).is_some_and(|agent| agent.session.is_some());
+        if hosting == Hosting::External && registered {
             recovery::strand(draft, id, &format!("{missed} windows missed"));
         }
         return;

@@ -3,9 +3,11 @@
 
 mod bounds;
 mod budgets;
+mod deadlines;
 pub(crate) mod fleet;
 mod recovery;
 mod sessions;
 mod silence;
 mod spawning;
+mod stopping;
 mod stories;

@@ -65,7 +65,9 @@ fn event(event: &Event) -> usize {
 /// An agent.
 pub(super) fn agent(agent: &Agent) -> usize {
     let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
-    RECORD + agent.slots.len() * ITEM + tools + agent.label.len() + agent.reason.len()
+    let ending = agent.ending.as_ref().map_or(0, |ending| ITEM + ending.reason.len());
+    let texts = agent.label.len() + agent.reason.len();
+    RECORD + agent.slots.len() * ITEM + tools + texts + ending
 }
 
 fn record(record: &Record) -> usize {

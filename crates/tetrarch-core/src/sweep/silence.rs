@@ -102,7 +102,7 @@ impl Windows {
     }
 
     /// A sweeper that has not listened for three windows declares nobody offline.
-    fn register_ends(self, signs: Signs, listening_since: Moment) -> Moment {
+    pub(super) fn register_ends(self, signs: Signs, listening_since: Moment) -> Moment {
         let patience = if signs.preparing {
             self.register_deadline.max(PREPARING)
         } else {

@@ -1,7 +1,7 @@
 //! The owner's actor: decides on what the intake brings, commits, and hands committed entries
 //! to the outbox. It holds core's records and decides nothing itself.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,17 +10,20 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
 use tetrarch_bus::outbox::{Announcer, Recorder};
-use tetrarch_core::id::CommitId;
+use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
-use tetrarch_core::owner::{Group, Input, Policy, decide, is_due};
+use tetrarch_core::owner::{
+    Group, Input, Policy, decide, is_due, next_deadline, unanswering_hosts,
+};
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Request, RequestBody};
+use tetrarch_core::time::BusTime;
 use tokio::sync::{mpsc, watch};
 
 use super::Ending;
 use super::restore::Restored;
-use super::sweeping::{self, Told, is_watched};
+use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
 use crate::pump::{Placed, Places, Pump};
@@ -33,6 +36,8 @@ const BATCHES_IN_MAILBOX: usize = 4;
 const ENTRIES_FOR_OUTBOX: usize = 256;
 /// How often what is due is done when nothing else happens.
 const TICK_EVERY: Duration = Duration::from_secs(60);
+/// The least time to a deadline's tick: what one tick left over is not done in one go with requests.
+const DEADLINE_PAUSE: Duration = Duration::from_millis(20);
 
 /// A committed entry with its sequence in the ledger.
 type Committed = (u64, Arc<Entry>);
@@ -57,7 +62,7 @@ pub(super) struct OwnerArgs {
     pub(super) policy: Policy,
     pub(super) instance: String,
     pub(super) epoch: u64,
-    pub(super) window: Duration,
+    pub(super) patience: Patience,
     pub(super) clock: Clock,
     pub(super) restored: Restored,
     pub(super) ready: watch::Sender<bool>,
@@ -84,6 +89,10 @@ pub(super) struct OwnerState {
     ready: watch::Sender<bool>,
     ending: mpsc::Sender<Result<Ending, EngineError>>,
     pumps: Vec<Pump>,
+    /// The next deadline, and the timer set to it.
+    timer: Option<(BusTime, Pump)>,
+    /// Hosts whose lease the sweeper was told to take, with their epochs.
+    revoked: HashSet<(HostName, u64)>,
 }
 
 impl Actor for OwnerActor {
@@ -96,7 +105,7 @@ impl Actor for OwnerActor {
         myself: ActorRef<OwnerMsg>,
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
-        let OwnerArgs { bus, policy, instance, epoch, window, clock, restored, ready, ending } =
+        let OwnerArgs { bus, policy, instance, epoch, patience, clock, restored, ready, ending } =
             args;
         let Restored { records, last, intake_seq, unpublished, revisions, created } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
@@ -108,7 +117,7 @@ impl Actor for OwnerActor {
             record(recorder, images, ending.clone()),
         ];
         pumps.push(intake(&bus, intake_seq, &myself).await?);
-        let (sweeper, sweeping) = sweeping::start(&bus, window, &records, myself.clone()).await?;
+        let (sweeper, sweeping) = sweeping::start(&bus, patience, &records, myself.clone()).await?;
         pumps.push(sweeping);
         pumps.push(ticks(&myself));
         let mut state = OwnerState {
@@ -127,6 +136,8 @@ impl Actor for OwnerActor {
             ready,
             ending,
             pumps,
+            timer: None,
+            revoked: HashSet::new(),
         };
         let started = Input::Started { epoch, instance: state.instance.clone() };
         state.waiting.push_back((started, None));
@@ -148,10 +159,16 @@ impl Actor for OwnerActor {
             }
             OwnerMsg::Heard(heard) => state.waiting.push_back((heard.it, None)),
             OwnerMsg::Found(found) => state.waiting.push_back((*found, None)),
-            OwnerMsg::Tick => state.waiting.push_back((Input::Tick, None)),
+            OwnerMsg::Tick => {
+                // Another is set when more is due.
+                state.timer = None;
+                state.waiting.push_back((Input::Tick, None));
+            }
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
         state.advance(&myself);
+        state.revoke_the_unanswering();
+        state.set_timer(&myself);
         Ok(())
     }
 }
@@ -206,6 +223,42 @@ impl OwnerState {
             let outcome = outcome.map(|(_, committer)| committer);
             let _ended = to.cast(OwnerMsg::Committed(Box::new(outcome)));
         }));
+    }
+
+    /// Wakes this actor when the next deadline passes.
+    fn set_timer(&mut self, myself: &ActorRef<OwnerMsg>) {
+        if !self.waiting.is_empty() {
+            // What waits for room in a commit is decided first.
+            return;
+        }
+        let Some(at) = next_deadline(&self.records, &self.policy, self.clock.now()) else {
+            self.timer = None;
+            return;
+        };
+        if self.timer.as_ref().is_some_and(|(set, _)| *set == at) {
+            return;
+        }
+        let (wait, to) = (self.clock.until(at).max(DEADLINE_PAUSE), myself.clone());
+        let waking = Pump::run(async move {
+            tokio::time::sleep(wait).await;
+            // An actor that ended needs no timer.
+            let _ended = to.cast(OwnerMsg::Tick);
+        });
+        self.timer = Some((at, waking));
+    }
+
+    /// Has the leases taken of hosts that do not end what they were ordered to end.
+    fn revoke_the_unanswering(&mut self) {
+        for (host, epoch) in unanswering_hosts(&self.records, self.clock.now()) {
+            if self.revoked.insert((host.clone(), epoch))
+                && let Err(error) = self.sweeper.try_send(Told::Revoke(host.clone(), epoch))
+            {
+                tracing::error!(%host, %error, "the sweeper was not told to take a lease");
+                // It is told at the next input.
+                self.revoked.remove(&(host.clone(), epoch));
+                return;
+            }
+        }
     }
 
     /// Should the commit be refused, this owner's spell ends, and its sweeper with it.

@@ -15,7 +15,7 @@ use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::owner::{Input, Silence};
 use tetrarch_core::records::Records;
-use tetrarch_core::sweep::{Heard, MassPolicy, Proposal, Sweeper, Watch, Windows};
+use tetrarch_core::sweep::{Heard, MassPolicy, Proposal, Rows, Sweeper, Watch, Windows};
 use tetrarch_core::time::{Millis, Moment};
 use tokio::sync::mpsc;
 
@@ -37,25 +37,43 @@ const TOLD: usize = 4096;
 pub(super) enum Told {
     /// An agent's record changed.
     Changed(Box<Agent>),
+    /// A host does not end what it was ordered to end in this epoch: its lease is to be taken.
+    Revoke(HostName, u64),
     /// The lease of a host that fell silent in this epoch, as it was then.
     Seen(HostName, u64, Option<LeaseSeen>),
     /// What came of an attempt to take the lease of a host that missed so many windows in this epoch.
     Taken(HostName, u64, u64, bool),
 }
 
-/// Whom it watches: whoever says by itself that it is alive.
+/// Whom it watches: every session but the owner's own. Hosts and external agents say by themselves
+/// that they are alive; the rest is named by its host.
 pub(super) fn is_watched(agent: &Agent) -> bool {
-    matches!(agent.id, AgentId::Ho(_)) || agent.hosting == Hosting::External
+    agent.hosting != Hosting::Owner && agent.session.is_some()
+}
+
+/// What the sweeper goes by.
+pub(super) struct Patience {
+    /// The liveness window.
+    pub(super) window: Duration,
+    /// How long a session's first sign may take.
+    pub(super) register_deadline: Duration,
+    /// When silence is a mass failure.
+    pub(super) mass: MassPolicy,
+}
+
+fn millis(time: Duration) -> Millis {
+    Millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Starts the sweeper on what the records say. Gives what it is told by, and its task.
 pub(super) async fn start(
     bus: &Bus,
-    window: Duration,
+    patience: Patience,
     records: &Records,
     owner: ActorRef<OwnerMsg>,
 ) -> Result<(mpsc::Sender<Told>, Pump), EngineError> {
-    let windows = Windows::new(Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)))?;
+    let Patience { window, register_deadline, mass } = patience;
+    let windows = Windows::new(millis(window))?.with_register_deadline(millis(register_deadline));
     let (tell, told) = mpsc::channel(TOLD);
     let beats = Heartbeats::listen(bus).await?;
     let renewals = Renewals::listen(bus).await?;
@@ -63,7 +81,8 @@ pub(super) async fn start(
         bus: bus.clone(),
         window,
         since: Instant::now(),
-        sweeper: Sweeper::new(windows, MassPolicy::default()),
+        sweeper: Sweeper::new(windows, mass),
+        rows: Rows::new(windows),
         seen: HashMap::new(),
         tell: tell.clone(),
         owner,
@@ -93,6 +112,7 @@ struct Sweeping {
     window: Duration,
     since: Instant,
     sweeper: Sweeper<AgentId>,
+    rows: Rows<AgentId>,
     /// The leases of hosts that fell silent, as they were then.
     seen: HashMap<HostName, (u64, Option<LeaseSeen>)>,
     tell: mpsc::Sender<Told>,
@@ -122,6 +142,7 @@ impl Sweeping {
                     Some(Told::Taken(host, epoch, missed, taken)) => {
                         self.taken(host, epoch, missed, taken);
                     }
+                    Some(Told::Revoke(host, epoch)) => self.revoke(host, epoch),
                     None => return,
                 },
                 beat = beats.next() => self.beat(beat).await,
@@ -138,6 +159,10 @@ impl Sweeping {
 
     /// Watches an agent as its record stands now. What it said before this owner counts from now.
     fn track(&mut self, agent: &Agent) {
+        if let (Hosting::Hosted, Some(placement)) = (agent.hosting, &agent.placement) {
+            self.track_row(agent, &placement.host.clone());
+            return;
+        }
         match agent.liveness {
             Liveness::Terminated | Liveness::Offline => self.sweeper.forget(&agent.id),
             state @ (Liveness::Register | Liveness::Active | Liveness::Stale) => {
@@ -150,6 +175,17 @@ impl Sweeping {
                     Watch { who: agent.id.clone(), host, epoch: agent.epoch, state, agents: 1 };
                 self.sweeper.track(watch, self.now());
             }
+        }
+    }
+
+    /// Expects a session in its host's renewals, unless its end is known or ordered.
+    fn track_row(&mut self, agent: &Agent, host: &HostName) {
+        let over = matches!(agent.liveness, Liveness::Terminated | Liveness::Offline);
+        if over || agent.ending.is_some() {
+            self.rows.forget(&agent.id);
+        } else {
+            let now = self.now();
+            self.rows.track(agent.id.clone(), host, agent.epoch, agent.liveness, now);
         }
     }
 
@@ -172,9 +208,12 @@ impl Sweeping {
     fn renewed(&mut self, renewal: &Renewal) {
         let who = AgentId::Ho(renewal.host.clone());
         let now = self.now();
-        if let Some(epoch) = self.sweeper.epoch(&who) {
-            self.sweeper.weigh(&who, renewal.load + 1);
-            self.sweeper.observe(&who, epoch, now);
+        let Some(epoch) = self.sweeper.epoch(&who) else { return };
+        self.sweeper.weigh(&who, renewal.load + 1);
+        self.sweeper.observe(&who, epoch, now);
+        let named = renewal.rows.iter().map(|row| (&row.agent, row.epoch));
+        for (agent, epoch, absence) in self.rows.renewed(&renewal.host, named, now) {
+            self.found(agent, epoch, Silence::Absent(absence));
         }
     }
 
@@ -248,6 +287,25 @@ impl Sweeping {
         }));
     }
 
+    /// Takes the lease of a host that renews it but does not do what it is told. It finds that
+    /// out with its next renewal, or its guard does two windows after the last one; what it ran goes
+    /// on when it joins anew, or when its silence has lasted three.
+    fn revoke(&self, host: HostName, epoch: u64) {
+        let who = AgentId::Ho(host.clone());
+        if self.sweeper.epoch(&who) != Some(epoch) {
+            return;
+        }
+        tracing::error!(%host, epoch, "it did not end a session in time: its lease is taken");
+        let (bus, window) = (self.bus.clone(), self.window);
+        drop(tokio::spawn(async move {
+            let mut first = None;
+            while let Err(error) = revoked(&bus, &host, &mut first).await {
+                tracing::warn!(%host, %error, "a host's lease could not be taken yet");
+                tokio::time::sleep(window).await;
+            }
+        }));
+    }
+
     fn taken(&mut self, host: HostName, epoch: u64, missed: u64, taken: bool) {
         let who = AgentId::Ho(host.clone());
         if taken {
@@ -288,6 +346,24 @@ async fn taken(
         Ok(_) => Ok(true),
         Err(PublishError::WrongLast { .. }) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes a lease whoever renews it, unless it is another life's than the one found `first`.
+async fn revoked(bus: &Bus, host: &HostName, first: &mut Option<u64>) -> Result<(), EngineError> {
+    let key = LeaseKey::Host(host.clone());
+    loop {
+        let Some(seen) = Lease::look(bus, &key).await?.filter(|seen| seen.holder.is_some()) else {
+            return Ok(());
+        };
+        if *first.get_or_insert(seen.epoch) != seen.epoch {
+            return Ok(());
+        }
+        match Lease::revoke(bus, &key, &seen).await {
+            // It was renewed in between.
+            Err(PublishError::WrongLast { .. }) => {}
+            outcome => return outcome.map(drop).map_err(EngineError::from),
+        }
     }
 }
 

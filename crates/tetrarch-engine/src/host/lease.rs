@@ -9,6 +9,7 @@ use tetrarch_bus::lease::{Lease, RenewError};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::rows::Turns;
 use super::{HostConfig, lease_body};
 use crate::error::EngineError;
 
@@ -84,9 +85,11 @@ async fn keep(
     renewed: &watch::Sender<Option<Instant>>,
 ) -> EngineError {
     let patience = config.window.max(PATIENCE_MIN);
+    let mut turns = Turns::default();
     for beat in 0u64.. {
         tokio::time::sleep(interval(config, beat)).await;
-        let body = match lease_body(config, rows.borrow().clone()) {
+        let all = rows.borrow().clone();
+        let body = match lease_body(config, all.len(), turns.next(all)) {
             Ok(body) => body,
             Err(error) => return error,
         };

@@ -6,18 +6,18 @@ use std::collections::{HashMap, HashSet};
 use ractor::{Actor, ActorId, ActorRef};
 use tetrarch_bus::codec::Vitals;
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_core::cursor::Positions;
 use tetrarch_core::hosted::Input;
 use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
 use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::agent::{AgentActor, AgentArgs, AgentMsg};
 use crate::error::EngineError;
 use crate::interaction::{InteractionActor, InteractionMsg};
 use crate::project::{ProjectActor, ProjectArgs, ProjectMsg};
+use crate::pulse::Pulse;
 use crate::pump::Places;
 use crate::session::{Admitted, Session, Shared};
 use crate::tree::{Ended, Tree};
@@ -46,6 +46,9 @@ struct Seated {
     session: SessionId,
     epoch: u64,
     seat: Seat,
+    pulse: watch::Receiver<Pulse>,
+    /// Why it was ordered to end, when its own actor does not say that it did.
+    ordered: Option<String>,
 }
 
 /// The sessions a host runs now.
@@ -90,7 +93,8 @@ impl Roster {
         let Mail { body, trace, .. } = mail.clone();
         match body {
             MailBody::Launch(launch) => self.launch(*launch, trace).await?,
-            MailBody::Kill(order) | MailBody::Superseded(order) | MailBody::Stop(order) => {
+            MailBody::Kill(order) => self.end_session(&order, from, mail).await?,
+            MailBody::Superseded(order) | MailBody::Stop(order) => {
                 self.pass_on(&order, from, mail);
             }
             MailBody::SpawnAnswer(_)
@@ -126,6 +130,7 @@ impl Roster {
         let (agent, session, epoch) = (launch.agent.clone(), launch.session, launch.epoch);
         let supervisor = self.tree.supervisor();
         let failed = |error: ractor::SpawnErr| EngineError::Actor("session", error.to_string());
+        let (tell, pulse) = watch::channel(Pulse::default());
         let seat = match launch.duty.clone() {
             Duty::Run(run) => {
                 let id = run.id;
@@ -135,25 +140,52 @@ impl Roster {
                     run,
                     orders: self.orders.clone(),
                     trace,
+                    pulse: tell,
                 };
                 let spawned = Actor::spawn_linked(None, AgentActor, args, supervisor).await;
                 self.runs.insert(id, agent.clone());
                 Seat::Agent(spawned.map_err(failed)?.0, id)
             }
             Duty::Project(epics) => {
-                let args = ProjectArgs { shared: self.shared(), launch, epics, trace };
+                let args = ProjectArgs { shared: self.shared(), launch, epics, trace, pulse: tell };
                 let spawned = Actor::spawn_linked(None, ProjectActor, args, supervisor).await;
                 Seat::Project(spawned.map_err(failed)?.0)
             }
             Duty::Human(_) => {
-                let args = (self.shared(), launch);
+                let args = (self.shared(), launch, tell);
                 let spawned = Actor::spawn_linked(None, InteractionActor, args, supervisor).await;
                 Seat::Interaction(spawned.map_err(failed)?.0)
             }
         };
         self.actors.insert(seat.id(), agent.clone());
-        self.seated.insert(agent, Seated { session, epoch, seat });
+        self.seated.insert(agent, Seated { session, epoch, seat, pulse, ordered: None });
         Ok(())
+    }
+
+    /// Ends a session, of which the owner waits to hear that it is gone. What is not here is.
+    async fn end_session(
+        &mut self,
+        order: &SessionOrder,
+        from: Principal,
+        mail: Mail,
+    ) -> Result<(), EngineError> {
+        let SessionOrder { agent, session: Some(session), epoch, reason } = order.clone() else {
+            self.pass_on(order, from, mail);
+            return Ok(());
+        };
+        if let Some(seated) = self.seated.get_mut(&agent) {
+            let by_itself = matches!(seated.seat, Seat::Agent(..));
+            if seated.session == session && !by_itself {
+                seated.ordered = Some(reason);
+            }
+            self.pass_on(order, from, mail);
+            return Ok(());
+        }
+        if self.dying.values().any(|(lost, _)| lost.session == session) {
+            return Ok(());
+        }
+        let who = Session { agent, session, epoch, ..self.own.clone() };
+        self.report(&who, &Report::Gone { cause: reason }).await
     }
 
     /// An order about a session that runs here, if it still is the one that is meant.
@@ -215,10 +247,13 @@ impl Roster {
         if let Seat::Agent(_, run) = &seated.seat {
             self.runs.remove(run);
         }
+        let (session, epoch) = (seated.session, seated.epoch);
+        let lost = Session { agent, session, epoch, ..self.own.clone() };
+        if let Some(cause) = seated.ordered {
+            return self.report(&lost, &Report::Gone { cause }).await;
+        }
         let Some(failure) = ended.failure else { return Ok(()) };
-        tracing::error!(%agent, %failure, "a session's actor died");
-        let lost =
-            Session { agent, session: seated.session, epoch: seated.epoch, ..self.own.clone() };
+        tracing::error!(agent = %lost.agent, %failure, "a session's actor died");
         if let Seat::Agent(_, run) = seated.seat {
             // Its next session may start only when its program is gone.
             self.dying.insert(run, (lost, failure));
@@ -239,15 +274,18 @@ impl Roster {
 
     /// A row for every session, for the lease.
     pub(super) fn vitals(&self) -> Vec<Vitals> {
-        let rows = self.seated.iter().map(|(agent, seated)| Vitals {
-            agent: agent.clone(),
-            session: seated.session,
-            epoch: seated.epoch,
-            run_state: None,
-            positions: Positions::default(),
-            progress: 0,
-            tokens: 0,
-            cost_micro: 0,
+        let rows = self.seated.iter().map(|(agent, seated)| {
+            let Pulse { run_state, positions, progress, usage } = *seated.pulse.borrow();
+            Vitals {
+                agent: agent.clone(),
+                session: seated.session,
+                epoch: seated.epoch,
+                run_state,
+                positions,
+                progress,
+                tokens: usage.tokens_in.saturating_add(usage.tokens_out),
+                cost_micro: usage.cost_micro,
+            }
         });
         rows.collect()
     }

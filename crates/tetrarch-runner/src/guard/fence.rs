@@ -6,6 +6,7 @@
 //! stopped, the next look finds.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -16,6 +17,24 @@ use crate::sweep::{Known, Traces, send};
 
 /// Looks of one freezing. A family that forks faster than it is stopped goes on to the next.
 const LOOKS_MAX: usize = 64;
+
+/// Looks of the freezing of programs that do not fork: one that stops them, one that finds no more.
+const LOOKS: u32 = 2;
+/// Measurements of a look, of which the shortest counts: the others were held up.
+const MEASURED: usize = 5;
+
+/// How long this machine takes to freeze what a host runs. Blocks for a few looks through its
+/// processes, some milliseconds each.
+#[must_use]
+pub fn freeze_time(life: &HostLife) -> Duration {
+    let mut fence = Fence::around(life.clone(), None);
+    let look = || {
+        let began = Instant::now();
+        fence.look();
+        began.elapsed()
+    };
+    std::iter::repeat_with(look).take(MEASURED).min().unwrap_or_default() * LOOKS
+}
 
 /// The processes of one life of a host.
 #[derive(Debug)]

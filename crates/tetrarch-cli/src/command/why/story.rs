@@ -129,6 +129,7 @@ impl Story {
                 | EventKind::ProfileApplied
                 | EventKind::AgentAdmitted
                 | EventKind::SpawnDenied
+                | EventKind::AgentEnding
                 | EventKind::AgentReplaced
                 | EventKind::RunState
                 | EventKind::GoalCreated

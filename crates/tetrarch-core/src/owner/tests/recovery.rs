@@ -349,3 +349,45 @@ fn what_is_not_a_childs_own_failure_is_not_charged() {
     assert!(!fleet.agent(&po()).circuit.is_open());
     assert_eq!(fleet.agent(&po()).circuit.failures.times(), []);
 }
+
+#[test]
+fn losing_a_host_of_four_orchestrators_and_their_workers_opens_no_circuit() {
+    let mut fleet = Fleet::new();
+    fleet.join("h1", "life1", 20);
+    let mut lost = Vec::new();
+    for n in 0..4 {
+        let project = crate::id::ProjectName::new(&format!("p{n}")).unwrap();
+        let wanted = crate::request::ProjectCreate { project: project.clone(), ..create(false) };
+        assert_eq!(fleet.op(&human(), Op::ProjectCreate(wanted)).error, None);
+        let po = AgentId::Po(project.clone());
+        fleet.report(&po, Report::Ready);
+        let plan = Box::new(crate::plan::schema::parse(&tasks(3)).unwrap());
+        let epic = fleet.op(&human(), Op::GoalCreate { project, plan }).epic.unwrap();
+        for on in ["T1.1", "T1.2", "T1.3"] {
+            let asked = request(epic, on, vec![wish(Role::Worker)]);
+            let worker = fleet.spawn(&po, asked).spawned[0].agent.clone();
+            fleet.report(&worker, Report::Ready);
+            lost.push(worker);
+        }
+        lost.push(po);
+    }
+    fleet.join("h2", "life1", 20);
+    let entry = fleet.one(Input::Swept {
+        agent: id("HO@h1"),
+        epoch: 1,
+        found: crate::owner::Silence::Long { missed: 3 },
+    });
+    assert_eq!(launches(&entry).len(), lost.len(), "all of them go on at once");
+    for agent in &lost {
+        assert_eq!(
+            (fleet.agent(agent).epoch, fleet.agent(agent).liveness.as_str()),
+            (2, "register")
+        );
+    }
+    let open = fleet.records.agents.values().filter(|agent| agent.circuit.is_open());
+    assert_eq!(open.count(), 0);
+    let counted: usize =
+        fleet.records.agents.values().map(|agent| agent.circuit.failures.times().len()).sum();
+    assert_eq!(counted, 0, "a lost host is nobody's failure");
+    assert!(entry.events.iter().all(|event| event.kind != crate::ledger::EventKind::Alert));
+}

@@ -1,13 +1,17 @@
 //! What the sweeper's findings lead to.
 
-use super::fleet::{Fleet, create, human, id, po, success, tasks, topics};
+use super::fleet::{Fleet, create, human, id, po, request, success, tasks, topics, wish};
 use crate::id::AgentId;
 use crate::ledger::{Entry, EventKind};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
-use crate::owner::{Input, Silence};
+use crate::owner::{Input, Silence, next_deadline, unanswering_hosts};
 use crate::plan::NodeStatus;
 use crate::request::{Op, Report};
+use crate::role::Role;
+use crate::run::RunState;
+use crate::sweep::Absence;
+use crate::time::BusTime;
 
 fn swept(fleet: &mut Fleet, agent: &AgentId, found: Silence) -> Entry {
     let epoch = fleet.agent(agent).epoch;
@@ -104,4 +108,84 @@ fn mass_silence_is_told_to_people_and_changes_nobody() {
         |body: &MailBody| matches!(body, MailBody::Alert { text, .. } if text.contains("4 of 10"));
     assert_eq!(entry.mail.iter().filter(|mail| told(&mail.body)).count(), 1);
     assert!(entry.events.iter().any(|event| event.kind == EventKind::Alert));
+}
+
+/// A worker that its host does not have, ordered to end; with room on a second host.
+fn absent(state: Liveness, absence: Absence) -> (Fleet, AgentId, Entry) {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    fleet.join("h2", "life1", 2);
+    let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![wish(Role::Worker)]));
+    let worker = answer.spawned[0].agent.clone();
+    if state == Liveness::Active {
+        fleet.report(&worker, Report::Ready);
+    }
+    assert_eq!(fleet.agent(&worker).placement.as_ref().unwrap().host.as_str(), "h1");
+    let entry = swept(&mut fleet, &worker, Silence::Absent(absence));
+    (fleet, worker, entry)
+}
+
+#[test]
+fn what_a_living_host_does_not_have_is_ended_and_goes_on_elsewhere() {
+    for (state, absence, host, charged) in [
+        (Liveness::Register, Absence::NeverNamed, "h2", 0),
+        (Liveness::Register, Absence::NotUp, "h1", 1),
+        (Liveness::Register, Absence::Dropped, "h2", 0),
+        (Liveness::Active, Absence::Dropped, "h2", 0),
+    ] {
+        let (mut fleet, worker, entry) = absent(state, absence);
+        assert_eq!(topics(&entry, &id("HO@h1")), ["kill"], "{absence:?}");
+        assert_eq!((fleet.agent(&worker).epoch, fleet.agent(&worker).liveness), (1, state));
+        let again = swept(&mut fleet, &worker, Silence::Absent(absence));
+        assert_eq!((again.records, again.mail), (vec![], vec![]), "{absence:?}: once");
+
+        let gone = Report::Gone { cause: "ordered".to_owned() };
+        let entry = fleet.report(&worker, gone);
+        assert_eq!(topics(&entry, &id(&format!("HO@{host}"))), ["launch"], "{absence:?}");
+        assert_eq!(fleet.agent(&worker).epoch, 2);
+        assert_eq!(fleet.agent(&po()).circuit.failures.times().len(), charged, "{absence:?}");
+    }
+}
+
+#[test]
+fn what_came_up_or_ended_meanwhile_is_not_absent() {
+    for absence in [Absence::NeverNamed, Absence::NotUp] {
+        let (mut fleet, worker, entry) = absent(Liveness::Active, absence);
+        assert_eq!((entry.records, entry.mail), (vec![], vec![]), "{absence:?}: it came up");
+        fleet.end(&worker, success("done"));
+        let entry = swept(&mut fleet, &worker, Silence::Absent(Absence::Dropped));
+        assert_eq!((entry.records, entry.mail), (vec![], vec![]), "it has ended");
+    }
+}
+
+#[test]
+fn a_host_that_does_not_say_that_a_session_is_gone_is_to_lose_its_lease() {
+    let (mut fleet, worker, _) = absent(Liveness::Register, Absence::NeverNamed);
+    let until = fleet.agent(&worker).ending.as_ref().unwrap().until;
+    let ordered = fleet.ledger.last().unwrap().at;
+    assert_eq!(until, ordered + fleet.policy.ending());
+    let before = BusTime(until.0 - 1);
+    let hosts = |fleet: &Fleet, at| {
+        let found = unanswering_hosts(&fleet.records, at).into_iter();
+        found.map(|(host, epoch)| (host.to_string(), epoch)).collect::<Vec<_>>()
+    };
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, before), Some(until));
+    assert_eq!(hosts(&fleet, before), []);
+    assert_eq!(hosts(&fleet, until), [("h1".to_owned(), 1)]);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, until), None, "it was acted on");
+
+    // Its lease taken, it is silent for three windows.
+    fleet.now = until;
+    swept(&mut fleet, &id("HO@h1"), Silence::Long { missed: 3 });
+    let agent = fleet.agent(&worker);
+    assert_eq!((agent.epoch, agent.placement.as_ref().unwrap().host.as_str()), (2, "h2"));
+    assert_eq!(hosts(&fleet, until), []);
+}
+
+#[test]
+fn the_deadline_of_spawning_leaves_an_ordered_end_alone() {
+    let (mut fleet, worker, _) = absent(Liveness::Register, Absence::NeverNamed);
+    let run = fleet.run_of(&worker);
+    fleet.now = fleet.records.run_status[&run].since + fleet.policy.deadlines.spawning;
+    fleet.one(Input::Tick);
+    assert_eq!(fleet.records.run_status[&run].state, RunState::Spawning);
 }

@@ -29,6 +29,7 @@ fn a_row_moves_with_what_it_shows_of_others() {
         state: RunState::Running,
         cancel_kept: false,
         since: BusTime(0),
+        reminded: None,
         usage: Usage::default(),
         result: None,
     })));

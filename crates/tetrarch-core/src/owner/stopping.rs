@@ -1,0 +1,67 @@
+//! A stop asked of an agent is one of everything below it, children first (spec 06, The three
+//! verbs): each is told when nothing below it runs any more, and all of it is over within one drain
+//! and kill budget, which `deadlines` watches. How a host ends a process is the runner's.
+
+use crate::agent::Hosting;
+use crate::brief::Outcome;
+use crate::id::{AgentId, Principal, RunId};
+use crate::liveness::Liveness;
+use crate::mail::{MailBody, SessionOrder};
+use crate::run::{RunEvent, RunState};
+use crate::step::Draft;
+
+use super::hosts::on_live_host;
+use super::{recovery, sessions};
+
+/// Asks an agent that executes a run, and all below it, to come to a safe end.
+pub(super) fn stop(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    stop_below(draft, id, why);
+    let Some(work) = draft.agent(id).and_then(|agent| agent.work.clone()) else { return };
+    if is_asked_for(draft, work.run) {
+        return;
+    }
+    // One that has ended needs no stop.
+    if sessions::move_run(draft, work.run, RunEvent::CancelRequested, why).is_ok() {
+        go_on(draft, id, why);
+    }
+}
+
+/// Asks all below an agent to come to a safe end.
+pub(super) fn stop_below(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    for child in sessions::sub_agents(draft, id) {
+        stop(draft, &child, why);
+    }
+}
+
+/// Whether a stop of a run was asked for and it has not ended yet.
+pub(super) fn is_asked_for(draft: &Draft<'_>, run: RunId) -> bool {
+    draft
+        .run_status(run)
+        .is_some_and(|status| status.cancel_kept || status.state == RunState::Cancelling)
+}
+
+/// Tells an agent that is to stop, once nothing below it runs any more. One whose host is gone is
+/// given up at once: nobody would hear it.
+pub(super) fn go_on(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    let Some(agent) = draft.agent(id).cloned() else { return };
+    let Some(work) = &agent.work else { return };
+    if agent.liveness == Liveness::Terminated
+        || !is_asked_for(draft, work.run)
+        || !sessions::sub_agents(draft, id).is_empty()
+    {
+        return;
+    }
+    let lost = agent.liveness == Liveness::Offline
+        || (agent.hosting == Hosting::Hosted && !on_live_host(draft, &agent));
+    if lost {
+        recovery::give_up(draft, id, Outcome::Cancelled, why);
+        return;
+    }
+    let order = SessionOrder {
+        agent: id.clone(),
+        session: agent.session,
+        epoch: agent.epoch,
+        reason: why.to_owned(),
+    };
+    draft.mail(Principal::Agent(id.clone()), Some(work.epic), MailBody::Stop(order));
+}

@@ -1,0 +1,166 @@
+//! Stops: children first, within one budget, and an end also where nobody hears them.
+
+use super::fleet::{Fleet, create, human, id, po, success, tasks, topics};
+use crate::brief::{Outcome, RunResult, Usage};
+use crate::id::{AgentId, EpicId};
+use crate::ledger::Entry;
+use crate::liveness::Liveness;
+use crate::mail::MailBody;
+use crate::owner::{Input, Silence, next_deadline};
+use crate::plan::NodeStatus;
+use crate::request::{Op, Report};
+use crate::role::Role;
+use crate::run::{RunEvent, RunState};
+
+/// A specialist with a worker below it, both at work.
+fn two_levels() -> (Fleet, EpicId, AgentId, AgentId) {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    fleet.report(&child, Report::Ready);
+    (fleet, epic, specialist, child)
+}
+
+fn retire(fleet: &mut Fleet, agent: &AgentId) -> Entry {
+    let op = Op::AgentRetire { agent: agent.clone(), reason: "enough".to_owned() };
+    let input = fleet.asking(&human(), crate::request::RequestBody::Op(op));
+    fleet.one(input)
+}
+
+fn state(fleet: &Fleet, agent: &AgentId) -> RunState {
+    fleet.records.run_status[&fleet.run_of(agent)].state
+}
+
+fn stopped() -> RunResult {
+    RunResult::ended(Outcome::Cancelled, "enough")
+}
+
+#[test]
+fn a_stop_reaches_an_agent_when_all_below_it_has_ended() {
+    let (mut fleet, epic, specialist, child) = two_levels();
+    let entry = retire(&mut fleet, &specialist);
+    assert_eq!(topics(&entry, &child), ["stop"]);
+    assert_eq!(topics(&entry, &specialist), [""; 0], "its child drains first");
+    for agent in [&specialist, &child] {
+        assert_eq!(state(&fleet, agent), RunState::Cancelling, "one budget for all");
+    }
+    let again = retire(&mut fleet, &specialist);
+    assert_eq!((topics(&again, &child), topics(&again, &specialist)), (vec![], vec![]));
+
+    let entry = fleet.end(&child, stopped());
+    assert_eq!(topics(&entry, &specialist), ["result.ready", "agent.completed", "stop"]);
+    let entry = fleet.end(&specialist, stopped());
+    assert_eq!(topics(&entry, &id("HO@h1")), [""; 0], "nothing had to be killed");
+    assert_eq!(fleet.agent(&specialist).liveness, Liveness::Terminated);
+    assert_eq!(fleet.node(epic, "T1.1").blocker.as_ref().unwrap().kind, "stopped");
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
+}
+
+#[test]
+fn what_a_host_says_of_a_stop_that_was_asked_for_is_known() {
+    let (mut fleet, _, _, child) = two_levels();
+    retire(&mut fleet, &child);
+    let run = fleet.run_of(&child);
+    let moved = Report::Run {
+        run,
+        event: RunEvent::CancelRequested,
+        reason: String::new(),
+        usage: Usage::default(),
+    };
+    let entry = fleet.report(&child, moved);
+    assert_eq!((entry.records.len(), entry.events.len(), entry.mail.len()), (0, 0, 0));
+    fleet.end(&child, success("done all the same"));
+    assert_eq!(fleet.agent(&child).liveness, Liveness::Terminated);
+}
+
+#[test]
+fn a_stop_that_somebody_gave_a_host_directly_goes_on_below() {
+    let (mut fleet, _, specialist, child) = two_levels();
+    let moved = Report::Run {
+        run: fleet.run_of(&specialist),
+        event: RunEvent::CancelRequested,
+        reason: "enough".to_owned(),
+        usage: Usage::default(),
+    };
+    let entry = fleet.report(&specialist, moved);
+    assert_eq!(topics(&entry, &child), ["stop"]);
+    assert_eq!(state(&fleet, &child), RunState::Cancelling);
+}
+
+#[test]
+fn an_agent_that_never_came_up_is_stopped_too() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let wanted = super::fleet::request(epic, "T1.1", vec![super::fleet::wish(Role::Worker)]);
+    let worker = fleet.spawn(&po(), wanted).spawned[0].agent.clone();
+    let entry = retire(&mut fleet, &worker);
+    assert_eq!(topics(&entry, &worker), ["stop"]);
+    fleet.end(&worker, stopped());
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Blocked);
+}
+
+#[test]
+fn a_stop_of_what_lost_its_host_ends_it_at_once() {
+    let (mut fleet, epic, specialist, child) = two_levels();
+    fleet.report(&id("HO@h1"), Report::Gone { cause: "the host was stopped".to_owned() });
+    assert_eq!(fleet.agent(&child).liveness, Liveness::Offline);
+    retire(&mut fleet, &specialist);
+    for agent in [&child, &specialist] {
+        assert_eq!(fleet.agent(agent).liveness, Liveness::Terminated, "{agent}");
+    }
+    assert_eq!(fleet.node(epic, "T1.1").blocker.as_ref().unwrap().kind, "stopped");
+    fleet.join("h2", "life1", 20);
+    assert_eq!(fleet.agent(&specialist).epoch, 1, "it does not come back");
+}
+
+#[test]
+fn a_host_that_is_lost_while_its_agents_drain_ends_them() {
+    let (mut fleet, _, specialist, child) = two_levels();
+    fleet.join("h2", "life1", 20);
+    retire(&mut fleet, &specialist);
+    let h1 = id("HO@h1");
+    fleet.one(Input::Swept { agent: h1, epoch: 1, found: Silence::Long { missed: 3 } });
+    for agent in [&child, &specialist] {
+        assert_eq!(fleet.agent(agent).liveness, Liveness::Terminated, "{agent}");
+        assert_eq!(fleet.agent(agent).epoch, 1, "{agent}");
+    }
+}
+
+#[test]
+fn what_does_not_end_in_the_time_a_stop_may_take_is_killed_children_first() {
+    let (mut fleet, epic, specialist, child) = two_levels();
+    retire(&mut fleet, &specialist);
+    let asked = fleet.records.run_status[&fleet.run_of(&child)].since;
+    let due = asked + fleet.policy.ending();
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due));
+    fleet.now = due;
+    let entry = fleet.one(Input::Tick);
+    let killed: Vec<&AgentId> =
+        entry
+            .mail
+            .iter()
+            .filter_map(|mail| {
+                if let MailBody::Kill(order) = &mail.body { Some(&order.agent) } else { None }
+            })
+            .collect();
+    assert_eq!(killed, [&child, &specialist]);
+    for on in ["T1.1", "T1.3"] {
+        assert_eq!(fleet.node(epic, on).blocker.as_ref().unwrap().kind, "stopped", "{on}");
+    }
+}
+
+#[test]
+fn an_orchestrator_that_is_retired_takes_all_below_with_it_children_first() {
+    let (mut fleet, _, specialist, child) = two_levels();
+    let entry = retire(&mut fleet, &po());
+    let killed: Vec<&AgentId> =
+        entry
+            .mail
+            .iter()
+            .filter_map(|mail| {
+                if let MailBody::Kill(order) = &mail.body { Some(&order.agent) } else { None }
+            })
+            .collect();
+    assert_eq!(killed, [&child, &specialist, &po()]);
+    assert_eq!(fleet.op(&human(), Op::ProjectCreate(create(false))).error, None);
+}
