@@ -110,7 +110,9 @@ impl Host {
             }
         } else if let MailBody::Launch(launch) = body {
             self.launch(*launch, reach);
-        } else if let MailBody::Kill(order) | MailBody::Superseded(order) = body {
+        } else if let MailBody::Kill(order) = body {
+            self.end_session(&order, from, stored.mail, reach);
+        } else if let MailBody::Superseded(order) = body {
             let session = self.joined.map(|(session, _)| session);
             if order.agent == self.id() {
                 self.dead |= session.is_some() && order.session == session;
@@ -148,6 +150,37 @@ impl Host {
         }
     }
 
+    fn end_session(
+        &mut self,
+        order: &SessionOrder,
+        from: Principal,
+        mail: Mail,
+        reach: &mut Reach<'_>,
+    ) {
+        let says_so = matches!(self.seats.get(&order.agent), Some(Seat::Agent(_)));
+        self.pass_on(order, from, mail, reach);
+        if let Some(session) = order.session
+            && !says_so
+        {
+            let report = Report::Gone { cause: order.reason.clone() };
+            self.report(order.agent.clone(), session, order.epoch, report, reach);
+        }
+    }
+
+    fn report(
+        &mut self,
+        who: AgentId,
+        session: SessionId,
+        epoch: u64,
+        report: Report,
+        reach: &mut Reach<'_>,
+    ) {
+        self.reports += 1;
+        let id = RequestId(Ulid(u128::from(self.life) << 64 | u128::from(self.reports + 1)));
+        let sender = self.sender(who, Some(session), epoch);
+        reach.send(Wire::request(sender, id, RequestBody::Report(report)), self.life);
+    }
+
     fn pass_on(
         &mut self,
         order: &SessionOrder,
@@ -169,11 +202,8 @@ impl Host {
     /// An actor dies of a fault in it: its program is killed, the owner is told.
     pub(crate) fn lose_actor(&mut self, who: &AgentId, reach: &mut Reach<'_>) {
         let Some(seat) = self.seats.remove(who) else { return };
-        self.reports += 1;
-        let id = RequestId(Ulid(u128::from(self.life) << 64 | u128::from(self.reports + 1)));
-        let sender = self.sender(who.clone(), Some(seat.session()), seat.epoch());
         let report = Report::Crashed { cause: "its actor died".to_owned() };
-        reach.send(Wire::request(sender, id, RequestBody::Report(report)), self.life);
+        self.report(who.clone(), seat.session(), seat.epoch(), report, reach);
         reach.tally.note("actor died");
     }
 

@@ -9,7 +9,7 @@ use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
     SessionId,
 };
-use crate::intensity::Circuit;
+use crate::intensity::{Circuit, FailureCause};
 use crate::limits::CHILDREN_MAX;
 use crate::liveness::Liveness;
 use crate::time::{BusTime, Millis};
@@ -44,6 +44,18 @@ pub struct Slot {
     pub grant: Limits,
 }
 
+/// The order to end a session whose agent is to go on in its next one. That starts when the host
+/// says that the process is gone (spec 04, Crash recovery).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// What for; whether it counts against restart intensity follows from it.
+    pub cause: FailureCause,
+    /// In words.
+    pub reason: String,
+    /// When the host has to have said so; after that it counts as not answering.
+    pub until: BusTime,
+}
+
 /// What the ledger knows of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
@@ -59,6 +71,9 @@ pub struct Agent {
     pub reason: String,
     /// Since when.
     pub since: BusTime,
+    /// The order to end it, while its process may still be there; none for a session that is
+    /// offline or has ended.
+    pub ending: Option<Ending>,
     /// Its parent; none for GO.
     pub parent: Option<AgentId>,
     /// Levels below GO.

@@ -116,6 +116,8 @@ pub struct Hosted {
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: bool,
     killed: bool,
+    /// Why it is killed, when the owner waits to hear that it is gone.
+    ordered: Option<String>,
     stopped: Option<String>,
     log: Log,
     usage: Usage,
@@ -146,6 +148,7 @@ impl Hosted {
             sponsors: BTreeMap::new(),
             asking: false,
             killed: false,
+            ordered: None,
             stopped: None,
             log: Log::default(),
             usage: Usage::default(),
@@ -362,7 +365,7 @@ impl Hosted {
     fn exited(&mut self, exit: Exit, result: Option<Box<RunResult>>, effects: &mut Vec<Effect>) {
         self.exit = Some(exit.clone());
         if self.killed {
-            self.over(effects);
+            self.gone(effects);
             return;
         }
         if self.result.is_some() {
@@ -416,10 +419,22 @@ impl Hosted {
         effects.push(Effect::End);
     }
 
-    /// Ends the process without a report: the session is no longer the current one.
+    /// Every process is gone without a result: told to whoever ordered it.
+    fn gone(&mut self, effects: &mut Vec<Effect>) {
+        if let Some(cause) = self.ordered.take() {
+            if self.phase != Phase::Claiming {
+                let cause = format!("killed: {cause}");
+                effects.push(Effect::Journal(JournalEvent::Ended { cause }));
+            }
+            effects.push(Effect::Report(Box::new(Report::Gone { cause })));
+        }
+        self.over(effects);
+    }
+
+    /// Ends the process; no result is made of it.
     fn kill(&mut self, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Claiming || self.exit.is_some() {
-            self.over(effects);
+            self.gone(effects);
             return;
         }
         if std::mem::replace(&mut self.killed, true) {

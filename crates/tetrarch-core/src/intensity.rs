@@ -21,7 +21,7 @@ pub enum FailureCause {
     ParentLost,
     /// Its host was drained.
     Drain,
-    /// An operator stopped it.
+    /// Its parent or an operator stopped it, or wanted its next session.
     Stopped,
     /// It was rotated: a clean end, and a next session.
     Rotated,
@@ -40,6 +40,22 @@ impl FailureCause {
         Self::Stopped,
         Self::Rotated,
     ];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Crashed => "crashed",
+            Self::SpawnFailed => "spawn_failed",
+            Self::Hung => "hung",
+            Self::HostLost => "host_lost",
+            Self::BusLost => "bus_lost",
+            Self::ParentLost => "parent_lost",
+            Self::Drain => "drain",
+            Self::Stopped => "stopped",
+            Self::Rotated => "rotated",
+        }
+    }
 
     /// Whether the child itself is to blame; only such a failure counts.
     #[must_use]

@@ -163,6 +163,8 @@ pub enum EventKind {
     SpawnDenied,
     /// An agent's liveness changed.
     AgentLiveness,
+    /// An agent's session was ordered to end, so that its next one can go on.
+    AgentEnding,
     /// An agent got its next session.
     AgentReplaced,
     /// A run's state changed.
@@ -191,7 +193,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -202,6 +204,7 @@ impl EventKind {
         Self::AgentAdmitted,
         Self::SpawnDenied,
         Self::AgentLiveness,
+        Self::AgentEnding,
         Self::AgentReplaced,
         Self::RunState,
         Self::GoalCreated,
@@ -230,6 +233,7 @@ impl EventKind {
             Self::AgentAdmitted => "agent.admitted",
             Self::SpawnDenied => "spawn.denied",
             Self::AgentLiveness => "agent.liveness",
+            Self::AgentEnding => "agent.ending",
             Self::AgentReplaced => "agent.replaced",
             Self::RunState => "run.state",
             Self::GoalCreated => "goal.created",

@@ -2,10 +2,11 @@
 //! one owner). It decides on the records and says what to write; committing, sending and the
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
-//! `recovery`, silent ones in `silence`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
+//! `recovery`, those to be ended first in `ending`, silent ones in `silence`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
 mod circuits;
+mod ending;
 mod fit;
 mod group;
 mod hosts;
@@ -27,13 +28,15 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{Decision, EventKind, Record, RecordKey};
-use crate::limits::{CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX};
+use crate::limits::{
+    CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW,
+};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, OpReply, SessionOrder};
 use crate::records::Records;
 use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::step::{Draft, Step};
-use crate::time::BusTime;
+use crate::time::{BusTime, Millis};
 
 pub use group::Group;
 
@@ -46,6 +49,8 @@ pub struct Policy {
     pub max_children: usize,
     /// Failures of a parent's children that are borne (spec 04, Restart intensity).
     pub intensity: Intensity,
+    /// The liveness window (spec 04).
+    pub window: Millis,
 }
 
 impl Default for Policy {
@@ -54,6 +59,7 @@ impl Default for Policy {
             max_depth: DEPTH_CEILING,
             max_children: CHILDREN_MAX,
             intensity: Intensity::default(),
+            window: WINDOW,
         }
     }
 }
@@ -162,6 +168,7 @@ fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instanc
         liveness: Liveness::Active,
         reason: "holds the GO lease".to_owned(),
         since: now,
+        ending: None,
         parent: None,
         depth: 0,
         max_depth: policy.max_depth.min(DEPTH_CEILING),

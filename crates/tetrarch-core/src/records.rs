@@ -60,6 +60,7 @@ struct Indexes {
     placed: BTreeMap<(HostName, u64), BTreeSet<AgentId>>,
     children: BTreeMap<AgentId, BTreeSet<AgentId>>,
     offline: BTreeSet<AgentId>,
+    ending: BTreeSet<(BusTime, AgentId)>,
     decided: BTreeSet<(BusTime, RequestId)>,
 }
 
@@ -162,12 +163,18 @@ impl Records {
         if agent.liveness == Liveness::Offline && placed {
             self.indexes.offline.insert(agent.id.clone());
         }
+        if let Some(ending) = &agent.ending {
+            self.indexes.ending.insert((ending.until, agent.id.clone()));
+        }
         self.agents.insert(agent.id.clone(), agent);
     }
 
     fn unindex(&mut self, id: &AgentId) {
         let Some(before) = self.agents.get(id) else { return };
         self.indexes.offline.remove(id);
+        if let Some(ending) = &before.ending {
+            self.indexes.ending.remove(&(ending.until, id.clone()));
+        }
         if let Some(Placement { host, host_epoch }) = &before.placement {
             take(&mut self.indexes.placed, &(host.clone(), *host_epoch), id);
         }
@@ -192,6 +199,12 @@ impl Records {
     /// Hosted agents that wait for a host that can take them.
     pub fn offline(&self) -> impl Iterator<Item = &AgentId> {
         self.indexes.offline.iter()
+    }
+
+    /// Agents whose session was ordered to end, with the time by which its host has to have said
+    /// that it did, the earliest first.
+    pub fn ending(&self) -> impl Iterator<Item = (BusTime, &AgentId)> {
+        self.indexes.ending.iter().map(|(until, id)| (*until, id))
     }
 
     /// Children that are not terminated.

@@ -1,8 +1,10 @@
 //! Records of agents, hosts, projects and profiles.
 
-use tetrarch_core::agent::{Agent, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work};
+use tetrarch_core::agent::{
+    Agent, Ending, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work,
+};
 use tetrarch_core::brief::RunnerKind;
-use tetrarch_core::intensity::{Circuit, Failures};
+use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::time::BusTime;
 
@@ -76,6 +78,28 @@ impl TryFrom<pb::Work> for Work {
     }
 }
 
+impl From<&Ending> for pb::Ending {
+    fn from(ending: &Ending) -> Self {
+        Self {
+            cause: ending.cause.as_str().to_owned(),
+            reason: ending.reason.clone(),
+            until_unix_ms: ending.until.0,
+        }
+    }
+}
+
+impl TryFrom<pb::Ending> for Ending {
+    type Error = CodecError;
+    fn try_from(ending: pb::Ending) -> Result<Self, CodecError> {
+        let causes = &FailureCause::ALL;
+        Ok(Self {
+            cause: read::word("cause", &ending.cause, causes, FailureCause::as_str)?,
+            reason: ending.reason,
+            until: BusTime(ending.until_unix_ms),
+        })
+    }
+}
+
 impl From<&Agent> for pb::Agent {
     fn from(agent: &Agent) -> Self {
         Self {
@@ -85,6 +109,7 @@ impl From<&Agent> for pb::Agent {
             liveness: agent.liveness.as_str().to_owned(),
             reason: agent.reason.clone(),
             since_unix_ms: agent.since.0,
+            ending: agent.ending.as_ref().map(Into::into),
             parent: read::show(agent.parent.as_ref()),
             depth: agent.depth.into(),
             max_depth: agent.max_depth.into(),
@@ -117,6 +142,7 @@ impl TryFrom<pb::Agent> for Agent {
             liveness: read::word("liveness", &agent.liveness, &Liveness::ALL, Liveness::as_str)?,
             reason: agent.reason,
             since: BusTime(agent.since_unix_ms),
+            ending: read::maybe("ending", agent.ending)?,
             parent: read::optional("parent", &agent.parent)?,
             depth: read::small("depth", agent.depth)?,
             max_depth: read::small("maxDepth", agent.max_depth)?,

@@ -173,7 +173,7 @@ fn is_wanted(event: &Event, args: &EventsArgs) -> bool {
 fn tone(kind: EventKind) -> Tone {
     match kind {
         EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
-        EventKind::Question | EventKind::AgentReplaced => Tone::Warn,
+        EventKind::Question | EventKind::AgentEnding | EventKind::AgentReplaced => Tone::Warn,
         EventKind::OwnerStarted
         | EventKind::HostJoined
         | EventKind::HostLeft

@@ -2,6 +2,7 @@
 
 use tetrarch_bus::creds::Party;
 use tetrarch_core::owner::Policy;
+use tetrarch_core::time::Millis;
 use tetrarch_engine::{GlobalConfig, serve_global};
 use tokio::sync::watch;
 
@@ -35,16 +36,18 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
     let bus = context.connect(&Party::Control, "owner").await?;
     let kept = Instance::kept(&context.config.bus.data_dir, "global")?;
     let instance = kept.unwrap_or_else(Instance::fresh);
+    let window = context.config.liveness.window;
     let config = GlobalConfig {
         instance: instance.id.clone(),
         address: address(),
-        window: context.config.liveness.window,
+        window,
         ttl_secs: context.config.retention.go_ttl_secs,
         replicas: context.config.bus.replicas,
         policy: Policy {
             max_depth: context.config.limits.max_depth,
             max_children: context.config.limits.max_children,
             intensity: context.config.limits.intensity,
+            window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),
         },
     };
     let stop = stop_signal(args.with_parent)?;

@@ -283,6 +283,7 @@ mod tests {
             liveness,
             reason: String::new(),
             since: BusTime(10_000),
+            ending: None,
             parent: parent.map(|parent| parent.parse().unwrap()),
             depth: 0,
             max_depth: 3,

@@ -170,6 +170,15 @@ fn session(records: &Records, agent: &Agent, found: &mut Findings) {
             found.must(waits, 6, id, format_args!("it is {} without a session", agent.liveness));
         }
     }
+    if agent.ending.is_some() {
+        let hosted = agent.hosting == Hosting::Hosted && Role::of(id) != Role::Host;
+        let may_run = match agent.liveness {
+            Liveness::Register | Liveness::Active | Liveness::Stale => true,
+            Liveness::Offline | Liveness::Terminated => false,
+        };
+        let what = format_args!("it is {} and its process is to end first", agent.liveness);
+        found.must(hosted && may_run, 7, id, what);
+    }
     if let AgentId::Ho(host) = id {
         let joined = !is_live(agent) || records.hosts.contains_key(host);
         found.must(joined, 22, id, "it is live, and its host never joined");

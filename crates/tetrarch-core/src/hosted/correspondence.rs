@@ -24,7 +24,13 @@ impl Hosted {
         effects: &mut Vec<Effect>,
     ) {
         match &mail.body {
-            MailBody::Kill(order) | MailBody::Superseded(order) => {
+            MailBody::Kill(order) => {
+                if order.session.is_none_or(|session| session == self.launch.session) {
+                    self.ordered.get_or_insert_with(|| order.reason.clone());
+                    self.kill(effects);
+                }
+            }
+            MailBody::Superseded(order) => {
                 if order.session.is_none_or(|session| session == self.launch.session) {
                     self.kill(effects);
                 }

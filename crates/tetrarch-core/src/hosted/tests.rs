@@ -249,12 +249,23 @@ fn a_program_that_ends_without_a_result_has_failed() {
 }
 
 #[test]
-fn a_stop_is_drained_and_a_kill_is_not_reported() {
+fn a_stop_is_drained_and_a_kill_is_reported_when_every_process_is_gone() {
     let mut hosted = running(worker());
     let effects = hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
     assert!(kinds(&effects).contains(&"stop"), "{effects:?}");
     let mut hosted = running(worker());
     let effects = hosted.step(NOW, letter(MailBody::Kill(order("replaced"))));
+    assert_eq!(kinds(&effects), ["kill"]);
+    let effects = exited(&mut hosted);
+    assert_eq!(kinds(&effects), ["journal", "report", "end"]);
+    let gone = Report::Gone { cause: "replaced".to_owned() };
+    assert!(matches!(&effects[1], Effect::Report(report) if **report == gone), "{effects:?}");
+}
+
+#[test]
+fn what_is_superseded_is_killed_and_says_nothing() {
+    let mut hosted = running(worker());
+    let effects = hosted.step(NOW, letter(MailBody::Superseded(order("another epoch"))));
     assert_eq!(kinds(&effects), ["kill"]);
     assert_eq!(kinds(&exited(&mut hosted)), ["end"], "its session is no longer current");
 }

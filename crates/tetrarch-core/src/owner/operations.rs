@@ -160,6 +160,7 @@ fn structural(draft: &Draft<'_>, id: AgentId, requested_by: &Principal, hosting:
         liveness: Liveness::Register,
         reason: "admitted".to_owned(),
         since: now,
+        ending: None,
         parent: Some(AgentId::Go),
         depth: 1,
         max_depth,

@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{Policy, circuits, fit, plans, recovery, sessions};
+use super::{Policy, circuits, ending, fit, plans, recovery, sessions};
 
 /// Decides on a report.
 pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, report: &Report) {
@@ -27,6 +27,9 @@ pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, 
         Err(refusal) => Err(refusal),
     };
     let Err(refusal) = outcome else { return };
+    if said_already(draft, request, report) {
+        return;
+    }
     let event = draft.event(
         EventKind::Refused,
         "02 Subjects",
@@ -36,6 +39,16 @@ pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, 
     if refusal.code == ErrorCode::Superseded {
         supersede(draft, request, &refusal);
     }
+}
+
+/// Whether a host says of a session that has ended that its process is gone: it was ordered to kill
+/// it, and is not to be told of that again.
+fn said_already(draft: &Draft<'_>, request: &Request, report: &Report) -> bool {
+    let agent = request.sender.from.agent().and_then(|id| draft.agent(id));
+    let ended = agent.is_some_and(|agent| {
+        agent.liveness == Liveness::Terminated || agent.epoch > request.sender.epoch
+    });
+    matches!(report, Report::Gone { .. }) && ended
 }
 
 /// Tells a session that it is not the current one: its HO, or the external agent itself.
@@ -66,7 +79,7 @@ fn apply(
             Ok(())
         }
         Report::Gone { cause } => {
-            gone(draft, id, &short(cause));
+            gone(draft, policy, id, &short(cause));
             Ok(())
         }
         Report::Crashed { cause } => {
@@ -251,21 +264,28 @@ fn leave_waiting(draft: &mut Draft<'_>, run: RunId) -> Result<(), Refusal> {
 }
 
 /// A process that is gone on purpose. A host orchestrator's end strands its agents.
-fn gone(draft: &mut Draft<'_>, id: &AgentId, cause: &str) {
+fn gone(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
     if let AgentId::Ho(host) = id {
         draft.event(EventKind::HostLeft, "04 Hosts", cause.to_owned()).agent = Some(id.clone());
         sessions::move_session(draft, id, Liveness::Terminated, cause);
         recovery::recover_host(draft, host, cause);
         return;
     }
-    sessions::cancel(draft, id, cause);
+    let Some(agent) = draft.agent(id) else { return };
+    if agent.hosting == Hosting::Hosted && agent.liveness == Liveness::Offline {
+        // That it has no process is known: it waits for a host.
+        return;
+    }
+    if !ending::gone(draft, policy, id) {
+        sessions::cancel(draft, id, cause);
+    }
 }
 
 /// A process that died without a result goes on in its next session, unless a stop had been asked
 /// for. The attempt of an external agent has failed; without one it has to register again.
 fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
     if Role::of(id) == Role::Host {
-        gone(draft, id, cause);
+        gone(draft, policy, id, cause);
         return;
     }
     let Some(agent) = draft.agent(id).cloned() else { return };

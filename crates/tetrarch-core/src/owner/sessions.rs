@@ -27,6 +27,9 @@ pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, wh
     agent.liveness = to;
     why.clone_into(&mut agent.reason);
     agent.since = draft.now;
+    if matches!(to, Liveness::Offline | Liveness::Terminated) {
+        agent.ending = None;
+    }
     draft.put(Record::Agent(Box::new(agent)));
     let reason = format!("{from} -> {to}: {why}");
     draft.event(EventKind::AgentLiveness, "04 The five states", reason).agent = Some(id.clone());
@@ -230,7 +233,7 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
 }
 
 /// Orders a session's processes to be killed; an external agent is told that it is over.
-fn kill(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
+pub(super) fn kill(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
     let order = SessionOrder {
         agent: agent.id.clone(),
         session: agent.session,

@@ -65,7 +65,13 @@ fn record(record: &Record) -> usize {
     match record {
         Record::Agent(agent) => {
             let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
-            RECORD + agent.slots.len() * ITEM + tools + agent.label.len() + agent.reason.len()
+            let ending = agent.ending.as_ref().map_or(0, |ending| ITEM + ending.reason.len());
+            RECORD
+                + agent.slots.len() * ITEM
+                + tools
+                + agent.label.len()
+                + agent.reason.len()
+                + ending
         }
         Record::Host(host) => ITEM + pairs(&host.labels) + host.address.len(),
         Record::Project(_) | Record::Plan(_) => RECORD,

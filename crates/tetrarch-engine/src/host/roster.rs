@@ -46,6 +46,8 @@ struct Seated {
     session: SessionId,
     epoch: u64,
     seat: Seat,
+    /// Why it was ordered to end, when its own actor does not say that it did.
+    ordered: Option<String>,
 }
 
 /// The sessions a host runs now.
@@ -90,7 +92,8 @@ impl Roster {
         let Mail { body, trace, .. } = mail.clone();
         match body {
             MailBody::Launch(launch) => self.launch(*launch, trace).await?,
-            MailBody::Kill(order) | MailBody::Superseded(order) | MailBody::Stop(order) => {
+            MailBody::Kill(order) => self.end_session(&order, from, mail).await?,
+            MailBody::Superseded(order) | MailBody::Stop(order) => {
                 self.pass_on(&order, from, mail);
             }
             MailBody::SpawnAnswer(_)
@@ -152,8 +155,34 @@ impl Roster {
             }
         };
         self.actors.insert(seat.id(), agent.clone());
-        self.seated.insert(agent, Seated { session, epoch, seat });
+        self.seated.insert(agent, Seated { session, epoch, seat, ordered: None });
         Ok(())
+    }
+
+    /// Ends a session, of which the owner waits to hear that it is gone. What is not here is.
+    async fn end_session(
+        &mut self,
+        order: &SessionOrder,
+        from: Principal,
+        mail: Mail,
+    ) -> Result<(), EngineError> {
+        let SessionOrder { agent, session: Some(session), epoch, reason } = order.clone() else {
+            self.pass_on(order, from, mail);
+            return Ok(());
+        };
+        if let Some(seated) = self.seated.get_mut(&agent) {
+            let by_itself = matches!(seated.seat, Seat::Agent(..));
+            if seated.session == session && !by_itself {
+                seated.ordered = Some(reason);
+            }
+            self.pass_on(order, from, mail);
+            return Ok(());
+        }
+        if self.dying.values().any(|(lost, _)| lost.session == session) {
+            return Ok(());
+        }
+        let who = Session { agent, session, epoch, ..self.own.clone() };
+        self.report(&who, &Report::Gone { cause: reason }).await
     }
 
     /// An order about a session that runs here, if it still is the one that is meant.
@@ -215,10 +244,13 @@ impl Roster {
         if let Seat::Agent(_, run) = &seated.seat {
             self.runs.remove(run);
         }
+        let (session, epoch) = (seated.session, seated.epoch);
+        let lost = Session { agent, session, epoch, ..self.own.clone() };
+        if let Some(cause) = seated.ordered {
+            return self.report(&lost, &Report::Gone { cause }).await;
+        }
         let Some(failure) = ended.failure else { return Ok(()) };
-        tracing::error!(%agent, %failure, "a session's actor died");
-        let lost =
-            Session { agent, session: seated.session, epoch: seated.epoch, ..self.own.clone() };
+        tracing::error!(agent = %lost.agent, %failure, "a session's actor died");
         if let Seat::Agent(_, run) = seated.seat {
             // Its next session may start only when its program is gone.
             self.dying.insert(run, (lost, failure));

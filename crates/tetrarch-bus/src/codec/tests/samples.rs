@@ -3,7 +3,9 @@
 use std::fmt::Debug;
 use std::str::FromStr;
 
-use tetrarch_core::agent::{Agent, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work};
+use tetrarch_core::agent::{
+    Agent, Ending, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work,
+};
 use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose};
 use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
@@ -11,7 +13,7 @@ use tetrarch_core::brief::{
 };
 use tetrarch_core::budget::{Account, Limits, Spend};
 use tetrarch_core::goal::{Goal, GoalResult, GoalState, GoalStatus};
-use tetrarch_core::intensity::{Circuit, Failures};
+use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::ledger::{Decision, Record};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
@@ -162,6 +164,11 @@ fn agent(full: bool) -> Agent {
         liveness: Liveness::Stale,
         reason: "r".to_owned(),
         since: BusTime(5),
+        ending: full.then(|| Ending {
+            cause: FailureCause::Hung,
+            reason: "r".to_owned(),
+            until: BusTime(6),
+        }),
         parent: full.then(|| id("PO-demo")),
         depth: 2,
         max_depth: 3,

@@ -37,7 +37,7 @@ fn what_is_stopped_before_its_claim_is_never_started() {
 #[test]
 fn what_is_killed_before_its_claim_is_over() {
     let mut hosted = worker();
-    assert_eq!(kinds(&hosted.step(NOW, kill())), ["end"]);
+    assert_eq!(kinds(&hosted.step(NOW, kill())), ["report", "end"]);
     assert_eq!(hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed)), []);
 }
 
@@ -75,7 +75,7 @@ fn a_kill_after_the_exit_waits_for_nothing() {
         Input::Runner(RunnerEvent::Result { result: Box::new(result), files: Vec::new() }),
     );
     assert_eq!(exited(&mut hosted), [], "its text is being stored");
-    assert_eq!(kinds(&hosted.step(NOW, kill())), ["end"]);
+    assert_eq!(kinds(&hosted.step(NOW, kill())), ["journal", "report", "end"]);
     assert_eq!(hosted.step(NOW, Input::Stored(Vec::new())), []);
 }
 

@@ -56,6 +56,7 @@ pub(super) fn create(
         liveness: Liveness::Register,
         reason: "admitted".to_owned(),
         since: now,
+        ending: None,
         parent: Some(parent.clone()),
         depth: grant.depth,
         max_depth: grant.max_depth,
