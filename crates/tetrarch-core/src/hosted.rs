@@ -116,7 +116,9 @@ pub struct Hosted {
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: bool,
     killed: bool,
-    /// Why it is killed, when the owner waits to hear that it is gone.
+    /// It was asked to end so that its next session goes on.
+    rotating: bool,
+    /// Why it was ordered to end, when the owner waits to hear that it is gone.
     ordered: Option<String>,
     stopped: Option<String>,
     log: Log,
@@ -148,6 +150,7 @@ impl Hosted {
             sponsors: BTreeMap::new(),
             asking: false,
             killed: false,
+            rotating: false,
             ordered: None,
             stopped: None,
             log: Log::default(),
@@ -374,6 +377,7 @@ impl Hosted {
         }
         match (result, exit) {
             (Some(result), _) => self.take_result(*result, Vec::new(), effects),
+            (None, _) if self.rotating => self.gone(effects),
             (None, Exit::Code(_)) => {
                 let none = RunResult::ended(Outcome::Failure, "its program ended without a result");
                 self.take_result(none, Vec::new(), effects);
@@ -423,7 +427,8 @@ impl Hosted {
     fn gone(&mut self, effects: &mut Vec<Effect>) {
         if let Some(cause) = self.ordered.take() {
             if self.phase != Phase::Claiming {
-                let cause = format!("killed: {cause}");
+                let how = if self.killed { "killed" } else { "rotated" };
+                let cause = format!("{how}: {cause}");
                 effects.push(Effect::Journal(JournalEvent::Ended { cause }));
             }
             effects.push(Effect::Report(Box::new(Report::Gone { cause })));

@@ -23,8 +23,30 @@ pub enum Asked {
         /// Why.
         reason: String,
     },
+    /// To checkpoint and end within the same bounds, so that its next session goes on.
+    Rotate {
+        /// Time to reach a boundary.
+        drain: Millis,
+        /// Time between TERM and KILL.
+        kill_grace: Millis,
+        /// Why.
+        reason: String,
+    },
     /// To end at once.
     Kill,
+}
+
+impl Asked {
+    /// Whether this gives way to something else that is asked: a rotation to anything, a stop to
+    /// everything but a rotation, a kill to nothing.
+    #[must_use]
+    pub fn gives_way_to(&self, wanted: &Self) -> bool {
+        match self {
+            Self::Nothing | Self::Rotate { .. } => true,
+            Self::Stop { .. } => !matches!(wanted, Self::Rotate { .. }),
+            Self::Kill => false,
+        }
+    }
 }
 
 /// A backend's place in one run.

@@ -78,6 +78,21 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             let (agent, reason) = (agent.to_string(), reason.clone());
             finish("AgentRetire", &pb::AgentRetire { request_id, sender, agent, reason })
         }
+        Op::AgentReplace { agent, session, give_up, reason } => finish(
+            "AgentReplace",
+            &pb::AgentReplace {
+                request_id,
+                sender,
+                agent: agent.to_string(),
+                session: session.to_string(),
+                give_up: *give_up,
+                reason: reason.clone(),
+            },
+        ),
+        Op::AgentRotate { agent, reason } => {
+            let (agent, reason) = (agent.to_string(), reason.clone());
+            finish("AgentRotate", &pb::AgentRotate { request_id, sender, agent, reason })
+        }
         Op::AgentStatus { agent } => {
             finish("AgentStatus", &pb::AgentStatus { request_id, sender, agent: agent.to_string() })
         }
@@ -165,6 +180,11 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             let retire: pb::AgentRetire = json::message("AgentRetire", body, Unknown::Refused)?;
             Op::AgentRetire { agent: read::text("agent", &retire.agent)?, reason: retire.reason }
         }
+        "agent.replace" => agent_replace(body)?,
+        "agent.rotate" => {
+            let rotate: pb::AgentRotate = json::message("AgentRotate", body, Unknown::Refused)?;
+            Op::AgentRotate { agent: read::text("agent", &rotate.agent)?, reason: rotate.reason }
+        }
         "agent.status" => {
             let status: pb::AgentStatus = json::message("AgentStatus", body, Unknown::Refused)?;
             Op::AgentStatus { agent: read::text("agent", &status.agent)? }
@@ -175,6 +195,16 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             let reason = format!("{other} is no operation of this version");
             return Err(CodecError::field("op", reason));
         }
+    })
+}
+
+fn agent_replace(body: Value) -> Result<Op, CodecError> {
+    let replace: pb::AgentReplace = json::message("AgentReplace", body, Unknown::Refused)?;
+    Ok(Op::AgentReplace {
+        agent: read::text("agent", &replace.agent)?,
+        session: read::text("session", &replace.session)?,
+        give_up: replace.give_up,
+        reason: replace.reason,
     })
 }
 

@@ -19,7 +19,7 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::hosts::host_views;
-use super::{Policy, circuits, plans, recovery, sessions};
+use super::{Policy, circuits, plans, recovery, replacing, sessions};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -82,6 +82,16 @@ fn apply(
             authorize(draft, request)?;
             retire(draft, agent, reason)?;
             Ok(about(draft, agent, reply))
+        }
+        Op::AgentReplace { agent, session, give_up, reason } => {
+            replacing::authorize(draft, request, agent)?;
+            replacing::replace(draft, policy, agent, (*session, *give_up), reason)?;
+            Ok(OpReply { detail: replacing::so_far(draft, agent), ..about(draft, agent, reply) })
+        }
+        Op::AgentRotate { agent, reason } => {
+            replacing::authorize(draft, request, agent)?;
+            replacing::rotate(draft, policy, agent, reason)?;
+            Ok(OpReply { detail: replacing::so_far(draft, agent), ..about(draft, agent, reply) })
         }
         Op::CircuitClose { agent } => {
             authorize(draft, request)?;

@@ -5,6 +5,7 @@ mod bounds;
 mod budgets;
 pub(crate) mod fleet;
 mod recovery;
+mod replacing;
 mod sessions;
 mod silence;
 mod spawning;

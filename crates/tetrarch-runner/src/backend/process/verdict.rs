@@ -33,6 +33,17 @@ pub(super) fn died(exit: &Exit, ladder: &Ladder) -> bool {
     matches!(exit, Exit::Signal(_)) && !provoked
 }
 
+/// Whether a program that gave no result ended for its next session. One that speaks no protocol
+/// and ended before it was pushed has simply finished, and the wall clock stands above all.
+pub(super) fn rotated(heard: &Heard, ladder: &Ladder) -> bool {
+    ladder.is_rotating()
+        && match ladder.cause() {
+            Some(Cause::Stopped | Cause::Lingered | Cause::Killed) => true,
+            Some(Cause::Wall(_)) => false,
+            None => heard.spoke,
+        }
+}
+
 fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
     let stopped = |reason: &str| (Outcome::Cancelled, format!("stopped: {reason}"));
     match (ladder.cause(), ladder.stop_reason()) {
