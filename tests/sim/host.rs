@@ -110,7 +110,7 @@ impl Host {
             }
         } else if let MailBody::Launch(launch) = body {
             self.launch(*launch, reach);
-        } else if let MailBody::Kill(order) = body {
+        } else if let MailBody::Kill(order) | MailBody::Rotate(order) = body {
             self.end_session(&order, from, stored.mail, reach);
         } else if let MailBody::Superseded(order) = body {
             let session = self.joined.map(|(session, _)| session);
@@ -150,6 +150,7 @@ impl Host {
         }
     }
 
+    /// An agent's own seat says when it is gone.
     fn end_session(
         &mut self,
         order: &SessionOrder,
@@ -157,13 +158,13 @@ impl Host {
         mail: Mail,
         reach: &mut Reach<'_>,
     ) {
-        let says_so = matches!(self.seats.get(&order.agent), Some(Seat::Agent(_)));
+        let seat =
+            self.seats.get(&order.agent).filter(|seat| Some(seat.session()) == order.session);
+        let project = seat.filter(|seat| matches!(seat, Seat::Project(_))).map(Seat::epoch);
         self.pass_on(order, from, mail, reach);
-        if let Some(session) = order.session
-            && !says_so
-        {
+        if let (Some(epoch), Some(session)) = (project, order.session) {
             let report = Report::Gone { cause: order.reason.clone() };
-            self.report(order.agent.clone(), session, order.epoch, report, reach);
+            self.report(order.agent.clone(), session, epoch, report, reach);
         }
     }
 
@@ -192,7 +193,8 @@ impl Host {
         if order.session.is_some_and(|session| session != seat.session()) {
             return;
         }
-        reach.tally.note("session superseded");
+        let what = mail.body.topic().to_owned();
+        reach.tally.note(if what == "rotate" { "session rotated" } else { "session superseded" });
         match seat {
             Seat::Agent(agent) => agent.hear(from, mail, reach),
             Seat::Project(_) => drop(self.seats.remove(&order.agent)),

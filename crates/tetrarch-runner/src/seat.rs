@@ -105,3 +105,28 @@ impl Teller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_weakens_what_was_asked_before() {
+        let (time, reason) = (Millis(1), String::new());
+        let stop = Asked::Stop { drain: time, kill_grace: time, reason: reason.clone() };
+        let rotate = Asked::Rotate { drain: time, kill_grace: time, reason };
+        for (asked, wanted, taken) in [
+            (&Asked::Nothing, &rotate, true),
+            (&Asked::Nothing, &stop, true),
+            (&rotate, &stop, true),
+            (&rotate, &Asked::Kill, true),
+            (&stop, &rotate, false),
+            (&stop, &stop, true),
+            (&stop, &Asked::Kill, true),
+            (&Asked::Kill, &rotate, false),
+            (&Asked::Kill, &stop, false),
+        ] {
+            assert_eq!(asked.gives_way_to(wanted), taken, "{asked:?}, then {wanted:?}");
+        }
+    }
+}

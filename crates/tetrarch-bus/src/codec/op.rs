@@ -28,35 +28,11 @@ use crate::subject::OpName;
 pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
     let (request_id, sender) = (id.to_string(), String::new());
     match op {
-        Op::HostJoin(join) => finish(
-            "HostJoin",
-            &pb::HostJoin {
-                request_id,
-                sender,
-                instance: join.instance.clone(),
-                lease_epoch: join.lease_epoch,
-                labels: read::map(&join.labels),
-                capacity: join.capacity,
-                address: join.address.clone(),
-            },
-        ),
+        Op::HostJoin(join) => finish("HostJoin", &joining(join, request_id)),
         Op::HumanJoin { human } => {
             finish("HumanJoin", &pb::HumanJoin { request_id, sender, human: human.to_string() })
         }
-        Op::ProjectCreate(create) => finish(
-            "ProjectCreate",
-            &pb::ProjectCreate {
-                request_id,
-                sender,
-                project: create.project.to_string(),
-                mode: create.mode.as_str().to_owned(),
-                external: create.external,
-                tools: names(&create.tools),
-                budget: budget::written(create.budget, None),
-                local_max_depth: create.local_max_depth.map(u32::from),
-                placement: placement(&create.placement),
-            },
-        ),
+        Op::ProjectCreate(create) => finish("ProjectCreate", &creating(create, request_id)),
         Op::ProjectMode { project, mode } => {
             let (project, mode) = (project.to_string(), mode.as_str().to_owned());
             finish("ProjectMode", &pb::ProjectMode { request_id, sender, project, mode })
@@ -110,6 +86,32 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             "plan",
             "a checked plan is no longer what its author wrote; use encode_goal_create",
         )),
+    }
+}
+
+fn joining(join: &HostJoin, request_id: String) -> pb::HostJoin {
+    pb::HostJoin {
+        request_id,
+        sender: String::new(),
+        instance: join.instance.clone(),
+        lease_epoch: join.lease_epoch,
+        labels: read::map(&join.labels),
+        capacity: join.capacity,
+        address: join.address.clone(),
+    }
+}
+
+fn creating(create: &ProjectCreate, request_id: String) -> pb::ProjectCreate {
+    pb::ProjectCreate {
+        request_id,
+        sender: String::new(),
+        project: create.project.to_string(),
+        mode: create.mode.as_str().to_owned(),
+        external: create.external,
+        tools: names(&create.tools),
+        budget: budget::written(create.budget, None),
+        local_max_depth: create.local_max_depth.map(u32::from),
+        placement: placement(&create.placement),
     }
 }
 

@@ -14,37 +14,23 @@ use crate::step::Draft;
 
 use super::{Policy, ending, fit, recovery, sessions};
 
-/// An agent's sessions are for those above it and for humans.
-pub(super) fn authorize(draft: &Draft<'_>, request: &Request, id: &AgentId) -> Result<(), Refusal> {
-    let Principal::Agent(sender) = &request.sender.from else { return Ok(()) };
-    super::current(draft, &request.sender)?;
-    let above = |id: &AgentId| draft.agent(id).and_then(|agent| agent.parent.as_ref());
-    let mut next = above(id);
-    while let Some(ancestor) = next {
-        if ancestor == sender {
-            return Ok(());
-        }
-        next = above(ancestor);
-    }
-    let detail = format!("{sender} is not above {id}; its parent or a human must ask for this");
-    Err(Refusal::new(ErrorCode::Unauthorized, detail))
-}
-
-/// Replaces the named session, or gives its agent up. Where a process may live it is killed, and
+/// Replaces the named session, or gives its agent up; says what came of it so far. Where a process may live it is killed, and
 /// the next session starts when its host says that it is gone.
 pub(super) fn replace(
     draft: &mut Draft<'_>,
     policy: &Policy,
+    request: &Request,
     id: &AgentId,
     (session, give_up): (SessionId, bool),
     reason: &str,
-) -> Result<(), Refusal> {
+) -> Result<String, Refusal> {
+    authorize(draft, request, id)?;
     let agent = known(draft, id)?;
     if agent.session != Some(session) {
         if agent.epoch > 1 {
-            return Ok(());
+            return Ok(so_far(draft, id));
         }
-        let detail = format!("{session} is no session of {id}; `tetrarch agent status` has it");
+        let detail = format!("{session} is no session of {id}; `tetrarch describe {id}` shows it");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     }
     if agent.liveness == Liveness::Terminated {
@@ -52,21 +38,25 @@ pub(super) fn replace(
     }
     let why = why(reason, "a replacement was asked for");
     if give_up {
-        return surrender(draft, &agent, &why);
+        surrender(draft, &agent, &why)?;
+        return Ok(so_far(draft, id));
     }
     hosted(&agent)?;
     not_stopping(draft, &agent)?;
     ending::replace_when_gone(draft, policy, id, FailureCause::Stopped, &why);
-    Ok(())
+    Ok(so_far(draft, id))
 }
 
 /// Has an agent's session end at a boundary; its next one goes on from the last checkpoint.
+/// Says what came of it so far.
 pub(super) fn rotate(
     draft: &mut Draft<'_>,
     policy: &Policy,
+    request: &Request,
     id: &AgentId,
     reason: &str,
-) -> Result<(), Refusal> {
+) -> Result<String, Refusal> {
+    authorize(draft, request, id)?;
     let agent = known(draft, id)?;
     hosted(&agent)?;
     match agent.liveness {
@@ -87,11 +77,27 @@ pub(super) fn rotate(
     not_stopping(draft, &agent)?;
     let why = why(reason, "a rotation was asked for");
     ending::replace_when_gone(draft, policy, id, FailureCause::Rotated, &why);
-    Ok(())
+    Ok(so_far(draft, id))
+}
+
+/// An agent's sessions are for those above it and for humans.
+fn authorize(draft: &Draft<'_>, request: &Request, id: &AgentId) -> Result<(), Refusal> {
+    let Principal::Agent(sender) = &request.sender.from else { return Ok(()) };
+    super::current(draft, &request.sender)?;
+    let above = |id: &AgentId| draft.agent(id).and_then(|agent| agent.parent.as_ref());
+    let mut next = above(id);
+    while let Some(ancestor) = next {
+        if ancestor == sender {
+            return Ok(());
+        }
+        next = above(ancestor);
+    }
+    let detail = format!("{sender} is not above {id}; its parent or a human must ask for this");
+    Err(Refusal::new(ErrorCode::Unauthorized, detail))
 }
 
 /// What came of it so far, in words.
-pub(super) fn so_far(draft: &Draft<'_>, id: &AgentId) -> String {
+fn so_far(draft: &Draft<'_>, id: &AgentId) -> String {
     let Some(agent) = draft.agent(id) else { return String::new() };
     match (&agent.ending, agent.liveness) {
         (Some(_), _) => "its process is to end first; then its next session starts".to_owned(),

@@ -93,7 +93,7 @@ impl Roster {
         match body {
             MailBody::Launch(launch) => self.launch(*launch, trace).await?,
             MailBody::Kill(order) | MailBody::Rotate(order) => {
-                self.end_session(&order, from, mail).await?;
+                self.end_session(&order, from, mail);
             }
             MailBody::Superseded(order) | MailBody::Stop(order) => {
                 self.pass_on(&order, from, mail);
@@ -161,30 +161,16 @@ impl Roster {
         Ok(())
     }
 
-    /// Ends a session, of which the owner waits to hear that it is gone. What is not here is.
-    async fn end_session(
-        &mut self,
-        order: &SessionOrder,
-        from: Principal,
-        mail: Mail,
-    ) -> Result<(), EngineError> {
-        let SessionOrder { agent, session: Some(session), epoch, reason } = order.clone() else {
-            self.pass_on(order, from, mail);
-            return Ok(());
-        };
-        if let Some(seated) = self.seated.get_mut(&agent) {
-            let by_itself = matches!(seated.seat, Seat::Agent(..));
-            if seated.session == session && !by_itself {
-                seated.ordered = Some(reason);
-            }
-            self.pass_on(order, from, mail);
-            return Ok(());
+    /// Ends a session, of which the owner waits to hear that it is gone. One that is not here has
+    /// said so, or belongs to another life of this host, which would have to say it.
+    fn end_session(&mut self, order: &SessionOrder, from: Principal, mail: Mail) {
+        if let Some(seated) = self.seated.get_mut(&order.agent)
+            && order.session.is_none_or(|session| session == seated.session)
+            && !matches!(seated.seat, Seat::Agent(..))
+        {
+            seated.ordered = Some(order.reason.clone());
         }
-        if self.dying.values().any(|(lost, _)| lost.session == session) {
-            return Ok(());
-        }
-        let who = Session { agent, session, epoch, ..self.own.clone() };
-        self.report(&who, &Report::Gone { cause: reason }).await
+        self.pass_on(order, from, mail);
     }
 
     /// An order about a session that runs here, if it still is the one that is meant.

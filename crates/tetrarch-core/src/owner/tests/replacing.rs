@@ -16,7 +16,6 @@ use crate::request::{HOST_RESTART, Op, Report, RequestBody};
 use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
-use crate::time::Millis;
 use serde_json::json;
 
 fn ho() -> AgentId {
@@ -184,7 +183,7 @@ fn what_cannot_be_replaced_or_rotated_is_refused_with_the_reason() {
     let (missing, other_session) = (
         of(&nobody),
         Op::AgentReplace {
-            agent: worker.clone(),
+            agent: worker,
             session: SessionId(Ulid(3)),
             give_up: false,
             reason: String::new(),
@@ -350,7 +349,6 @@ fn a_gone_that_nobody_ordered_ends_the_agent_unless_it_waits_for_a_host() {
 fn what_is_killed_as_hung_is_charged_when_it_is_gone() {
     let (mut fleet, epic, worker) = working();
     fleet.policy.intensity.max = 1;
-    fleet.policy.window = Millis(50);
     for (epoch, failures) in [(2, 1), (2, 0)] {
         let records = fleet.records.clone();
         let mut draft = Draft::new(&records, fleet.now, AgentId::Go.into());

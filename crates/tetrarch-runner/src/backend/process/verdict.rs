@@ -171,6 +171,30 @@ mod tests {
     }
 
     #[test]
+    fn only_what_did_not_finish_goes_on_in_its_next_session() {
+        let now = Instant::now();
+        let asked = |drain: u64, wall: Option<u64>| {
+            let mut ladder = Ladder::new(now, wall.map(Millis));
+            ladder.rotate(now, Millis(drain), Millis(1));
+            ladder
+        };
+        assert!(rotated(&heard(true), &asked(9, None)));
+        assert!(!rotated(&heard(false), &asked(9, None)), "it finished by itself");
+        let pushed = |mut ladder: Ladder| {
+            assert!(ladder.due(now).is_some());
+            ladder
+        };
+        for spoke in [true, false] {
+            assert!(rotated(&heard(spoke), &pushed(asked(0, None))));
+            assert!(!rotated(&heard(spoke), &pushed(asked(9, Some(0)))), "its time was over");
+            assert!(!rotated(&heard(spoke), &ladder(Some(9), None, false)), "nobody asked for it");
+            let mut stopped = asked(9, None);
+            stopped.stop(now, Millis(9), Millis(1), "enough");
+            assert!(!rotated(&heard(spoke), &stopped), "a stop has more to say");
+        }
+    }
+
+    #[test]
     fn a_kill_is_a_cancellation() {
         let mut ladder = ladder(None, None, false);
         ladder.kill();
