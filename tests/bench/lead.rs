@@ -49,13 +49,19 @@ pub(crate) async fn serve(
                     Vec::new()
                 }
             }
-            Order::Kill { run } | Order::Stop { run, .. } if left.remove(run).is_some() => {
+            Order::Kill { run } | Order::Stop { run, .. } | Order::Rotate { run, .. }
+                if left.remove(run).is_some() =>
+            {
                 vec![Observed {
                     run: *run,
                     event: RunnerEvent::Exited { exit: Exit::Signal(9), result: None },
                 }]
             }
-            Order::Start(_) | Order::Deliver { .. } | Order::Kill { .. } | Order::Stop { .. } => {
+            Order::Start(_)
+            | Order::Deliver { .. }
+            | Order::Kill { .. }
+            | Order::Rotate { .. }
+            | Order::Stop { .. } => {
                 // A runner that is gone ends with the fleet.
                 let _gone = runner.send(order).await;
                 continue;

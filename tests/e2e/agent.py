@@ -6,10 +6,12 @@
     agent.py gate <file>   waits until there is such a file
     agent.py steps <file> N  writes steps 1..N to a file, each once; dies at every third
     agent.py walk <file> <gate> N  writes steps 1..N to a file; after the third it waits for a gate
+    agent.py turn <file> N  writes steps 1..N to a file; after the third it waits to be rotated
+    agent.py deaf <file> N  writes steps 1..N to a file; after the third it hears nothing, TERM neither
     agent.py pace <dir> N  writes steps 1..N to a file named after its node, one every 150 ms
     agent.py letter        waits for a letter, and tells what is in it
     agent.py stuck         says that it is blocked, and stays so
-    agent.py deaf <file>   writes its number to a file, and hears neither a stop nor TERM
+    agent.py mute <file>   writes its number to a file, and hears neither a stop nor TERM
 """
 
 import json
@@ -108,6 +110,38 @@ def walk(brief, path, gate, count):
     return {"steps": done, "epoch": brief["epoch"]}
 
 
+def turn(brief, path, count):
+    done = (brief["checkpoint"] or {"done": 0})["done"]
+    while done < int(count):
+        if done == 3 and brief["epoch"] == 1:
+            rotation = read()
+            assert rotation["type"] == "rotate", rotation
+            say("checkpoint", state={"done": done, "reason": rotation["reason"]})
+            sys.exit(0)
+        done += 1
+        with open(path, "a") as witness:
+            print(done, brief["epoch"], file=witness)
+        say("checkpoint", state={"done": done})
+    return {"steps": done, "given": brief["checkpoint"]}
+
+
+def deaf(brief, path, count):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    before = brief["checkpoint"] or {"done": 0, "pid": 0}
+    done = before["done"]
+    if before["pid"] and os.path.exists("/proc/%d" % before["pid"]):
+        say("result", outcome="failure", error="two at once")
+        sys.exit(1)
+    while done < int(count):
+        while done == 3 and brief["epoch"] == 1:
+            time.sleep(60)
+        done += 1
+        with open(path, "a") as witness:
+            print(done, brief["epoch"], file=witness)
+        say("checkpoint", state={"done": done, "pid": os.getpid()})
+    return {"steps": done, "epoch": brief["epoch"]}
+
+
 def pace(brief, directory, count):
     done = (brief["checkpoint"] or {"done": 0})["done"]
     while done < int(count):
@@ -133,14 +167,14 @@ def stuck(brief):
     until(lambda: False)
 
 
-def deaf(brief, path):
+def mute(brief, path):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with open(path, "w") as witness:
         print(os.getpid(), file=witness)
     until(lambda: False)
 
 
-ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps, "walk": walk, "pace": pace,
-        "letter": letter, "stuck": stuck, "deaf": deaf}
+ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps, "walk": walk, "turn": turn,
+        "deaf": deaf, "pace": pace, "letter": letter, "stuck": stuck, "mute": mute}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

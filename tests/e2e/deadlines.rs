@@ -75,7 +75,7 @@ async fn a_program_that_hears_no_stop_is_killed_in_the_time_a_stop_may_take() {
         .with_env("TETRARCH_RUNS_KILL_GRACE", "500ms")
         .started();
     let witness = fleet.cwd().join("witness");
-    let _running = start(&fleet, &["deaf", witness.to_str().unwrap()]);
+    let _running = start(&fleet, &["mute", witness.to_str().unwrap()]);
     wait::until("it is deaf", || witness.exists().then_some(()));
     let mut ledger = Ledger::follow(&fleet.control().await);
     let agent = ledger

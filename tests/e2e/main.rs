@@ -14,6 +14,7 @@ mod input;
 mod levels;
 mod life;
 mod racing;
+mod renewal;
 mod traces;
 
 use std::path::PathBuf;

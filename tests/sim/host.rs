@@ -110,7 +110,7 @@ impl Host {
             }
         } else if let MailBody::Launch(launch) = body {
             self.launch(*launch, reach);
-        } else if let MailBody::Kill(order) = body {
+        } else if let MailBody::Kill(order) | MailBody::Rotate(order) = body {
             self.end_session(&order, from, stored.mail, reach);
         } else if let MailBody::Superseded(order) = body {
             let session = self.joined.map(|(session, _)| session);
@@ -192,7 +192,8 @@ impl Host {
         if order.session.is_some_and(|session| session != seat.session()) {
             return;
         }
-        reach.tally.note("session superseded");
+        let what = mail.body.topic().to_owned();
+        reach.tally.note(if what == "rotate" { "session rotated" } else { "session superseded" });
         match seat {
             Seat::Agent(agent) => agent.hear(from, mail, reach),
             Seat::Project(_) => drop(self.seats.remove(&order.agent)),

@@ -8,8 +8,10 @@ use tetrarch_core::mail::MailBody;
 use crate::tally::Tally;
 
 /// Kinds of events, words in their reasons, and what they tell.
-const TOLD: [(EventKind, &str, &str); 7] = [
+const TOLD: [(EventKind, &str, &str); 9] = [
     (EventKind::AgentReplaced, "", "session replaced"),
+    (EventKind::AgentEnding, "", "session ordered to end for its next one"),
+    (EventKind::AgentLiveness, "terminated: rotated", "rotation completed"),
     (EventKind::AgentLiveness, "-> offline", "session offline"),
     (EventKind::Verdict, "needs_changes", "review did not pass"),
     (EventKind::NodeStatus, "-> cancelled", "node cancelled"),

@@ -3,7 +3,7 @@
 
 use tetrarch_core::agent::Mode;
 use tetrarch_core::cursor::Positions;
-use tetrarch_core::id::{AgentId, EpicId, HumanName, Principal, RequestId, Ulid};
+use tetrarch_core::id::{AgentId, EpicId, HumanName, Principal, RequestId, SessionId, Ulid};
 use tetrarch_core::mail::{Mail, MailBody, SessionOrder};
 use tetrarch_core::request::{Op, RequestBody, Sender};
 
@@ -115,6 +115,21 @@ impl People {
         let reason = "enough".to_owned();
         let order = SessionOrder { agent: agent.clone(), session: None, epoch: 0, reason };
         self.write(agent, MailBody::Stop(order), reach);
+    }
+
+    /// Wants an agent's next session: by a rotation, or by replacing the one it has.
+    pub(crate) fn renew(
+        &mut self,
+        agent: AgentId,
+        session: Option<SessionId>,
+        reach: &mut Reach<'_>,
+    ) {
+        let reason = String::new();
+        let op = match session {
+            Some(session) => Op::AgentReplace { agent, session, give_up: false, reason },
+            None => Op::AgentRotate { agent, reason },
+        };
+        self.ask(RequestBody::Op(op), reach);
     }
 
     /// Asks for many workers at once.

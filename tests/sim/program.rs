@@ -169,6 +169,22 @@ impl Program {
         self.stopping = true;
     }
 
+    /// It is asked to rotate: it finishes all the same, or ends after a last checkpoint.
+    pub(crate) fn rotate(&mut self, dice: &mut Dice) {
+        if self.stopping || self.gone || dice.percent(30) {
+            return;
+        }
+        let state = "{}".to_owned();
+        let exit = if dice.percent(50) { Exit::Code(0) } else { Exit::Signal(15) };
+        let started = self.acts.iter().rposition(|act| {
+            matches!(act, Act::Say(RunnerEvent::Started { .. } | RunnerEvent::SpawnFailed { .. }))
+        });
+        let first = started.map(|at| self.acts.remove(at));
+        let checkpoint = Act::Say(RunnerEvent::Checkpoint { state, confirm: false });
+        self.acts = vec![Act::End(exit, None), checkpoint];
+        self.acts.extend(first);
+    }
+
     /// It is killed: all that is left is its exit.
     pub(crate) fn kill(&mut self) {
         self.stopping = false;

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 34] = [
+pub(crate) const EXPECTED: [&str; 39] = [
+    "acknowledgement lost",
     "actor died",
+    "attempt failed",
     "burst of requests",
     "claim refused",
     "commit acknowledged",
     "commit lost, sent again",
     "commit refused, reloaded",
-    "acknowledgement lost",
-    "attempt failed",
     "deadline passed",
     "denied: no slot",
     "ended before it began",
@@ -30,11 +30,16 @@ pub(crate) const EXPECTED: [&str; 34] = [
     "plan event repeated, dropped",
     "project orchestrator replaced",
     "question answered",
+    "replacement asked for",
     "request repeated",
     "review did not pass",
+    "rotation asked for",
+    "rotation completed",
     "session fenced",
     "session offline",
+    "session ordered to end for its next one",
     "session replaced",
+    "session rotated",
     "session superseded",
     "sponsored worker",
     "state read too early",

@@ -10,9 +10,11 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 14] = [
+const REQUESTS: [&str; 16] = [
     "AgentRegister",
+    "AgentReplace",
     "AgentRetire",
+    "AgentRotate",
     "CircuitClose",
     "AgentStatus",
     "GoalCreate",
@@ -65,8 +67,10 @@ const OTHERS: [&str; 32] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 15] = [
+const REQUIRED: [(&str, &[&str]); 17] = [
+    ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
+    ("AgentRotate", &["agent"]),
     ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),
     ("GoalCreate", &["project", "plan"]),

@@ -119,7 +119,9 @@ pub struct Hosted {
     heard: u64,
     stop_within: StopWithin,
     killed: bool,
-    /// Why it is killed, when the owner waits to hear that it is gone.
+    /// It was asked to end so that its next session goes on.
+    rotating: bool,
+    /// Why it was ordered to end, when the owner waits to hear that it is gone.
     ordered: Option<String>,
     stopped: Option<String>,
     log: Log,
@@ -154,6 +156,7 @@ impl Hosted {
             heard: 0,
             stop_within: StopWithin::default(),
             killed: false,
+            rotating: false,
             ordered: None,
             stopped: None,
             log: Log::default(),
@@ -414,6 +417,7 @@ impl Hosted {
         }
         match (result, exit) {
             (Some(result), _) => self.take_result(*result, Vec::new(), effects),
+            (None, _) if self.rotating => self.gone(effects),
             (None, Exit::Code(_)) => {
                 let none = RunResult::ended(Outcome::Failure, "its program ended without a result");
                 self.take_result(none, Vec::new(), effects);
@@ -463,7 +467,8 @@ impl Hosted {
     fn gone(&mut self, effects: &mut Vec<Effect>) {
         if let Some(cause) = self.ordered.take() {
             if self.phase != Phase::Claiming {
-                let cause = format!("killed: {cause}");
+                let how = if self.killed { "killed" } else { "rotated" };
+                let cause = format!("{how}: {cause}");
                 effects.push(Effect::Journal(JournalEvent::Ended { cause }));
             }
             effects.push(Effect::Report(Box::new(Report::Gone { cause })));

@@ -89,6 +89,8 @@ pub enum MailBody {
     Kill(SessionOrder),
     /// `stop`: drain, then the kill ladder.
     Stop(SessionOrder),
+    /// `rotate`, to the HO: checkpoint and end, as for a stop, but the next session goes on.
+    Rotate(SessionOrder),
     /// `superseded`: the session is no longer current.
     Superseded(SessionOrder),
     /// `instruction`: a PO takes on an epic, whose plan it reads from the plan events and STATE.
@@ -218,6 +220,7 @@ impl MailBody {
             Self::Launch(_) => "launch",
             Self::Kill(_) => "kill",
             Self::Stop(_) => "stop",
+            Self::Rotate(_) => "rotate",
             Self::Superseded(_) => "superseded",
             Self::TakeOn { .. } => "instruction",
             Self::ResultReady(_) => "result.ready",
@@ -245,9 +248,11 @@ impl MailBody {
             | Self::Answer { .. }
             | Self::Reply(_) => MailKind::Reply,
             Self::Sponsor(_) | Self::TakeOn { .. } => MailKind::Instruction,
-            Self::Launch(_) | Self::Kill(_) | Self::Stop(_) | Self::Superseded(_) => {
-                MailKind::Control
-            }
+            Self::Launch(_)
+            | Self::Kill(_)
+            | Self::Stop(_)
+            | Self::Rotate(_)
+            | Self::Superseded(_) => MailKind::Control,
             Self::ResultReady(_)
             | Self::AgentCompleted { .. }
             | Self::Info { .. }

@@ -215,6 +215,7 @@ impl Orchestrator {
             | MailBody::Launch(_)
             | MailBody::Kill(_)
             | MailBody::Stop(_)
+            | MailBody::Rotate(_)
             | MailBody::Superseded(_)
             | MailBody::Violation { .. }
             | MailBody::Alert { .. }

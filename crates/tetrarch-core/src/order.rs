@@ -29,6 +29,19 @@ pub enum Order {
         /// Why.
         reason: String,
     },
+    /// Ask it to checkpoint and end, so that its next session goes on: a `rotate` line, `drain`
+    /// later TERM, `kill_grace` later KILL. Unless it finished, [`RunnerEvent::Exited`] then has
+    /// no result.
+    Rotate {
+        /// The run.
+        run: RunId,
+        /// Time to reach a boundary.
+        drain: Millis,
+        /// Time between TERM and KILL.
+        kill_grace: Millis,
+        /// Why.
+        reason: String,
+    },
     /// KILL at once.
     Kill {
         /// The run.
@@ -198,7 +211,7 @@ pub enum RunnerEvent {
         /// How the program ended.
         exit: Exit,
         /// The result, for a program that gave none; none as well for one that died by a signal
-        /// which its runner did not send.
+        /// which its runner did not send, and for one that was asked to rotate.
         result: Option<Box<RunResult>>,
     },
 }

@@ -2,8 +2,9 @@
 //! one owner). It decides on the records and says what to write; committing, sending and the
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
-//! `recovery`, those to be ended first in `ending`, silent ones in `silence`, stops in `stopping`,
-//! what lasts too long in `deadlines`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
+//! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
+//! `silence`, stops in `stopping`, what lasts too long in `deadlines`, circuits in `circuits`, hosts
+//! in `hosts`, plans in `plans`.
 
 mod brief;
 mod circuits;
@@ -15,6 +16,7 @@ mod hosts;
 mod operations;
 mod plans;
 mod recovery;
+mod replacing;
 mod reports;
 mod sessions;
 mod silence;

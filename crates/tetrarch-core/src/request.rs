@@ -194,6 +194,24 @@ pub enum Op {
         /// Why.
         reason: String,
     },
+    /// `agent.replace`: a lost or hung session gives way to the next one of the same name.
+    AgentReplace {
+        /// Who.
+        agent: AgentId,
+        /// Which session; one that was replaced is answered with its successor.
+        session: SessionId,
+        /// Rather end its attempt as failed.
+        give_up: bool,
+        /// Why.
+        reason: String,
+    },
+    /// `agent.rotate`: a session ends at a boundary, and the next one of the same name goes on.
+    AgentRotate {
+        /// Who.
+        agent: AgentId,
+        /// Why.
+        reason: String,
+    },
     /// `circuit.close`: an agent's children may be started again.
     CircuitClose {
         /// Whose circuit.
@@ -235,6 +253,8 @@ impl Op {
             Self::ProfileApply { .. } => "profile.apply",
             Self::AgentRegister => "agent.register",
             Self::AgentRetire { .. } => "agent.retire",
+            Self::AgentReplace { .. } => "agent.replace",
+            Self::AgentRotate { .. } => "agent.rotate",
             Self::CircuitClose { .. } => "circuit.close",
             Self::AgentStatus { .. } => "agent.status",
             Self::GoalCreate { .. } => "goal.create",

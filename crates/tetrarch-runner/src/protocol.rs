@@ -4,7 +4,9 @@
 mod inbound;
 mod outbound;
 
-pub(crate) use inbound::{Fault, brief_line, invalid_line, mail_line, saved_line, stop_line};
+pub(crate) use inbound::{
+    Fault, brief_line, invalid_line, mail_line, rotate_line, saved_line, stop_line,
+};
 pub(crate) use outbound::{NamedFile, Said, Told, read};
 
 /// The protocol's version, in the brief line.

@@ -23,8 +23,30 @@ pub enum Asked {
         /// Why.
         reason: String,
     },
+    /// To checkpoint and end within the same bounds, so that its next session goes on.
+    Rotate {
+        /// Time to reach a boundary.
+        drain: Millis,
+        /// Time between TERM and KILL.
+        kill_grace: Millis,
+        /// Why.
+        reason: String,
+    },
     /// To end at once.
     Kill,
+}
+
+impl Asked {
+    /// Whether this gives way to something else that is asked: a rotation to anything, a stop to
+    /// everything but a rotation, a kill to nothing.
+    #[must_use]
+    pub fn gives_way_to(&self, wanted: &Self) -> bool {
+        match self {
+            Self::Nothing | Self::Rotate { .. } => true,
+            Self::Stop { .. } => !matches!(wanted, Self::Rotate { .. }),
+            Self::Kill => false,
+        }
+    }
 }
 
 /// A backend's place in one run.
@@ -80,6 +102,31 @@ impl Teller {
             () = given_up => {
                 tracing::debug!(run = %self.run, "the listener took no more before closing");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_weakens_what_was_asked_before() {
+        let (time, reason) = (Millis(1), String::new());
+        let stop = Asked::Stop { drain: time, kill_grace: time, reason: reason.clone() };
+        let rotate = Asked::Rotate { drain: time, kill_grace: time, reason };
+        for (asked, wanted, taken) in [
+            (&Asked::Nothing, &rotate, true),
+            (&Asked::Nothing, &stop, true),
+            (&rotate, &stop, true),
+            (&rotate, &Asked::Kill, true),
+            (&stop, &rotate, false),
+            (&stop, &stop, true),
+            (&stop, &Asked::Kill, true),
+            (&Asked::Kill, &rotate, false),
+            (&Asked::Kill, &stop, false),
+        ] {
+            assert_eq!(asked.gives_way_to(wanted), taken, "{asked:?}, then {wanted:?}");
         }
     }
 }

@@ -176,6 +176,10 @@ impl Desk {
                 let asked = Asked::Stop { drain, kill_grace, reason };
                 self.ask(run, asked);
             }
+            Order::Rotate { run, drain, kill_grace, reason } => {
+                let asked = Asked::Rotate { drain, kill_grace, reason };
+                self.ask(run, asked);
+            }
             Order::Kill { run } => {
                 if !self.ask(run, Asked::Kill) {
                     self.clear(run);
@@ -239,13 +243,13 @@ impl Desk {
         });
     }
 
-    /// Asks something of a run; false when it is not known. A stop never weakens a kill.
+    /// Asks something of a run; false when it is not known. Nothing weakens what was asked before.
     fn ask(&self, run: RunId, wanted: Asked) -> bool {
         let Some(reins) = self.runs.get(&run) else {
             return false;
         };
         reins.asked.send_if_modified(|asked| {
-            let stronger = *asked != Asked::Kill;
+            let stronger = asked.gives_way_to(&wanted);
             if stronger {
                 *asked = wanted;
             }

@@ -165,6 +165,7 @@ impl Agent {
             (Order::Start(start), None) => self.start_program(&start, reach),
             (Order::Deliver { line, .. }, Some(program)) => program.hear(&line),
             (Order::Stop { .. }, Some(program)) => program.stop(),
+            (Order::Rotate { .. }, Some(program)) => program.rotate(reach.dice),
             (Order::Kill { .. }, Some(program)) => program.kill(),
             (_, _) => {}
         }

@@ -135,7 +135,7 @@ impl World {
         let active = people.goals.iter().copied().find(|epic| {
             self.truth.goal_states.get(epic).is_some_and(|goal| goal.status == GoalStatus::Active)
         });
-        match (self.dice.below(5), active, self.dice.pick(&live).cloned()) {
+        match (self.dice.below(9), active, self.dice.pick(&live).cloned()) {
             (0, Some(epic), _) => {
                 self.tally.note("burst of requests");
                 people.burst(epic, 8, &mut self.reach());
@@ -150,6 +150,15 @@ impl World {
                 self.tally.note("mode switched");
                 let mode = Mode::ALL[self.dice.below(Mode::ALL.len())];
                 people.set_mode(mode, &mut self.reach());
+            }
+            (5 | 6, _, Some(agent)) => {
+                self.tally.note("rotation asked for");
+                people.renew(agent, None, &mut self.reach());
+            }
+            (7 | 8, _, Some(agent)) => {
+                self.tally.note("replacement asked for");
+                let known = self.truth.agents.get(&agent).and_then(|agent| agent.session);
+                people.renew(agent, known, &mut self.reach());
             }
             (_, _, _) => {}
         }

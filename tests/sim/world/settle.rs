@@ -26,6 +26,13 @@ impl World {
                 Ok(())
             }
             None if self.faults.on => Ok(()),
+            None if self.owners.len() > 1 => {
+                // One that has nothing to commit finds out by its lease.
+                let newest = self.owners.iter().map(|owner| owner.epoch).max();
+                self.owners.retain(|owner| Some(owner.epoch) == newest);
+                self.tally.note("owner deposed");
+                Ok(())
+            }
             None => Err(format!("invariant 27: nothing can happen: {}", self.what_is_open())),
         }
     }

@@ -20,9 +20,10 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         }
         MailBody::Sponsor(sponsor) => around(mail, &pb::SponsorRequest::from(sponsor)),
         MailBody::Launch(launch) => around(mail, &pb::Launch::from(&**launch)),
-        MailBody::Kill(order) | MailBody::Stop(order) | MailBody::Superseded(order) => {
-            around(mail, &pb::SessionOrder::from(order))
-        }
+        MailBody::Kill(order)
+        | MailBody::Stop(order)
+        | MailBody::Rotate(order)
+        | MailBody::Superseded(order) => around(mail, &pb::SessionOrder::from(order)),
         MailBody::TakeOn { epic } => around(mail, &pb::TakeOn { epic: epic.to_string() }),
         MailBody::ResultReady(ready) => around(mail, &pb::ResultReady::from(&**ready)),
         MailBody::AgentCompleted { agent, session, reason } => {
@@ -83,6 +84,7 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         "launch" => MailBody::Launch(Box::new(message::<pb::Launch>("Launch", body)?.try_into()?)),
         "kill" => MailBody::Kill(order(body)?),
         "stop" => MailBody::Stop(order(body)?),
+        "rotate" => MailBody::Rotate(order(body)?),
         "superseded" => MailBody::Superseded(order(body)?),
         "result.ready" => {
             let ready: pb::ResultReady = message("ResultReady", body)?;

@@ -28,35 +28,11 @@ use crate::subject::OpName;
 pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
     let (request_id, sender) = (id.to_string(), String::new());
     match op {
-        Op::HostJoin(join) => finish(
-            "HostJoin",
-            &pb::HostJoin {
-                request_id,
-                sender,
-                instance: join.instance.clone(),
-                lease_epoch: join.lease_epoch,
-                labels: read::map(&join.labels),
-                capacity: join.capacity,
-                address: join.address.clone(),
-            },
-        ),
+        Op::HostJoin(join) => finish("HostJoin", &joining(join, request_id)),
         Op::HumanJoin { human } => {
             finish("HumanJoin", &pb::HumanJoin { request_id, sender, human: human.to_string() })
         }
-        Op::ProjectCreate(create) => finish(
-            "ProjectCreate",
-            &pb::ProjectCreate {
-                request_id,
-                sender,
-                project: create.project.to_string(),
-                mode: create.mode.as_str().to_owned(),
-                external: create.external,
-                tools: names(&create.tools),
-                budget: budget::written(create.budget, None),
-                local_max_depth: create.local_max_depth.map(u32::from),
-                placement: placement(&create.placement),
-            },
-        ),
+        Op::ProjectCreate(create) => finish("ProjectCreate", &creating(create, request_id)),
         Op::ProjectMode { project, mode } => {
             let (project, mode) = (project.to_string(), mode.as_str().to_owned());
             finish("ProjectMode", &pb::ProjectMode { request_id, sender, project, mode })
@@ -78,6 +54,21 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             let (agent, reason) = (agent.to_string(), reason.clone());
             finish("AgentRetire", &pb::AgentRetire { request_id, sender, agent, reason })
         }
+        Op::AgentReplace { agent, session, give_up, reason } => finish(
+            "AgentReplace",
+            &pb::AgentReplace {
+                request_id,
+                sender,
+                agent: agent.to_string(),
+                session: session.to_string(),
+                give_up: *give_up,
+                reason: reason.clone(),
+            },
+        ),
+        Op::AgentRotate { agent, reason } => {
+            let (agent, reason) = (agent.to_string(), reason.clone());
+            finish("AgentRotate", &pb::AgentRotate { request_id, sender, agent, reason })
+        }
         Op::AgentStatus { agent } => {
             finish("AgentStatus", &pb::AgentStatus { request_id, sender, agent: agent.to_string() })
         }
@@ -95,6 +86,32 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             "plan",
             "a checked plan is no longer what its author wrote; use encode_goal_create",
         )),
+    }
+}
+
+fn joining(join: &HostJoin, request_id: String) -> pb::HostJoin {
+    pb::HostJoin {
+        request_id,
+        sender: String::new(),
+        instance: join.instance.clone(),
+        lease_epoch: join.lease_epoch,
+        labels: read::map(&join.labels),
+        capacity: join.capacity,
+        address: join.address.clone(),
+    }
+}
+
+fn creating(create: &ProjectCreate, request_id: String) -> pb::ProjectCreate {
+    pb::ProjectCreate {
+        request_id,
+        sender: String::new(),
+        project: create.project.to_string(),
+        mode: create.mode.as_str().to_owned(),
+        external: create.external,
+        tools: names(&create.tools),
+        budget: budget::written(create.budget, None),
+        local_max_depth: create.local_max_depth.map(u32::from),
+        placement: placement(&create.placement),
     }
 }
 
@@ -165,6 +182,11 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             let retire: pb::AgentRetire = json::message("AgentRetire", body, Unknown::Refused)?;
             Op::AgentRetire { agent: read::text("agent", &retire.agent)?, reason: retire.reason }
         }
+        "agent.replace" => agent_replace(body)?,
+        "agent.rotate" => {
+            let rotate: pb::AgentRotate = json::message("AgentRotate", body, Unknown::Refused)?;
+            Op::AgentRotate { agent: read::text("agent", &rotate.agent)?, reason: rotate.reason }
+        }
         "agent.status" => {
             let status: pb::AgentStatus = json::message("AgentStatus", body, Unknown::Refused)?;
             Op::AgentStatus { agent: read::text("agent", &status.agent)? }
@@ -175,6 +197,16 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             let reason = format!("{other} is no operation of this version");
             return Err(CodecError::field("op", reason));
         }
+    })
+}
+
+fn agent_replace(body: Value) -> Result<Op, CodecError> {
+    let replace: pb::AgentReplace = json::message("AgentReplace", body, Unknown::Refused)?;
+    Ok(Op::AgentReplace {
+        agent: read::text("agent", &replace.agent)?,
+        session: read::text("session", &replace.session)?,
+        give_up: replace.give_up,
+        reason: replace.reason,
     })
 }
 

@@ -1,5 +1,5 @@
-//! `agent`: adds external agents, with the credential and the lines to start with, and retires
-//! agents (spec 02, From outside).
+//! `agent`: adds external agents, with the credential and the lines to start with (spec 02, From
+//! outside), has agents go on in their next session (spec 04), and retires them.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use serde_json::json;
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_core::agent::Mode;
-use tetrarch_core::id::{AgentId, Principal, ProjectName};
+use tetrarch_core::id::{AgentId, Principal, ProjectName, SessionId};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
 use crate::command::project::{BudgetArgs, mode, report};
-use crate::context::{Context, new_id};
+use crate::context::{Context, Desk, new_id};
 use crate::exit::{CliError, Code};
 use crate::output;
 
@@ -23,10 +23,38 @@ use crate::output;
 Examples:
   tetrarch agent add PO-demo --external
   tetrarch agent add PO-demo --external --tools '*' --mode tight
+  tetrarch agent rotate W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'its context is full'
+  tetrarch agent replace W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'it hangs'
   tetrarch agent retire PO-demo --reason 'moved elsewhere'")]
 pub(crate) enum AgentCommand {
     /// Add an agent that is a program of your own and speaks NATS itself.
     Add(AddArgs),
+    /// Have an agent's next session go on from its last checkpoint; the present one, if it lives,
+    /// is killed first.
+    #[command(after_help = REPLACE_HELP)]
+    Replace {
+        /// Who.
+        name: AgentId,
+        /// Which session; one that was replaced already is left as it is. The present one unless
+        /// said.
+        #[arg(long)]
+        session: Option<SessionId>,
+        /// Rather end its attempt as failed; its plan says whether another is made.
+        #[arg(long)]
+        give_up: bool,
+        /// Why, for the log.
+        #[arg(long, default_value = "a human asked")]
+        reason: String,
+    },
+    /// Have an agent come to a boundary, write a checkpoint and go on in a fresh session.
+    #[command(after_help = ROTATE_HELP)]
+    Rotate {
+        /// Who.
+        name: AgentId,
+        /// Why, for the log and its program.
+        #[arg(long, default_value = "a human asked")]
+        reason: String,
+    },
     /// End an agent and its children for good.
     Retire {
         /// Who.
@@ -36,6 +64,17 @@ pub(crate) enum AgentCommand {
         reason: String,
     },
 }
+
+const REPLACE_HELP: &str = "\
+The name, its place in the tree, its work and its budget stay; nothing is charged to restart
+intensity. Without a host that can take it, it stays offline until one joins.
+Exits with 3 when there is no such agent or session, and with 5 when it has ended or is being
+stopped.";
+
+const ROTATE_HELP: &str = "\
+Its program reads a `rotate` line and has 30 s, then its processes are ended; see
+docs/stdio-protocol.md. A program that gives its result instead has finished.
+Exits with 3 when there is no such agent, and with 5 when it has no session that is at work.";
 
 /// What `agent add` is told.
 #[derive(Debug, clap::Args)]
@@ -63,6 +102,22 @@ pub(crate) struct AddArgs {
 pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), CliError> {
     match command {
         AgentCommand::Add(args) => add(context, args).await,
+        AgentCommand::Replace { name, session, give_up, reason } => {
+            let desk = context.desk().await?;
+            let session = match session {
+                Some(session) => session,
+                None => present(&desk, &name).await?,
+            };
+            let op = Op::AgentReplace { agent: name.clone(), session, give_up, reason };
+            let reply = desk.operate(&op).await?;
+            let what = if give_up { "given up" } else { "replaced" };
+            report(context, &reply, &format!("{name} is {what}: {}", reply.detail))
+        }
+        AgentCommand::Rotate { name, reason } => {
+            let op = Op::AgentRotate { agent: name.clone(), reason };
+            let reply = context.desk().await?.operate(&op).await?;
+            report(context, &reply, &format!("{name} is rotated: {}", reply.detail))
+        }
         AgentCommand::Retire { name, reason } => {
             let said = format!("{name} retired");
             let op = Op::AgentRetire { agent: name, reason };
@@ -70,6 +125,15 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
             report(context, &reply, &said)
         }
     }
+}
+
+/// The session that an agent has now.
+async fn present(desk: &Desk, agent: &AgentId) -> Result<SessionId, CliError> {
+    let reply = desk.operate(&Op::AgentStatus { agent: agent.clone() }).await?;
+    reply.session.ok_or_else(|| {
+        let what = format!("{agent} has not begun a session yet");
+        CliError::new(Code::Conflict, what).hint("it does with its first registration")
+    })
 }
 
 /// The project of an agent that can be added.

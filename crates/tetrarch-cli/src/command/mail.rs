@@ -225,7 +225,10 @@ fn says(letter: &Letter) -> String {
         MailBody::Violation { sender, parent, .. } => format!("{sender} for {parent}"),
         MailBody::SponsorSilent { agent, sponsor, .. } => format!("{agent} waits for {sponsor}"),
         MailBody::Launch(launch) => launch.agent.to_string(),
-        MailBody::Kill(order) | MailBody::Stop(order) | MailBody::Superseded(order) => {
+        MailBody::Kill(order)
+        | MailBody::Stop(order)
+        | MailBody::Rotate(order)
+        | MailBody::Superseded(order) => {
             format!("{}: {}", order.agent, order.reason)
         }
         MailBody::Sponsor(sponsor) => sponsor.wanted.reason.clone(),

@@ -30,6 +30,11 @@ impl Hosted {
                     self.kill(effects);
                 }
             }
+            MailBody::Rotate(order) => {
+                if order.session.is_none_or(|session| session == self.launch.session) {
+                    self.rotate(&order.reason.clone(), effects);
+                }
+            }
             MailBody::Superseded(order) => {
                 if order.session.is_none_or(|session| session == self.launch.session) {
                     self.kill(effects);
@@ -85,6 +90,9 @@ impl Hosted {
             return;
         }
         self.phase = Phase::Ending;
+        if std::mem::take(&mut self.rotating) {
+            self.ordered = None;
+        }
         let StopWithin { drain, kill_grace } = self.stop_within;
         let reason = reason.to_owned();
         effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
@@ -93,6 +101,32 @@ impl Hosted {
             run: self.run.id,
             drain,
             kill_grace,
+            reason,
+        })));
+    }
+
+    /// Asks the program to checkpoint and end; its next session goes on. A stop or a kill that came
+    /// first stands, and a result that it still gives counts.
+    fn rotate(&mut self, reason: &str, effects: &mut Vec<Effect>) {
+        match self.phase {
+            Phase::Claiming => {
+                self.ordered = Some(reason.to_owned());
+                self.gone(effects);
+                return;
+            }
+            Phase::Starting | Phase::Running => {}
+            Phase::Ending | Phase::Over => return,
+        }
+        if self.exit.is_some() || std::mem::replace(&mut self.rotating, true) {
+            return;
+        }
+        let reason = reason.to_owned();
+        self.ordered = Some(reason.clone());
+        effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));
+        effects.push(Effect::Order(Box::new(Order::Rotate {
+            run: self.run.id,
+            drain: self.stop_within.drain,
+            kill_grace: self.stop_within.kill_grace,
             reason,
         })));
     }

@@ -123,6 +123,7 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
             Order::Start(_) => "start",
             Order::Deliver { .. } => "deliver",
             Order::Stop { .. } => "stop",
+            Order::Rotate { .. } => "rotate",
             Order::Kill { .. } => "kill",
         },
         Effect::Report(_) => "report",

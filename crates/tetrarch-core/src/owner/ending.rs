@@ -42,7 +42,11 @@ pub(super) fn replace_when_gone(
     draft.put(Record::Agent(Box::new(agent.clone())));
     let reason = format!("{}: {why}", cause.as_str());
     draft.event(EventKind::AgentEnding, "04 Crash recovery", reason).agent = Some(id.clone());
-    sessions::kill(draft, &agent, why);
+    if cause == FailureCause::Rotated {
+        sessions::rotate(draft, &agent, why);
+    } else {
+        sessions::kill(draft, &agent, why);
+    }
 }
 
 /// A session's process is gone. False when it was not ordered to end for a next one.

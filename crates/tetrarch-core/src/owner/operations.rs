@@ -14,12 +14,13 @@ use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, OpReply};
 use crate::plan::PlacementWish;
+use crate::plan::schema::PlanFile;
 use crate::request::{HOST_RESTART, HostJoin, Op, ProjectCreate, Request};
 use crate::role::Role;
 use crate::step::Draft;
 
 use super::hosts::host_views;
-use super::{Policy, circuits, plans, recovery, sessions, stopping};
+use super::{Policy, circuits, plans, recovery, replacing, sessions, stopping};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -61,11 +62,7 @@ fn apply(
         }
         Op::ProjectRetire { project } => {
             authorize(draft, request)?;
-            let mut record = known_project(draft, project)?;
-            record.retired = true;
-            draft.put(Record::Project(record));
-            draft.event(EventKind::ProjectRetired, "03 Identity", project.to_string());
-            sessions::cancel(draft, &AgentId::Po(project.clone()), "its project was retired");
+            retire_project(draft, project)?;
             Ok(reply)
         }
         Op::ProfileApply { project, profile } => {
@@ -83,6 +80,15 @@ fn apply(
             retire(draft, agent, reason)?;
             Ok(about(draft, agent, reply))
         }
+        Op::AgentReplace { agent, session, give_up, reason } => {
+            let detail =
+                replacing::replace(draft, policy, request, agent, (*session, *give_up), reason)?;
+            Ok(OpReply { detail, ..about(draft, agent, reply) })
+        }
+        Op::AgentRotate { agent, reason } => {
+            let detail = replacing::rotate(draft, policy, request, agent, reason)?;
+            Ok(OpReply { detail, ..about(draft, agent, reply) })
+        }
         Op::CircuitClose { agent } => {
             authorize(draft, request)?;
             circuits::close(draft, agent)?;
@@ -95,11 +101,7 @@ fn apply(
             Ok(about(draft, agent, reply))
         }
         Op::GoalCreate { project, plan } => {
-            if sender.agent().is_some() {
-                super::current(draft, &request.sender)?;
-            }
-            let epic = EpicId(request.id.0);
-            plans::create_goal(draft, epic, project, sender, plan)?;
+            let epic = create_goal(draft, request, project, plan)?;
             Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
         }
         Op::WorkBlock { epic, node, blocker } => {
@@ -107,6 +109,30 @@ fn apply(
             Ok(OpReply { epic: Some(*epic), ..reply })
         }
     }
+}
+
+fn create_goal(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    project: &ProjectName,
+    plan: &PlanFile,
+) -> Result<EpicId, Refusal> {
+    let sender = &request.sender.from;
+    if sender.agent().is_some() {
+        super::current(draft, &request.sender)?;
+    }
+    let epic = EpicId(request.id.0);
+    plans::create_goal(draft, epic, project, sender, plan)?;
+    Ok(epic)
+}
+
+fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Result<(), Refusal> {
+    let mut record = known_project(draft, project)?;
+    record.retired = true;
+    draft.put(Record::Project(record));
+    draft.event(EventKind::ProjectRetired, "03 Identity", project.to_string());
+    sessions::cancel(draft, &AgentId::Po(project.clone()), "its project was retired");
+    Ok(())
 }
 
 fn set_mode(draft: &mut Draft<'_>, project: &ProjectName, mode: Mode) -> Result<(), Refusal> {

@@ -6,6 +6,7 @@ use crate::admission::HostView;
 use crate::agent::Placement;
 use crate::brief::{Outcome, RunResult};
 use crate::id::{AgentId, HostName, Principal, RunId, SessionId};
+use crate::intensity::FailureCause;
 use crate::ledger::{EventKind, Record};
 use crate::limits::{LOST_MAX, RECOVERED_BYTES_MAX, RECOVERED_MAX};
 use crate::liveness::Liveness;
@@ -149,7 +150,10 @@ pub(super) fn give_up(draft: &mut Draft<'_>, id: &AgentId, outcome: Outcome, cau
 /// assignment and grant, a new run that goes on from the old one. The old process must be known
 /// to be gone.
 fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str) {
-    sessions::move_session(draft, id, Liveness::Terminated, "replaced");
+    let ending = draft.agent(id).and_then(|agent| agent.ending.as_ref());
+    let rotated = ending.is_some_and(|ending| ending.cause == FailureCause::Rotated);
+    let ended = if rotated { "rotated" } else { "replaced" };
+    sessions::move_session(draft, id, Liveness::Terminated, ended);
     if let Some(work) = draft.agent(id).and_then(|agent| agent.work.clone()) {
         sessions::lose_run(draft, id, work.run, why);
     }

@@ -247,14 +247,25 @@ pub(super) fn cancel(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     terminate(draft, id, why);
 }
 
-/// Orders a session's processes to be killed; an external agent is told that it is over.
-pub(super) fn kill(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
-    let order = SessionOrder {
+/// Asks a hosted session to reach a boundary and end.
+pub(super) fn rotate(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
+    let Some(placement) = &agent.placement else { return };
+    let to = Principal::Agent(AgentId::Ho(placement.host.clone()));
+    draft.mail(to, None, MailBody::Rotate(order(agent, why)));
+}
+
+fn order(agent: &Agent, why: &str) -> SessionOrder {
+    SessionOrder {
         agent: agent.id.clone(),
         session: agent.session,
         epoch: agent.epoch,
         reason: why.to_owned(),
-    };
+    }
+}
+
+/// Orders a session's processes to be killed; an external agent is told that it is over.
+pub(super) fn kill(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
+    let order = order(agent, why);
     match (&agent.hosting, &agent.placement) {
         (Hosting::Hosted, Some(placement)) => {
             let to = Principal::Agent(AgentId::Ho(placement.host.clone()));

@@ -6,6 +6,7 @@ mod budgets;
 mod deadlines;
 pub(crate) mod fleet;
 mod recovery;
+mod replacing;
 mod sessions;
 mod silence;
 mod spawning;

@@ -186,9 +186,10 @@ fn mail(mail: &Mail) -> usize {
         | MailBody::Info { text }
         | MailBody::ReviewNeeded { reason: text }
         | MailBody::Unknown { json: text, .. } => text.len(),
-        MailBody::Kill(order) | MailBody::Stop(order) | MailBody::Superseded(order) => {
-            order.reason.len()
-        }
+        MailBody::Kill(order)
+        | MailBody::Stop(order)
+        | MailBody::Rotate(order)
+        | MailBody::Superseded(order) => order.reason.len(),
         MailBody::Reply(reply) => reply.detail.len(),
         // The owner sends none of these.
         MailBody::Sponsor(_) => RECORD,

@@ -93,7 +93,9 @@ impl Roster {
         let Mail { body, trace, .. } = mail.clone();
         match body {
             MailBody::Launch(launch) => self.launch(*launch, trace).await?,
-            MailBody::Kill(order) => self.end_session(&order, from, mail).await?,
+            MailBody::Kill(order) | MailBody::Rotate(order) => {
+                self.end_session(&order, from, mail).await?;
+            }
             MailBody::Superseded(order) | MailBody::Stop(order) => {
                 self.pass_on(&order, from, mail);
             }

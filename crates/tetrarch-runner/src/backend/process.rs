@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use tetrarch_core::brief::RunResult;
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
-use tetrarch_core::time::Millis;
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -16,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::backend::AgentBackend;
 use crate::children::Awaited;
-use crate::protocol::{brief_line, mail_line, saved_line, stop_line};
+use crate::protocol::{brief_line, mail_line, rotate_line, saved_line, stop_line};
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -157,8 +156,9 @@ impl Attendance {
             Heard::default()
         });
         let mut result = None;
-        let died = verdict::died(&exit, &self.ladder) && heard.handed_back.is_none();
-        if !heard.gave_result && !died {
+        let goes_on = heard.handed_back.is_none()
+            && (verdict::died(&exit, &self.ladder) || verdict::rotated(&heard, &self.ladder));
+        if !heard.gave_result && !goes_on {
             let made = Box::new(self.made(&exit, &heard).await);
             if heard.files.is_empty() {
                 result = Some(made);
@@ -226,7 +226,11 @@ impl Attendance {
             Asked::Nothing => {}
             Asked::Stop { drain, kill_grace, reason } => {
                 self.ladder.stop(Instant::now(), drain, kill_grace, &reason);
-                self.say_stop(&reason, drain);
+                self.say("stop", stop_line(&reason, drain));
+            }
+            Asked::Rotate { drain, kill_grace, reason } => {
+                self.ladder.rotate(Instant::now(), drain, kill_grace);
+                self.say("rotation", rotate_line(&reason, drain));
             }
             Asked::Kill => {
                 let push = self.ladder.kill();
@@ -235,10 +239,10 @@ impl Attendance {
         }
     }
 
-    fn say_stop(&self, reason: &str, drain: Millis) {
-        let told = self.feed.as_ref().map(|feed| feed.offer(stop_line(reason, drain)));
+    fn say(&self, what: &str, line: Vec<u8>) {
+        let told = self.feed.as_ref().map(|feed| feed.offer(line));
         if let Some(Err(refused)) = told {
-            note_down(&self.notes, format!("the stop could not be told: {refused}"));
+            note_down(&self.notes, format!("the {what} could not be told: {refused}"));
         }
     }
 

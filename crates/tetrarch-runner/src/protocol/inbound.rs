@@ -81,6 +81,11 @@ pub(crate) fn stop_line(reason: &str, drain: Millis) -> Vec<u8> {
     line(&json!({"type": "stop", "reason": reason, "drainMs": drain.0}))
 }
 
+/// The request to checkpoint and end, so that the next session goes on.
+pub(crate) fn rotate_line(reason: &str, drain: Millis) -> Vec<u8> {
+    line(&json!({"type": "rotate", "reason": reason, "drainMs": drain.0}))
+}
+
 fn line(value: &Value) -> Vec<u8> {
     let mut line = value.to_string().into_bytes();
     line.push(b'\n');

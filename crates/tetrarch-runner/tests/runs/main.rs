@@ -12,4 +12,6 @@ mod plain;
 #[cfg(test)]
 mod protocol;
 #[cfg(test)]
+mod rotation;
+#[cfg(test)]
 mod stage;

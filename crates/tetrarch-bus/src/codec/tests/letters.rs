@@ -113,6 +113,7 @@ fn bodies() -> Vec<MailBody> {
         launch(Duty::Human(id("ada"))),
         MailBody::Kill(order(true)),
         MailBody::Stop(order(false)),
+        MailBody::Rotate(order(true)),
         MailBody::Superseded(order(true)),
         MailBody::TakeOn { epic: id("goal_~") },
         MailBody::ResultReady(Box::new(ready(Some(verdict())))),

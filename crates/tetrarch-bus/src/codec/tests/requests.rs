@@ -100,6 +100,19 @@ fn ops() -> Vec<Op> {
         Op::AgentRegister,
         Op::CircuitClose { agent: id("PO-a") },
         Op::AgentRetire { agent: id("W:~"), reason: "r".to_owned() },
+        Op::AgentReplace {
+            agent: id("W:~"),
+            session: id("~"),
+            give_up: true,
+            reason: "r".to_owned(),
+        },
+        Op::AgentReplace {
+            agent: id("PO-a"),
+            session: id("~"),
+            give_up: false,
+            reason: String::new(),
+        },
+        Op::AgentRotate { agent: id("W:~"), reason: "r".to_owned() },
         Op::AgentStatus { agent: id("W:~") },
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ]

@@ -161,3 +161,88 @@ fn a_request_that_cannot_be_read_is_answered_to_its_program() {
     let said: serde_json::Value = serde_json::from_str(body).unwrap();
     assert_eq!(said["error"], "line 1: \"quoted\"");
 }
+
+fn rotate() -> Input {
+    letter(MailBody::Rotate(order("a new context")))
+}
+
+fn ended(hosted: &mut Hosted, exit: Exit) -> Vec<Effect> {
+    hosted.step(NOW, Input::Runner(RunnerEvent::Exited { exit, result: None }))
+}
+
+#[test]
+fn a_rotation_is_asked_for_once_and_its_end_gives_no_result() {
+    for exit in [Exit::Code(0), Exit::Code(1), Exit::Code(143), Exit::Signal(15), Exit::Signal(9)] {
+        let mut hosted = running(worker());
+        assert_eq!(kinds(&hosted.step(NOW, rotate())), ["journal", "rotate"]);
+        assert_eq!(hosted.step(NOW, rotate()), []);
+        let state = "7".to_owned();
+        let checkpoint = RunnerEvent::Checkpoint { state, confirm: false };
+        assert_eq!(kinds(&hosted.step(NOW, Input::Runner(checkpoint))), ["journal"]);
+        let effects = ended(&mut hosted, exit);
+        assert_eq!(kinds(&effects), ["journal", "report", "end"]);
+        let gone = Report::Gone { cause: "a new context".to_owned() };
+        assert_eq!(reports(&effects), [&gone]);
+    }
+}
+
+#[test]
+fn a_program_that_finishes_instead_has_finished() {
+    let mut hosted = running(worker());
+    hosted.step(NOW, rotate());
+    let result = RunnerEvent::Result { result: success(), files: Vec::new() };
+    hosted.step(NOW, Input::Runner(result));
+    let effects = ended(&mut hosted, Exit::Signal(9));
+    assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
+
+    let mut plain = running(worker());
+    plain.step(NOW, rotate());
+    let exit = RunnerEvent::Exited { exit: Exit::Code(0), result: Some(success()) };
+    let effects = plain.step(NOW, Input::Runner(exit));
+    assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
+}
+
+#[test]
+fn what_is_rotated_before_its_claim_is_gone() {
+    let mut hosted = worker();
+    let effects = hosted.step(NOW, rotate());
+    assert_eq!(kinds(&effects), ["report", "end"]);
+    assert_eq!(hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed)), []);
+}
+
+#[test]
+fn a_stop_or_a_kill_stands_above_a_rotation() {
+    let mut hosted = running(worker());
+    hosted.step(NOW, rotate());
+    assert_eq!(kinds(&hosted.step(NOW, stop())), ["journal", "report", "stop"]);
+    assert_eq!(hosted.step(NOW, rotate()), [], "it is ending");
+    let cancelled = Some(Box::new(RunResult::ended(Outcome::Cancelled, "stopped")));
+    let exit = RunnerEvent::Exited { exit: Exit::Signal(15), result: cancelled };
+    let effects = hosted.step(NOW, Input::Runner(exit));
+    assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
+
+    let mut hosted = running(worker());
+    hosted.step(NOW, rotate());
+    hosted.step(NOW, stop());
+    let effects = ended(&mut hosted, Exit::Code(0));
+    assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "it left as it was asked");
+
+    let mut hosted = running(worker());
+    hosted.step(NOW, rotate());
+    assert_eq!(kinds(&hosted.step(NOW, kill())), ["kill"]);
+    assert_eq!(hosted.step(NOW, rotate()), []);
+    assert_eq!(kinds(&ended(&mut hosted, Exit::Signal(9))), ["journal", "report", "end"]);
+}
+
+#[test]
+fn a_rotation_after_the_exit_changes_nothing() {
+    let mut hosted = running(worker());
+    let mut result = *success();
+    result.deliverable = "x".repeat(DELIVERABLE_BYTES_MAX + 1);
+    let told = RunnerEvent::Result { result: Box::new(result), files: Vec::new() };
+    hosted.step(NOW, Input::Runner(told));
+    exited(&mut hosted);
+    assert_eq!(hosted.step(NOW, rotate()), []);
+    let effects = hosted.step(NOW, Input::Stored(Vec::new()));
+    assert!(matches!(reports(&effects)[..], [Report::Result { .. }]), "{effects:?}");
+}

@@ -32,13 +32,21 @@ fn its_row_says_where_the_run_stands_and_that_it_moves() {
 }
 
 #[test]
-fn a_stop_has_the_time_that_its_host_gives() {
-    let within = StopWithin { drain: Millis(7), kill_grace: Millis(9) };
-    let mut hosted = running(worker().stopping_within(within));
-    let effects = hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
-    let given = effects.iter().find_map(|effect| match effect {
+fn a_stop_and_a_rotation_have_the_time_that_their_host_gives() {
+    for body in [MailBody::Stop(order("enough")), MailBody::Rotate(order("anew"))] {
+        let within = StopWithin { drain: Millis(7), kill_grace: Millis(9) };
+        let mut hosted = running(worker().stopping_within(within));
+        let effects = hosted.step(NOW, letter(body));
+        assert_eq!(effects.iter().find_map(given), Some(within));
+    }
+}
+
+fn given(effect: &Effect) -> Option<StopWithin> {
+    match effect {
         Effect::Order(order) => match **order {
-            Order::Stop { drain, kill_grace, .. } => Some(StopWithin { drain, kill_grace }),
+            Order::Stop { drain, kill_grace, .. } | Order::Rotate { drain, kill_grace, .. } => {
+                Some(StopWithin { drain, kill_grace })
+            }
             Order::Start(_) | Order::Deliver { .. } | Order::Kill { .. } => None,
         },
         Effect::Claim
@@ -50,6 +58,5 @@ fn a_stop_has_the_time_that_its_host_gives() {
         | Effect::Store(_)
         | Effect::Stream(_)
         | Effect::End => None,
-    });
-    assert_eq!(given, Some(within));
+    }
 }

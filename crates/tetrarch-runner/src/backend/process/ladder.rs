@@ -23,7 +23,7 @@ pub(super) enum Push {
 /// Why a program was pushed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// It was asked to stop and did not within the drain.
+    /// It was asked to end and did not within the drain.
     Stopped,
     /// Its wall clock ended.
     Wall(Millis),
@@ -49,6 +49,7 @@ pub(super) struct Ladder {
     linger: Option<Instant>,
     kill_grace: Millis,
     stop_reason: Option<String>,
+    rotating: bool,
     cause: Option<Cause>,
 }
 
@@ -61,6 +62,7 @@ impl Ladder {
             linger: None,
             kill_grace: KILL_GRACE,
             stop_reason: None,
+            rotating: false,
             cause: None,
         }
     }
@@ -68,6 +70,16 @@ impl Ladder {
     /// It is asked to stop. A second request can only bring the end nearer.
     pub(super) fn stop(&mut self, now: Instant, drain: Millis, kill_grace: Millis, reason: &str) {
         self.stop_reason.get_or_insert_with(|| reason.to_owned());
+        self.drain(now, drain, kill_grace);
+    }
+
+    /// It is asked to checkpoint and end.
+    pub(super) fn rotate(&mut self, now: Instant, drain: Millis, kill_grace: Millis) {
+        self.rotating = true;
+        self.drain(now, drain, kill_grace);
+    }
+
+    fn drain(&mut self, now: Instant, drain: Millis, kill_grace: Millis) {
         self.kill_grace = kill_grace;
         let end = after(now, drain);
         self.rung = match self.rung {
@@ -136,6 +148,11 @@ impl Ladder {
     /// Why it was asked to stop, if it was.
     pub(super) fn stop_reason(&self) -> Option<&str> {
         self.stop_reason.as_deref()
+    }
+
+    /// Whether its next session is to go on: a stop that comes in between has more to say.
+    pub(super) fn is_rotating(&self) -> bool {
+        self.rotating && self.stop_reason.is_none()
     }
 
     fn reason_to_push(&self, now: Instant) -> Option<Cause> {

@@ -33,6 +33,17 @@ pub(super) fn died(exit: &Exit, ladder: &Ladder) -> bool {
     matches!(exit, Exit::Signal(_)) && !provoked
 }
 
+/// Whether a program that gave no result ended for its next session. One that speaks no protocol
+/// and ended before it was pushed has simply finished, and the wall clock stands above all.
+pub(super) fn rotated(heard: &Heard, ladder: &Ladder) -> bool {
+    ladder.is_rotating()
+        && match ladder.cause() {
+            Some(Cause::Stopped | Cause::Lingered | Cause::Killed) => true,
+            Some(Cause::Wall(_)) => false,
+            None => heard.spoke,
+        }
+}
+
 fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
     let stopped = |reason: &str| (Outcome::Cancelled, format!("stopped: {reason}"));
     match (ladder.cause(), ladder.stop_reason()) {
@@ -157,6 +168,30 @@ mod tests {
         assert!(!died(&Exit::Code(137), &ladder(None, None, false)));
         assert!(!died(&Exit::Signal(9), &ladder(Some(9), None, false)), "it was asked to stop");
         assert!(!died(&Exit::Signal(9), &ladder(None, Some(0), true)), "its time was over");
+    }
+
+    #[test]
+    fn only_what_did_not_finish_goes_on_in_its_next_session() {
+        let now = Instant::now();
+        let asked = |drain: u64, wall: Option<u64>| {
+            let mut ladder = Ladder::new(now, wall.map(Millis));
+            ladder.rotate(now, Millis(drain), Millis(1));
+            ladder
+        };
+        assert!(rotated(&heard(true), &asked(9, None)));
+        assert!(!rotated(&heard(false), &asked(9, None)), "it finished by itself");
+        let pushed = |mut ladder: Ladder| {
+            assert!(ladder.due(now).is_some());
+            ladder
+        };
+        for spoke in [true, false] {
+            assert!(rotated(&heard(spoke), &pushed(asked(0, None))));
+            assert!(!rotated(&heard(spoke), &pushed(asked(9, Some(0)))), "its time was over");
+            assert!(!rotated(&heard(spoke), &ladder(Some(9), None, false)), "nobody asked for it");
+            let mut stopped = asked(9, None);
+            stopped.stop(now, Millis(9), Millis(1), "enough");
+            assert!(!rotated(&heard(spoke), &stopped), "a stop has more to say");
+        }
     }
 
     #[test]
