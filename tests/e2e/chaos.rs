@@ -63,7 +63,8 @@ fn kind(process: &Process) -> Option<Kind> {
     let is = |word: &str| words.contains(&word);
     let own = words.first().is_some_and(|program| program.ends_with("tetrarch"));
     match () {
-        () if process.agent.is_some() => Some(Kind::Agent),
+        // Its tools it answers for itself: one that is killed is a failure of the work.
+        () if process.agent.is_some() => leads(process).then_some(Kind::Agent),
         () if words.first().is_some_and(|program| program.ends_with("nats-server")) => {
             Some(Kind::Bus)
         }
@@ -72,6 +73,15 @@ fn kind(process: &Process) -> Option<Kind> {
         () if own && is("serve") => Some(Kind::Owner),
         () => None,
     }
+}
+
+fn leads(process: &Process) -> bool {
+    let pid = pid(process);
+    rustix::process::getpgid(Some(pid)).is_ok_and(|group| group == pid)
+}
+
+fn pid(process: &Process) -> Pid {
+    Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap()
 }
 
 fn number(name: &str, default: u64) -> u64 {
@@ -210,8 +220,7 @@ async fn havoc(
         }
         let at = chance.below(there.len() as u64) as usize;
         let (process, kind) = &there[at];
-        let pid = Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
-        if kill_process(pid, Signal::KILL).is_ok() {
+        if kill_process(pid(process), Signal::KILL).is_ok() {
             killed.push(*kind);
         }
     }

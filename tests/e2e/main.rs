@@ -12,6 +12,7 @@ mod hosts;
 mod input;
 mod levels;
 mod life;
+mod pauses;
 mod racing;
 mod resume;
 mod traces;
