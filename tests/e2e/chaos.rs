@@ -177,11 +177,17 @@ async fn run(seed: u64, job: fn(&Fleet, PathBuf) -> Job) {
         assert_eq!(state.status, NodeStatus::Done, "{said}: {}", state.id);
     }
     (job.check)(&job.witness, &records, &said);
+    tetrarch_tests::wait::until("the bus answers again", || reached(&fleet).then_some(()));
     fleet.ok(["doctor", "--check-ledger"]);
     tetrarch_tests::wait::until("no agent process is left", || {
         fleet.agents().is_empty().then_some(())
     });
     tell(seed, &killed, took);
+}
+
+/// Whether what was killed last is up again, as far as a client needs it.
+fn reached(fleet: &Fleet) -> bool {
+    fleet.run(["status"]).code == Some(0)
 }
 
 /// One line for whoever sums up many runs.
