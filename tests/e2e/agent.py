@@ -3,6 +3,7 @@
     agent.py nest          asks for one worker, waits for what it came to, and tells of it
     agent.py deeper        asks for a worker it may not have, and tells what it was answered
     agent.py meet <dir> N  comes into a directory and waits until N are there
+    agent.py insist <gate>  waits for a gate, asks for a worker and dies; asks again, and tells the answer
     agent.py gate <file>   waits until there is such a file
     agent.py steps <file> N  writes steps 1..N to a file, each once; dies at every third
     agent.py walk <file> <gate> N  writes steps 1..N to a file; after the third it waits for a gate
@@ -36,9 +37,9 @@ def say(kind, **fields):
     print(json.dumps({"type": kind, **fields}), flush=True)
 
 
-def ask(profile):
-    """Asks for one worker; gives every mail until the answer is there."""
-    say("spawn", requestId=ulid(), spawnReason="a part is independent",
+def ask(profile, request=None):
+    """Asks for one worker."""
+    say("spawn", requestId=request or ulid(), spawnReason="a part is independent",
         requestedSubagents=[{"role": "worker", "task": "a part of it", "runner": profile}])
 
 
@@ -60,6 +61,27 @@ def deeper(brief):
         line = read()
         if line["type"] == "mail" and line["topic"].startswith("spawn."):
             return {"depth": brief["depth"], "answer": line}
+
+
+def save(**state):
+    say("checkpoint", state=state, confirm=True)
+    while read()["type"] != "saved":
+        pass
+
+
+def insist(brief, path):
+    until(lambda: os.path.exists(path))
+    request = (brief["checkpoint"] or {"request": ulid()})["request"]
+    save(request=request)
+    ask("deeper", request)
+    if brief["epoch"] == 1:
+        # What is recorded after it has left after it.
+        save(request=request)
+        os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        line = read()
+        if line["type"] == "mail" and line["topic"].startswith("spawn."):
+            return {"epoch": brief["epoch"], "answer": line}
 
 
 def until(there):
@@ -112,9 +134,7 @@ def pace(brief, directory, count):
         done += 1
         with open(os.path.join(directory, brief["node"]), "a") as witness:
             print(done, brief["epoch"], file=witness)
-        say("checkpoint", state={"done": done}, confirm=True)
-        while read()["type"] != "saved":
-            pass
+        save(done=done)
         time.sleep(0.15)
     return {"steps": done, "epoch": brief["epoch"]}
 
@@ -126,7 +146,7 @@ def letter(brief):
             return line["body"]
 
 
-ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps, "walk": walk, "pace": pace,
+ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk, "pace": pace,
         "letter": letter}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

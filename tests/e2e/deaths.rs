@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::StreamExt;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::journal::last_checkpoint;
@@ -90,19 +90,26 @@ fn on(agent: &Agent) -> &str {
     agent.placement.as_ref().unwrap().host.as_str()
 }
 
+/// Starts a second host on which all work of the project is placed, while its orchestrator stays on
+/// the first one.
+fn second_host(fleet: &Fleet) -> Program {
+    fleet.ok(["project", "create", "mortal"]);
+    let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
+    // Work goes where there is more room.
+    let mut second = fleet.command(["host", "--name", "h2", "--capacity", "64"]);
+    second.args(["--url", &fleet.url()]).arg("--credentials").arg(credential);
+    second.arg("--data-dir").arg(fleet.cwd().join("far"));
+    let mut second = Program::start(&mut second);
+    second.line(|line| line.trim() == "ready");
+    second
+}
+
 impl TwoHosts {
     pub(crate) async fn start() -> Self {
         let fleet = Fleet::prepared()
             .with_env("TETRARCH_LIVENESS_WINDOW", format!("{}ms", WINDOW.as_millis()))
             .started();
-        // Its orchestrator stays on the first host, its worker goes where there is more room.
-        fleet.ok(["project", "create", "mortal"]);
-        let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
-        let mut second = fleet.command(["host", "--name", "h2", "--capacity", "64"]);
-        second.args(["--url", &fleet.url()]).arg("--credentials").arg(credential);
-        second.arg("--data-dir").arg(fleet.cwd().join("far"));
-        let mut second = Program::start(&mut second);
-        second.line(|line| line.trim() == "ready");
+        let second = second_host(&fleet);
         let (witness, gate) = (fleet.cwd().join("witness"), fleet.cwd().join("gate"));
         let argv = acting(&["walk", witness.to_str().unwrap(), gate.to_str().unwrap(), "6"]);
         let file = fleet.file("mortal.json", &plan(&argv).to_string());
@@ -183,4 +190,54 @@ async fn a_host_that_was_only_paused_ends_what_it_ran_when_it_is_let_go() {
     let fleet = two.finish(2);
     let left = fleet.agents();
     assert!(left.iter().all(|agent| agent.pid != before[0].pid), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_specialist_asks_again_is_answered_though_it_died_asking() {
+    // No host is lost here, however long it stands still.
+    let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "30s").started();
+    let _second = second_host(&fleet);
+    let gate = fleet.cwd().join("gate");
+    let gate_words = gate.to_str().unwrap();
+    let plan = json!({
+        "project": "mortal",
+        "output": "T1.1",
+        "goal": {"title": "Be heard"},
+        "phases": [{"id": "P1", "name": "Ask", "tasks": [
+            {"id": "T1.1", "name": "asks", "role": "specialist", "domain": "asking",
+             "profile": "insist", "acceptance": ["it is answered"]},
+        ]}],
+        "profiles": {
+            "insist": {"argv": acting(&["insist", gate_words]), "wall": "60s"},
+            "deeper": {"argv": acting(&["gate", gate_words]), "wall": "60s"},
+        },
+    });
+    let file = fleet.file("mortal.json", &plan.to_string());
+    let running = fleet.spawn(["run", "--quiet", file.to_str().unwrap()]);
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let session = |wanted: u64| {
+        move |records: &Records| {
+            let mut all = records.agents.values();
+            let agent = all.find(|agent| Role::of(&agent.id) == Role::Specialist)?;
+            let up = agent.epoch == wanted && agent.liveness == Liveness::Active;
+            up.then(|| on(agent).to_owned())
+        }
+    };
+    assert_eq!(ledger.until("the specialist", session(1)).await, "h2");
+    // Its sponsor reads what the first session asked when that is over.
+    let all = fleet.processes();
+    let hosts = |command: &str| command.contains(" host") && !command.contains("--name h2");
+    let first = all.iter().find(|process| hosts(&process.command));
+    let first = Pid::from_raw(i32::try_from(first.unwrap().pid).unwrap()).unwrap();
+    kill_process(first, Signal::STOP).unwrap();
+    std::fs::write(&gate, "open").unwrap();
+    ledger.until("the specialist's next session", session(2)).await;
+    kill_process(first, Signal::CONT).unwrap();
+    let ended = running.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(told["epoch"], 2, "{told}");
+    assert_eq!(told["answer"]["topic"], "spawn.sponsor.answer", "{told}");
+    assert_eq!(told["answer"]["body"]["spawnedAgents"].as_array().map(Vec::len), Some(1), "{told}");
 }
