@@ -18,7 +18,7 @@ import sys
 import time
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-PATIENCE = 40
+PATIENCE = 120
 
 
 def ulid():

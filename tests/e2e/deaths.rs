@@ -30,7 +30,7 @@ fn plan(argv: &[String]) -> serde_json::Value {
             {"id": "T1.1", "name": "steps", "profile": "steps", "maxAttempts": 1,
              "acceptance": ["every step is made once"]},
         ]}],
-        "profiles": {"steps": {"argv": argv, "wall": "60s"}},
+        "profiles": {"steps": {"argv": argv, "wall": "5m"}},
     })
 }
 
