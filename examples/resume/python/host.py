@@ -69,9 +69,9 @@ class Host:
         self.say("progress", text=text, done=done, total=total)
         self.say("usage", turns=self._turns)
 
-    def save(self, **state):
+    def save(self, name, value):
         """Adds to what a successor goes on from, and waits until that is recorded."""
-        self.state = {**self.state, **state}
+        self.state[name] = value
         self._unsaved += 1
         self.say("checkpoint", state=self.state, confirm=True)
         while self._unsaved > 0:
@@ -89,7 +89,7 @@ class Host:
             if found is None:
                 found = make()
                 self._witness("made", name)
-            self.save(**{name: found})
+            self.save(name, found)
             self._witness("saved", name)
         return json.loads(json.dumps(self.state[name]))
 
