@@ -9,6 +9,7 @@
     agent.py walk <file> <gate> N  writes steps 1..N to a file; after the third it waits for a gate
     agent.py pace <dir> N  writes steps 1..N to a file named after its node, one every 150 ms
     agent.py letter        waits for a letter, and tells what is in it
+    agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
 """
 
 import json
@@ -146,7 +147,14 @@ def letter(brief):
             return line["body"]
 
 
-ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk, "pace": pace,
-        "letter": letter}
+def mortal(brief):
+    body = letter(brief)
+    if brief["epoch"] == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"epoch": brief["epoch"], "body": body}
+
+
+ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
+        "pace": pace, "letter": letter, "mortal": mortal}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

@@ -69,6 +69,24 @@ async fn a_worker_that_is_killed_goes_on_from_its_checkpoint() {
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_program_was_told_its_next_session_is_told_again() {
+    let fleet = Fleet::up();
+    let file = fleet.file("mortal.json", &plan(&acting(&["mortal"])).to_string());
+    let running = fleet.spawn(["run", "--quiet", file.to_str().unwrap()]);
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let up = |records: &Records| {
+        worker(records).filter(|worker| worker.liveness == Liveness::Active).map(|w| w.id.clone())
+    };
+    let id = ledger.until("a worker", up).await;
+    fleet.ok(["mail", "send", &id.to_string(), "you are needed"]);
+    let ended = running.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&told["epoch"], &told["body"]["text"]), (&json!(2), &json!("you are needed")));
+}
+
 /// Short enough for a test, long enough for a machine that is busy.
 pub(crate) const WINDOW: Duration = Duration::from_millis(400);
 
