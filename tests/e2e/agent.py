@@ -3,6 +3,7 @@
     agent.py nest          asks for one worker, waits for what it came to, and tells of it
     agent.py deeper        asks for a worker it may not have, and tells what it was answered
     agent.py meet <dir> N  comes into a directory and waits until N are there
+    agent.py insist <gate>  waits for a gate, asks for a worker and dies; asks again, and tells the answer
     agent.py gate <file>   waits until there is such a file
     agent.py steps <file> N  writes steps 1..N to a file, each once; dies at every third
     agent.py walk <file> <gate> N  writes steps 1..N to a file; after the third it waits for a gate
@@ -12,6 +13,7 @@
     agent.py letter        waits for a letter, and tells what is in it
     agent.py stuck         says that it is blocked, and stays so
     agent.py mute <file>   writes its number to a file, and hears neither a stop nor TERM
+    agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
 """
 
 import json
@@ -21,7 +23,7 @@ import sys
 import time
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-PATIENCE = 40
+PATIENCE = 120
 
 
 def ulid():
@@ -40,9 +42,9 @@ def say(kind, **fields):
     print(json.dumps({"type": kind, **fields}), flush=True)
 
 
-def ask(profile):
-    """Asks for one worker; gives every mail until the answer is there."""
-    say("spawn", requestId=ulid(), spawnReason="a part is independent",
+def ask(profile, request=None):
+    """Asks for one worker."""
+    say("spawn", requestId=request or ulid(), spawnReason="a part is independent",
         requestedSubagents=[{"role": "worker", "task": "a part of it", "runner": profile}])
 
 
@@ -64,6 +66,27 @@ def deeper(brief):
         line = read()
         if line["type"] == "mail" and line["topic"].startswith("spawn."):
             return {"depth": brief["depth"], "answer": line}
+
+
+def save(**state):
+    say("checkpoint", state=state, confirm=True)
+    while read()["type"] != "saved":
+        pass
+
+
+def insist(brief, path):
+    until(lambda: os.path.exists(path))
+    request = (brief["checkpoint"] or {"request": ulid()})["request"]
+    save(request=request)
+    ask("deeper", request)
+    if brief["epoch"] == 1:
+        # What is recorded after it has left after it.
+        save(request=request)
+        os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        line = read()
+        if line["type"] == "mail" and line["topic"].startswith("spawn."):
+            return {"epoch": brief["epoch"], "answer": line}
 
 
 def until(there):
@@ -148,9 +171,7 @@ def pace(brief, directory, count):
         done += 1
         with open(os.path.join(directory, brief["node"]), "a") as witness:
             print(done, brief["epoch"], file=witness)
-        say("checkpoint", state={"done": done}, confirm=True)
-        while read()["type"] != "saved":
-            pass
+        save(done=done)
         time.sleep(0.15)
     return {"steps": done, "epoch": brief["epoch"]}
 
@@ -174,7 +195,14 @@ def mute(brief, path):
     until(lambda: False)
 
 
-ACTS = {"nest": nest, "deeper": deeper, "meet": meet, "gate": gate, "steps": steps, "walk": walk, "turn": turn,
-        "deaf": deaf, "pace": pace, "letter": letter, "stuck": stuck, "mute": mute}
+def mortal(brief):
+    body = letter(brief)
+    if brief["epoch"] == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"epoch": brief["epoch"], "body": body}
+
+
+ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
+        "turn": turn, "deaf": deaf, "pace": pace, "letter": letter, "stuck": stuck, "mute": mute, "mortal": mortal}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

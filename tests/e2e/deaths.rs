@@ -1,9 +1,10 @@
 //! Processes die, and the fleet goes on from where they were (spec 04, Crash recovery).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use futures::StreamExt;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::journal::last_checkpoint;
@@ -29,7 +30,7 @@ fn plan(argv: &[String]) -> serde_json::Value {
             {"id": "T1.1", "name": "steps", "profile": "steps", "maxAttempts": 1,
              "acceptance": ["every step is made once"]},
         ]}],
-        "profiles": {"steps": {"argv": argv, "wall": "60s"}},
+        "profiles": {"steps": {"argv": argv, "wall": "5m"}},
     })
 }
 
@@ -75,15 +76,33 @@ async fn a_worker_that_is_killed_goes_on_from_its_checkpoint() {
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_program_was_told_its_next_session_is_told_again() {
+    let fleet = Fleet::up();
+    let file = fleet.file("mortal.json", &plan(&acting(&["mortal"])).to_string());
+    let running = fleet.spawn(["run", "--quiet", file.to_str().unwrap()]);
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let up = |records: &Records| {
+        worker(records).filter(|worker| worker.liveness == Liveness::Active).map(|w| w.id.clone())
+    };
+    let id = ledger.until("a worker", up).await;
+    fleet.ok(["mail", "send", &id.to_string(), "you are needed"]);
+    let ended = running.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&told["epoch"], &told["body"]["text"]), (&json!(2), &json!("you are needed")));
+}
+
 /// Short enough for a test, long enough for a machine that is busy.
-const WINDOW: &str = "400ms";
+pub(crate) const WINDOW: Duration = Duration::from_millis(400);
 
 /// A fleet whose one worker runs on a second host and waits after its third step.
-struct TwoHosts {
-    fleet: Fleet,
+pub(crate) struct TwoHosts {
+    pub(crate) fleet: Fleet,
     second: Option<Program>,
     running: Program,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     witness: PathBuf,
     gate: PathBuf,
 }
@@ -96,17 +115,26 @@ fn on(agent: &Agent) -> &str {
     agent.placement.as_ref().unwrap().host.as_str()
 }
 
+/// Starts a second host on which all work of the project is placed, while its orchestrator stays on
+/// the first one.
+fn second_host(fleet: &Fleet) -> Program {
+    fleet.ok(["project", "create", "mortal"]);
+    let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
+    // Work goes where there is more room.
+    let mut second = fleet.command(["host", "--name", "h2", "--capacity", "64"]);
+    second.args(["--url", &fleet.url()]).arg("--credentials").arg(credential);
+    second.arg("--data-dir").arg(fleet.cwd().join("far"));
+    let mut second = Program::start(&mut second);
+    second.line(|line| line.trim() == "ready");
+    second
+}
+
 impl TwoHosts {
-    async fn start() -> Self {
-        let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", WINDOW).started();
-        // Its orchestrator stays on the first host, its worker goes where there is more room.
-        fleet.ok(["project", "create", "mortal"]);
-        let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
-        let mut second = fleet.command(["host", "--name", "h2", "--capacity", "64"]);
-        second.args(["--url", &fleet.url()]).arg("--credentials").arg(credential);
-        second.arg("--data-dir").arg(fleet.cwd().join("far"));
-        let mut second = Program::start(&mut second);
-        second.line(|line| line.trim() == "ready");
+    pub(crate) async fn start() -> Self {
+        let fleet = Fleet::prepared()
+            .with_env("TETRARCH_LIVENESS_WINDOW", format!("{}ms", WINDOW.as_millis()))
+            .started();
+        let second = second_host(&fleet);
         let (witness, gate) = (fleet.cwd().join("witness"), fleet.cwd().join("gate"));
         let argv = acting(&["walk", witness.to_str().unwrap(), gate.to_str().unwrap(), "6"]);
         let file = fleet.file("mortal.json", &plan(&argv).to_string());
@@ -131,7 +159,8 @@ impl TwoHosts {
         Self { fleet, second: Some(second), running, ledger, witness, gate }
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal to the second host.
+    pub(crate) fn signal(&self, signal: Signal) {
         self.second.as_ref().unwrap().signal(signal);
     }
 
@@ -144,14 +173,15 @@ impl TwoHosts {
         self.ledger.until("the worker's next session", replaced).await;
     }
 
-    /// Opens the gate and looks at what came of it: every step once, the later ones by the next
-    /// session alone.
-    fn finish(self) -> Fleet {
+    /// Opens the gate and looks at what came of it: every step once, the later ones by the session
+    /// of this epoch alone.
+    pub(crate) fn finish(self, epoch: u64) -> Fleet {
         std::fs::write(&self.gate, "open").unwrap();
         let ended = self.running.ended();
         assert_eq!(ended.code, Some(0), "{}", ended.err);
         let made = std::fs::read_to_string(&self.witness).unwrap();
-        assert_eq!(made, "1 1\n2 1\n3 1\n4 2\n5 2\n6 2\n", "each step once, in order");
+        let wanted = format!("1 1\n2 1\n3 1\n4 {epoch}\n5 {epoch}\n6 {epoch}\n");
+        assert_eq!(made, wanted, "each step once, in order");
         self.fleet.ok(["doctor", "--check-ledger"]);
         self.fleet
     }
@@ -170,7 +200,7 @@ async fn what_ran_on_a_killed_host_goes_on_elsewhere_once() {
     let id = worker(&two.ledger.records).unwrap().id.to_string();
     let why = two.fleet.ok(["why", &id]);
     assert!(why.contains("windows missed, and its lease was taken from it"), "{why}");
-    two.finish();
+    two.finish(2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,29 +215,57 @@ async fn a_host_that_was_only_paused_ends_what_it_ran_when_it_is_let_go() {
     let ended = two.second.take().unwrap().ended();
     assert_ne!(ended.code, Some(0), "it has lost its lease: {}", ended.err);
     assert!(ended.err.contains("lease"), "{}", ended.err);
-    let fleet = two.finish();
+    let fleet = two.finish(2);
     let left = fleet.agents();
     assert!(left.iter().all(|agent| agent.pid != before[0].pid), "{left:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_pauses_for_less_than_three_windows_loses_nothing() {
-    let mut two = TwoHosts::start().await;
-    let is = |liveness: Liveness| {
+async fn what_a_specialist_asks_again_is_answered_though_it_died_asking() {
+    // No host is lost here, however long it stands still.
+    let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "30s").started();
+    let _second = second_host(&fleet);
+    let gate = fleet.cwd().join("gate");
+    let gate_words = gate.to_str().unwrap();
+    let plan = json!({
+        "project": "mortal",
+        "output": "T1.1",
+        "goal": {"title": "Be heard"},
+        "phases": [{"id": "P1", "name": "Ask", "tasks": [
+            {"id": "T1.1", "name": "asks", "role": "specialist", "domain": "asking",
+             "profile": "insist", "acceptance": ["it is answered"]},
+        ]}],
+        "profiles": {
+            "insist": {"argv": acting(&["insist", gate_words]), "wall": "60s"},
+            "deeper": {"argv": acting(&["gate", gate_words]), "wall": "60s"},
+        },
+    });
+    let file = fleet.file("mortal.json", &plan.to_string());
+    let running = fleet.spawn(["run", "--quiet", file.to_str().unwrap()]);
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let session = |wanted: u64| {
         move |records: &Records| {
-            let host = records.agents.get(&"HO@h2".parse().unwrap())?;
-            (host.liveness == liveness).then_some(())
+            let mut all = records.agents.values();
+            let agent = all.find(|agent| Role::of(&agent.id) == Role::Specialist)?;
+            let up = agent.epoch == wanted && agent.liveness == Liveness::Active;
+            up.then(|| on(agent).to_owned())
         }
     };
-    two.signal(Signal::STOP);
-    two.ledger.until("a stale host", is(Liveness::Stale)).await;
-    two.signal(Signal::CONT);
-    two.ledger.until("an active host", is(Liveness::Active)).await;
-    std::fs::write(&two.gate, "open").unwrap();
-    let ended = two.running.ended();
+    assert_eq!(ledger.until("the specialist", session(1)).await, "h2");
+    // Its sponsor reads what the first session asked when that is over.
+    let all = fleet.processes();
+    let hosts = |command: &str| command.contains(" host") && !command.contains("--name h2");
+    let first = all.iter().find(|process| hosts(&process.command));
+    let first = Pid::from_raw(i32::try_from(first.unwrap().pid).unwrap()).unwrap();
+    kill_process(first, Signal::STOP).unwrap();
+    std::fs::write(&gate, "open").unwrap();
+    ledger.until("the specialist's next session", session(2)).await;
+    kill_process(first, Signal::CONT).unwrap();
+    let ended = running.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    let made = std::fs::read_to_string(&two.witness).unwrap();
-    assert_eq!(made, "1 1\n2 1\n3 1\n4 1\n5 1\n6 1\n", "the same session went on");
-    assert!(two.ledger.events(EventKind::AgentReplaced).is_empty());
-    two.fleet.ok(["doctor", "--check-ledger"]);
+    let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(told["epoch"], 2, "{told}");
+    assert_eq!(told["answer"]["topic"], "spawn.sponsor.answer", "{told}");
+    assert_eq!(told["answer"]["body"]["spawnedAgents"].as_array().map(Vec::len), Some(1), "{told}");
 }

@@ -11,7 +11,8 @@ use tetrarch_tests::{Fleet, Ledger, Program, wait};
 /// The lease's time to live and what a commit takes, with room for a busy machine.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(6);
 
-fn owner_of(fleet: &Fleet) -> Pid {
+/// The process that owns a fleet's ledger.
+pub(crate) fn owner_of(fleet: &Fleet) -> Pid {
     let all = fleet.processes();
     let owner = all.iter().find(|process| process.command.contains(" serve --global"));
     Pid::from_raw(i32::try_from(owner.unwrap().pid).unwrap()).unwrap()

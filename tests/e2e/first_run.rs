@@ -1,7 +1,7 @@
 //! The main job, as the README has it: `tetrarch run examples/first-run/plan.yaml`, on a
 //! repository made for the test.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use tetrarch_core::limits::CHILDREN_MAX;
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunState;
 use tetrarch_tests::{Fleet, Ledger};
+
+use crate::workspace;
 
 /// Longest it may take.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -25,12 +27,8 @@ const SECTIONS: [&str; 9] = [
     "## Verdict",
 ];
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
 /// A repository with two crates of this workspace and two commits.
-fn repository(fleet: &Fleet) -> PathBuf {
+pub(crate) fn repository(fleet: &Fleet) -> PathBuf {
     let path = fleet.cwd().join("repository");
     std::fs::create_dir_all(path.join("crates")).unwrap();
     let git = |args: &[&str]| {

@@ -13,15 +13,22 @@ mod hosts;
 mod input;
 mod levels;
 mod life;
+mod pauses;
 mod racing;
 mod renewal;
+mod resume;
 mod traces;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use tetrarch_core::id::Ulid;
 use tetrarch_tests::{Fleet, python};
+
+/// The repository's top.
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
 
 /// A program of this suite.
 fn script(name: &str) -> String {

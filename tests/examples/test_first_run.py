@@ -24,6 +24,7 @@ import report  # noqa: E402
 import rust  # noqa: E402
 import source  # noqa: E402
 import toml  # noqa: E402
+from driving import driven  # noqa: E402
 from repository import Repository, shown  # noqa: E402
 
 PLAN = open(os.path.join(EXAMPLE, "plan.yaml"), encoding="utf-8").read()
@@ -85,25 +86,16 @@ def found(kind, path, **more):
 
 
 def drive(arguments, path, brief=None, mail=(), hang_up=False):
-    """Runs a program as its host would; the lines it wrote. `mail` is sent once it has spawned."""
-    with tempfile.TemporaryDirectory() as work:
-        env = {"PATH": os.environ["PATH"], "TETRARCH_CWD": path, "TETRARCH_ARGS": "[]"}
-        program = subprocess.Popen([sys.executable, "-B", os.path.join(AGENTS, arguments[0]), *arguments[1:]],
-                                   cwd=work, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        with program:
-            first = {"type": "brief", "node": "T1.1", "wallMs": 60000, **(brief or {})}
-            program.stdin.write(json.dumps(first).encode() + b"\n")
-            program.stdin.flush()
-            if hang_up:
-                program.stdin.close()
-            lines = []
-            for line in program.stdout:
-                lines.append(json.loads(line))
-                if lines[-1]["type"] == "spawn":
-                    for message in mail:
-                        program.stdin.write(json.dumps({"type": "mail", **message}).encode() + b"\n")
-                    program.stdin.flush()
-    return lines
+    """Runs a program of the plan; the lines it wrote. `mail` is sent once it has spawned."""
+    argv = [sys.executable, "-B", os.path.join(AGENTS, arguments[0]), *arguments[1:]]
+    env = {"TETRARCH_CWD": path, "TETRARCH_ARGS": "[]"}
+
+    def answer(line):
+        if hang_up:
+            return None
+        return [{"type": "mail", **message} for message in mail] if line["type"] == "spawn" else []
+
+    return driven(argv, {"wallMs": 60000, **(brief or {})}, env, answer)
 
 
 class Measurements(unittest.TestCase):

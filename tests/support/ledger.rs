@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
@@ -46,13 +47,31 @@ impl Ledger {
                 if let Some(seen) = look(&self.records) {
                     return seen;
                 }
-                let Some(item) = self.items.next().await else { panic!("the ledger ended") };
-                let entry = item.entry.unwrap_or_else(|error| panic!("{}: {error}", item.seq));
-                self.records.apply(&entry);
-                self.entries.push((item.seq, entry));
+                self.read_on().await;
             }
         })
         .await
+    }
+
+    /// Reads on for as long as said, to see what does not happen.
+    ///
+    /// # Panics
+    /// An entry is invalid.
+    pub async fn during(&mut self, length: Duration) {
+        let reading = async {
+            loop {
+                self.read_on().await;
+            }
+        };
+        // It never ends by itself.
+        let _over: Result<(), _> = tokio::time::timeout(length, reading).await;
+    }
+
+    async fn read_on(&mut self) {
+        let Some(item) = self.items.next().await else { panic!("the ledger ended") };
+        let entry = item.entry.unwrap_or_else(|error| panic!("{}: {error}", item.seq));
+        self.records.apply(&entry);
+        self.entries.push((item.seq, entry));
     }
 
     /// The events of a kind in the entries so far.

@@ -27,9 +27,10 @@ pub(crate) fn text(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every Rust source of the crates and the tests.
+/// Every Rust source of the crates, the examples and the tests.
 pub(crate) fn sources() -> Vec<Source> {
     let mut paths = files("crates", ".rs");
+    paths.extend(files("examples", ".rs"));
     paths.extend(files("tests", ".rs"));
     assert!(paths.len() > 10, "the sources were not found: {paths:?}");
     paths.iter().map(|path| Source::parse(path, &text(path))).collect()

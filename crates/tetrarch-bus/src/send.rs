@@ -72,8 +72,9 @@ pub async fn send_request(
 }
 
 /// Sends mail or control that is not the owner's; gives its sequence in `MAIL`. `id` names it among
-/// the author's messages for ever: it derives from what caused it (spec 02, Inbox). `patience` as
-/// in [`send_request`].
+/// the messages of the author's session for ever: it derives from what caused it (spec 02, Inbox).
+/// What the next session says again is a message of its own: nobody reads that of a session that
+/// is over. `patience` as in [`send_request`].
 ///
 /// # Errors
 /// See [`SendError`].
@@ -86,7 +87,7 @@ pub async fn send_mail(
 ) -> Result<u64, SendError> {
     let subject = mail_subject(mail, &author.from, author.via.as_ref());
     let envelope = Envelope {
-        msg_id: Some(format!("{}.{id}", author.from)),
+        msg_id: Some(format!("{}.{}.{id}", author.from, author.epoch)),
         session: author.session,
         epoch: Some(author.epoch),
         trace: mail.trace.clone(),

@@ -279,7 +279,7 @@ impl AgentState {
                 };
                 self.journal = Some(JournalWriter::open(shared.bus.clone(), writer).await?);
                 self.positions = cursor.positions;
-                let inbox = self.session.inbox(cursor.positions).await?;
+                let inbox = self.session.inbox(self.unread(cursor.positions)).await?;
                 let to = myself.clone();
                 self.inbox =
                     Some(Pump::inbox(inbox, move |it| to.cast(AgentMsg::Incoming(it)).is_ok()));
@@ -289,6 +289,13 @@ impl AgentState {
             Claimed::DoNotStart { .. } => ClaimOutcome::DoNotStart,
         };
         Ok(Input::Claimed(outcome))
+    }
+
+    /// Where to read on. What a program that died had been given it may not have taken in, so the
+    /// one that goes on from it is given all mail of this work again (docs/stdio-protocol.md); its
+    /// inbox began with this work. Control is for one session and not repeated.
+    fn unread(&self, handled: Positions) -> Positions {
+        if self.run.continues.is_some() { Positions { mail: 0, ..handled } } else { handled }
     }
 
     async fn append(&mut self, event: JournalEvent) -> Result<(), EngineError> {

@@ -159,7 +159,9 @@ impl Session {
         trace: Option<&str>,
     ) -> Result<(), EngineError> {
         let envelope = Envelope {
-            msg_id: Some(id.to_string()),
+            // A program's next session asks again under the same id, and the owner has to see that:
+            // it may have refused what the session before it asked.
+            msg_id: Some(format!("{id}.{}", self.epoch)),
             session: Some(self.session),
             epoch: Some(self.epoch),
             trace: trace.map(str::to_owned).or_else(|| self.trace.clone()),

@@ -87,8 +87,7 @@ def layers(rows):
 
 def ask_for_worker(host, repository, rows):
     """Asks for a worker that measures the churn. The same request is asked again after a restart."""
-    request = host.checkpoint_state.get("requestId") or new_id()
-    host.checkpoint(requestId=request)
+    request = host.once("requestId", new_id)
     facts = ["directory: " + row["path"] for row in rows]
     if repository.commit:
         facts.insert(0, "commit: " + repository.commit)
@@ -160,15 +159,13 @@ def work(host):
     repository = open_for(host)
     host.step("looking for components", 0, STEPS)
     entries = repository.entries()
-    rows, made_of = components(repository, entries, lambda text: host.step(text, 1, STEPS))
-    churn, why = host.checkpoint_state.get("churn"), ""
-    if not churn:
+    rows, made_of = host.once("components", lambda: components(
+        repository, entries, lambda text: host.step(text, 1, STEPS)))
+    if "churn" not in host.state:
         ask_for_worker(host, repository, rows)
     circles = layers(rows)
     host.step("waiting for the churn", 2, STEPS)
-    if not churn:
-        churn, why = await_churn(host)
-        host.checkpoint(churn=churn)
+    churn, why = host.once("churn", lambda: await_churn(host))
     by = "worker" if churn else "itself"
     if not churn:
         host.step(why + "; measuring it here", 3, STEPS)

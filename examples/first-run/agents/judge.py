@@ -39,6 +39,12 @@ def judge_one(found, grounds, path):
 def work(host, scope):
     """Judges; the fields of the result."""
     repository = open_for(host)
+    judged = host.once("judged", lambda: judge(host, scope, repository.path))
+    return result(**judged)
+
+
+def judge(host, scope, path):
+    """Every check, what was judged, and the commands that took."""
     inputs = host.brief.get("inputs") or []
     if scope == "one":
         inputs = [one for one in inputs if one.get("node") == host.brief.get("node")]
@@ -55,28 +61,27 @@ def work(host, scope):
         rows += check("all", [("nothing is missing", not missing and bool(inputs), ", ".join(missing) or "all")])
     for done, (kind, found) in enumerate(by_kind.items()):
         host.step("checking " + kind, done, len(by_kind))
-        rows += judge_one(found, grounds, repository.path)
+        rows += judge_one(found, grounds, path)
     rows += check("agreement", between(by_kind))
     host.say("progress", text="checked", done=len(by_kind), total=len(by_kind))
-    return result(host, rows, by_kind, grounds)
+    commands = [command for ground in grounds.values() for command in ground.repository.commands]
+    commits = sorted({str(found.get("commit")) for found in by_kind.values()})
+    return {"rows": rows, "kinds": sorted(by_kind), "commits": commits, "commands": commands}
 
 
-def result(host, rows, by_kind, grounds):
+def result(rows, kinds, commits, commands):
     """The verdict, with one finding for each check that failed."""
     failed = [row for row in rows if not row["ok"]]
     findings = [{"where": row["of"], "what": "%s: %s" % (row["name"], row["detail"]), "severity": "high"}
                 for row in failed]
-    commits = sorted({str(found.get("commit")) for found in by_kind.values()})
     if len(commits) > 1:
         findings.append({"where": "commits", "severity": "info",
                          "what": "HEAD moved: measured at " + ", ".join(one[:12] for one in commits)})
     summary = "%d of %d checks hold" % (len(rows) - len(failed), len(rows))
-    host.checkpoint(judged=summary)
     tests = ["%s %s: %s (%s)" % ("ok" if row["ok"] else "FAILED", row["of"], row["name"], row["detail"])
              for row in rows]
-    commands = [command for ground in grounds.values() for command in ground.repository.commands]
     return {"deliverable": {"kind": "verdict", "checks": len(rows), "failed": len(failed),
-                            "of": sorted(by_kind), "commits": commits, "findings": findings, "summary": summary},
+                            "of": kinds, "commits": commits, "findings": findings, "summary": summary},
             "verdict": {"verdict": "fail" if failed else "pass", "findings": findings},
             "crystallization": summary, "evidence": {"tests": tests, "commands": commands}}
 

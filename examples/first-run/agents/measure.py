@@ -20,10 +20,8 @@ KINDS = {"languages": source.languages, "files": source.files, "notes": source.n
 
 def measure(kind, host, dies=False):
     """Makes the measurement, unless an earlier session has; the fields of its result."""
-    state = host.checkpoint_state
-    if "found" in state:
+    if "measured" in host.state:
         host.say("progress", text="goes on from its checkpoint", done=2, total=2)
-        return result(state["found"], state["commands"])
     repository = open_for(host)
     done = [0]
 
@@ -32,18 +30,14 @@ def measure(kind, host, dies=False):
         done[0] += 1
 
     wanted = {"wanted": host.fact("directory")} if kind == "churn" else {}
-    found = KINDS[kind](repository, step, **wanted)
-    host.checkpoint(found=found, commands=repository.commands)
+    measured = host.once("measured", lambda: {"found": KINDS[kind](repository, step, **wanted),
+                                              "commands": repository.commands})
+    found = measured["found"]
     host.say("progress", text=found["summary"], done=2, total=2)
     if dies and host.brief["epoch"] == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    return result(found, repository.commands)
-
-
-def result(found, commands):
-    """The fields of a result."""
     return {"deliverable": found, "crystallization": found["summary"],
-            "evidence": {"commands": commands}}
+            "evidence": {"commands": measured["commands"]}}
 
 
 if __name__ == "__main__":

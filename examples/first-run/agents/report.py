@@ -185,12 +185,11 @@ def work(host):
     host.step("putting the results together", 0, 1)
     results = [one.get("deliverable") for one in host.brief.get("inputs") or []]
     by_kind = {one["kind"]: one for one in results if isinstance(one, dict) and "kind" in one}
-    text, absent = page(repository.name, by_kind)
+    text, absent = host.once("page", lambda: page(repository.name, by_kind))
     with open(NAME + ".new", "w", encoding="utf-8") as out:
         out.write(text)
     os.replace(NAME + ".new", NAME)
     summary = "%d sections, %d without a result" % (len(SECTIONS), len(absent))
-    host.checkpoint(written=NAME)
     host.say("progress", text=summary, done=1, total=1)
     return {"deliverable": text, "crystallization": summary, "evidence": {"files": [NAME]},
             "artifacts": [{"name": NAME, "path": NAME, "mediaType": "text/markdown"}]}

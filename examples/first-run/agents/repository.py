@@ -115,10 +115,10 @@ def open_for(host):
     path = os.path.normpath(os.path.join(start, _argument() or "."))
     if not os.path.isdir(path):
         raise Trouble("%s is no directory; name a git repository after `--`" % shown(path))
-    pinned = [host.checkpoint_state.get("commit")] + host.fact("commit")
+    pinned = [host.state.get("commit")] + host.fact("commit")
     pinned = [one for one in pinned if isinstance(one, str) and re.fullmatch("[0-9a-f]{40,64}", one)]
     repository = Repository(path, pinned[0] if pinned else None)
-    host.checkpoint(commit=repository.commit)
+    host.once("commit", lambda: repository.commit)
     return repository
 
 

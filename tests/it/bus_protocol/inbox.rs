@@ -28,7 +28,11 @@ fn stop(reason: &str) -> Mail {
 }
 
 async fn write(bus: &Bus, mail: &Mail, id: &str) -> u64 {
-    let author = Author { from: worker(2).into(), via: None, session: None, epoch: 1 };
+    write_as(bus, 1, mail, id).await
+}
+
+async fn write_as(bus: &Bus, epoch: u64, mail: &Mail, id: &str) -> u64 {
+    let author = Author { from: worker(2).into(), via: None, session: None, epoch };
     send_mail(bus, &author, mail, id, None).await.unwrap()
 }
 
@@ -56,6 +60,23 @@ async fn nothing(inbox: &mut Inbox) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_next_session_says_again_is_read_though_the_one_before_said_it() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let said = info(&me(), "please");
+    let first = write_as(&bus, 1, &said, "request").await;
+    assert_eq!(write_as(&bus, 1, &said, "request").await, first, "a repeat is stored once");
+    assert_ne!(write_as(&bus, 2, &said, "request").await, first);
+    let wakeup = Wakeup::start(bus.clone());
+    let mut inbox = open(&wakeup, Positions::default()).await;
+    for epoch in [1, 2] {
+        let message = next(&mut inbox).await;
+        assert_eq!(message.content.as_ref().unwrap().1.epoch, epoch);
+    }
+    nothing(&mut inbox).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn messages_come_in_order_and_control_before_mail() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
@@ -68,7 +89,7 @@ async fn messages_come_in_order_and_control_before_mail() {
     let mut inbox = open(&wakeup, Positions { mail: 10, ctl: 0 }).await;
     let first = next(&mut inbox).await;
     assert_eq!((first.lane, says(&first).as_str()), (Lane::Ctl, "one"));
-    assert_eq!(first.id, format!("{}.c1", worker(2)));
+    assert_eq!(first.id, format!("{}.1.c1", worker(2)));
     let (_, sender) = first.content.as_ref().unwrap();
     assert_eq!(sender.from, worker(2).into());
     for number in 10..400u64 {

@@ -1,0 +1,124 @@
+//! Processes stand still for a while and go on: what is short costs nothing, what is long costs no
+//! more than it must (spec 04, The five states, The sweeper).
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tetrarch_core::id::AgentId;
+use tetrarch_core::ledger::{Event, EventKind};
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::records::Records;
+use tetrarch_core::role::Role;
+use tetrarch_tests::Ledger;
+
+use crate::deaths::{TwoHosts, WINDOW};
+use crate::failover::owner_of;
+
+/// How long an owner stands still that has lost its lease when it is let go, in windows: four times
+/// what makes a host offline. `OWNER_PAUSE_SECONDS` makes it another time, a minute for instance.
+const LONG: u32 = 12;
+/// As long as it keeps its lease: the longest that is surely shorter than its 3 s, and more than
+/// what makes a host offline.
+const SHORT: u32 = 4;
+/// How long wrong declarations are waited for, in windows: three must have been listened to.
+const AFTERWARDS: u32 = 6;
+
+/// What became of an agent's liveness, in words.
+fn moves(ledger: &Ledger, agent: &AgentId) -> Vec<String> {
+    let events = ledger.events(EventKind::AgentLiveness).into_iter();
+    let of = events.filter(|event| event.agent.as_ref() == Some(agent));
+    of.map(|event| event.reason.split(':').next().unwrap_or_default().to_owned()).collect()
+}
+
+fn worker(records: &Records) -> AgentId {
+    let mut workers = records.agents.keys().filter(|id| Role::of(id) == Role::Worker);
+    workers.next().unwrap().clone()
+}
+
+fn assert_nobody_lost(ledger: &Ledger) {
+    let offline = |event: &&&Event| event.reason.contains("-> offline");
+    let all = ledger.events(EventKind::AgentLiveness);
+    assert_eq!(all.iter().filter(offline).count(), 0, "{all:?}");
+    for kind in [EventKind::AgentReplaced, EventKind::HostLeft] {
+        assert!(ledger.events(kind).is_empty(), "{:?}", ledger.events(kind));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_stands_still_for_less_than_a_window_costs_nothing() {
+    let mut two = TwoHosts::start().await;
+    let agents = two.fleet.agents();
+    assert_eq!(agents.len(), 1, "{agents:?}");
+    let pid = Pid::from_raw(i32::try_from(agents[0].pid).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    two.ledger.during(WINDOW * 3 / 4).await;
+    kill_process(pid, Signal::CONT).unwrap();
+    two.ledger.during(WINDOW * AFTERWARDS).await;
+    assert_eq!(moves(&two.ledger, &worker(&two.ledger.records)), ["register -> active"]);
+    assert_nobody_lost(&two.ledger);
+    assert_eq!(two.fleet.agents(), agents, "the same process");
+    two.finish(1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_stands_still_for_one_and_a_half_windows_is_stale_and_active_again() {
+    let mut two = TwoHosts::start().await;
+    let host: AgentId = "HO@h2".parse().unwrap();
+    let is = |liveness: Liveness| {
+        let host = host.clone();
+        move |records: &Records| (records.agents.get(&host)?.liveness == liveness).then_some(())
+    };
+    let agents = two.fleet.agents();
+    let before = moves(&two.ledger, &host).len();
+    let stopped = Instant::now();
+    two.signal(Signal::STOP);
+    two.ledger.until("a stale host", is(Liveness::Stale)).await;
+    two.ledger.during((WINDOW * 3 / 2).saturating_sub(stopped.elapsed())).await;
+    two.signal(Signal::CONT);
+    two.ledger.until("an active host", is(Liveness::Active)).await;
+    two.ledger.during(WINDOW * AFTERWARDS).await;
+    assert_eq!(moves(&two.ledger, &host)[before..], ["active -> stale", "stale -> active"]);
+    assert_eq!(moves(&two.ledger, &worker(&two.ledger.records)), ["register -> active"]);
+    assert_nobody_lost(&two.ledger);
+    assert_eq!(two.fleet.agents(), agents, "the same process");
+    two.finish(1);
+}
+
+/// Lets the owner, the sweeper in it, stand still with nobody to take over.
+async fn pause_the_owner(two: &mut TwoHosts, length: Duration) {
+    let owner = owner_of(&two.fleet);
+    kill_process(owner, Signal::STOP).unwrap();
+    let stopped = Instant::now();
+    // What it had committed may still be on its way here.
+    two.ledger.during(WINDOW / 2).await;
+    let committed = two.ledger.entries.len();
+    two.ledger.during(length.saturating_sub(stopped.elapsed())).await;
+    assert_eq!(two.ledger.entries.len(), committed, "nobody else commits");
+    kill_process(owner, Signal::CONT).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_stands_still_for_long_declares_nobody_when_it_is_let_go() {
+    let seconds = std::env::var("OWNER_PAUSE_SECONDS").ok().and_then(|text| text.parse().ok());
+    let mut two = TwoHosts::start().await;
+    let agents = two.fleet.agents();
+    pause_the_owner(&mut two, seconds.map_or(WINDOW * LONG, Duration::from_secs)).await;
+    let next = |records: &Records| (records.epoch == 2).then_some(());
+    two.ledger.until("the owner that comes after it", next).await;
+    two.ledger.during(WINDOW * AFTERWARDS).await;
+    assert_nobody_lost(&two.ledger);
+    assert_eq!(two.fleet.agents(), agents, "the same process");
+    two.finish(1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_stands_still_and_keeps_its_lease_declares_nobody() {
+    let mut two = TwoHosts::start().await;
+    let agents = two.fleet.agents();
+    pause_the_owner(&mut two, WINDOW * SHORT).await;
+    two.ledger.during(WINDOW * AFTERWARDS).await;
+    assert_eq!(two.ledger.records.epoch, 1, "it is the owner still");
+    assert_nobody_lost(&two.ledger);
+    assert_eq!(two.fleet.agents(), agents, "the same process");
+    two.finish(1);
+}
