@@ -237,10 +237,10 @@ impl Owner {
 
 /// Short enough to pass while a fleet is at work.
 fn deadlines() -> Deadlines {
-    let stop = StopWithin { drain: Millis(400), kill_grace: Millis(100) };
+    let stop = StopWithin { drain: Millis(100), kill_grace: Millis(100) };
     Deadlines {
-        spawning: Millis::from_secs(8),
-        awaiting_input: Millis::from_secs(10),
+        spawning: Millis(60_000),
+        awaiting_input: Millis(600),
         stop,
         ..Deadlines::default()
     }
@@ -249,5 +249,5 @@ fn deadlines() -> Deadlines {
 /// Nobody here closes a circuit, so none opens.
 fn policy() -> Policy {
     let intensity = Intensity { max: u32::MAX, ..Intensity::default() };
-    Policy { intensity, deadlines: deadlines(), ..Policy::default() }
+    Policy { intensity, deadlines: deadlines(), window: Millis(200), ..Policy::default() }
 }
