@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::liveness::Liveness;
-use tetrarch_core::plan::NodeStatus;
+use tetrarch_core::plan::{Blocker, NodeStatus};
 use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
 
@@ -109,8 +109,12 @@ impl World {
         }
         for (epic, states) in &self.truth.node_states {
             for state in states.values() {
-                let kind = state.blocker.as_ref().map(|blocker| blocker.kind.as_str());
-                if state.status == NodeStatus::Blocked && kind != Some("stopped") {
+                // A human stopped it, or nobody answered its last attempt in time.
+                let given = |blocker: &Blocker| {
+                    blocker.kind == "stopped" || blocker.detail.contains("nobody answered")
+                };
+                let given = state.blocker.as_ref().is_some_and(given);
+                if state.status == NodeStatus::Blocked && !given {
                     return Err(format!("{epic} {} is blocked: {:?}", state.id, state.blocker));
                 }
             }
