@@ -72,9 +72,13 @@ impl Server {
         self.bus(&Party::Control).await
     }
 
-    /// Kills the server without notice.
-    pub fn kill(&self) {
+    /// Kills the server without notice. It is gone, and its port is free, when this returns.
+    pub async fn kill(&self) {
         signal(self.pid, Signal::KILL);
+        let mut retry = Retry::until(Duration::from_secs(10));
+        while runs(self.pid) {
+            assert!(retry.pause().await, "nats-server does not end");
+        }
     }
 
     /// Has the server stand still, as a paused machine does. It does when this returns.
@@ -112,6 +116,14 @@ fn stands_still(pid: u32) -> bool {
         let stat = stat.unwrap_or_default();
         stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
     })
+}
+
+/// Whether a process still has anything of what it held; one that only waits for its parent has not.
+fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
 }
 
 fn signal(pid: u32, signal: Signal) {

@@ -131,7 +131,8 @@ impl Actor for AgentActor {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         let span = state.span.clone();
-        let ended = state.take(&myself, message).instrument(span).await?;
+        // The actor keeps room for this as long as it lives; what is boxed it needs only while it works.
+        let ended = Box::pin(state.take(&myself, message)).instrument(span).await?;
         if ended {
             myself.stop(None);
         }

@@ -59,9 +59,9 @@ impl Actor for InteractionActor {
         state: &mut InteractionState,
     ) -> Result<(), ActorProcessingErr> {
         let goes_on = match message {
-            InteractionMsg::Begin => state.begin(&myself).await?,
+            InteractionMsg::Begin => Box::pin(state.begin(&myself)).await?,
             InteractionMsg::Incoming(incoming) => {
-                state.read(*incoming.it).await?;
+                Box::pin(state.read(*incoming.it)).await?;
                 true
             }
             InteractionMsg::End => false,

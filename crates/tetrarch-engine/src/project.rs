@@ -108,7 +108,8 @@ impl Actor for ProjectActor {
         message: ProjectMsg,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
-        if !state.take(&myself, message).await? {
+        // The actor keeps room for this as long as it lives; what is boxed it needs only while it works.
+        if !Box::pin(state.take(&myself, message)).await? {
             myself.stop(None);
         }
         Ok(())

@@ -38,7 +38,7 @@ pub(crate) async fn measure(effort: Effort) -> Vec<Line> {
     let before = sessions(&fleet).await;
     assert_eq!(before.len(), agents);
     for _ in 0..effort.rounds.min(5) {
-        fleet.server.kill();
+        fleet.server.kill().await;
         let at = Instant::now();
         fleet.server.restart().await;
         let (bare, lease, commit) = tokio::join!(stored(&fleet), renewal(&fleet), commit(&fleet));

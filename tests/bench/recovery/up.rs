@@ -30,7 +30,7 @@ pub(crate) async fn measure(effort: Effort) -> Vec<Line> {
         let at = Instant::now();
         let mut server = tetrarch_tests::server().await;
         let bare = at.elapsed().as_secs_f64() * 1e6;
-        server.kill();
+        server.kill().await;
         let at = Instant::now();
         server.restart().await;
         drop(server.control().await);

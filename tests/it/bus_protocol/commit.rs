@@ -76,7 +76,7 @@ async fn a_commit_outlives_the_server() {
     let bus = server.control().await;
     let mut committer = Committer::new(bus.clone(), 0, 1);
     committer.commit(&entry(1, 1)).await.unwrap();
-    server.kill();
+    server.kill().await;
     let open = tokio::spawn(async move {
         let seq = committer.commit(&entry(2, 1)).await;
         (seq, committer)

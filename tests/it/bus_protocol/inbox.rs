@@ -185,7 +185,7 @@ async fn mail_that_came_while_the_connection_was_lost_is_read() {
     write(&bus, &info(&me(), "before"), "m1").await;
     assert_eq!(says(&next(&mut inbox).await), "before");
     let reading = tokio::spawn(async move { (next(&mut inbox).await, inbox) });
-    server.kill();
+    server.kill().await;
     server.restart().await;
     write(&bus, &info(&me(), "after"), "m2").await;
     let (message, _inbox) = reading.await.unwrap();

@@ -67,7 +67,7 @@ async fn the_intake_goes_on_over_a_restart_of_the_server() {
     for number in 10..20 {
         report(&bus, number).await;
     }
-    server.kill();
+    server.kill().await;
     server.restart().await;
     let late = tokio::spawn({
         let bus = bus.clone();

@@ -164,7 +164,7 @@ async fn the_outbox_goes_on_over_a_restart_of_the_server() {
     let all = batch(1, &work());
     let mut outbox = outbox(&bus);
     outbox.publish(&all[..1]).await.unwrap();
-    server.kill();
+    server.kill().await;
     let publishing = tokio::spawn(async move { outbox.publish(&all[1..]).await });
     server.restart().await;
     super::soon("publishing", publishing).await.unwrap().unwrap();
