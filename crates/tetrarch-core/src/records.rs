@@ -56,8 +56,8 @@ pub struct Records {
 /// What can be derived from the records but is asked too often to search for.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Indexes {
-    /// What has a process, by host and that host's epoch; no set is empty, so that equal records are equal however
-    /// they came about.
+    /// What has a process, by host and that host's epoch; no set is empty, so that equal records
+    /// are equal however they came about.
     placed: BTreeMap<(HostName, u64), BTreeSet<AgentId>>,
     children: BTreeMap<AgentId, BTreeSet<AgentId>>,
     offline: BTreeSet<AgentId>,

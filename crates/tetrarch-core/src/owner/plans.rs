@@ -1,5 +1,6 @@
 //! What work does to its plan: nodes and assignments move, nodes become ready, goals are reached
-//! (spec 05). What an ended run means is `attempt`'s, making and closing goals `goal`'s. Statuses only move by the machines of `plan`, `assignment` and `goal`.
+//! (spec 05). What an ended run means is `attempt`'s, making and closing goals `goal`'s. Statuses only
+//! move by the machines of `plan`, `assignment` and `goal`.
 
 mod attempt;
 mod goal;

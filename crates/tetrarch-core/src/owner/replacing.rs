@@ -14,8 +14,8 @@ use crate::step::Draft;
 
 use super::{Policy, ending, fit, recovery, sessions};
 
-/// Replaces the named session, or gives its agent up; says what came of it so far. Where a process may live it is killed, and
-/// the next session starts when its host says that it is gone.
+/// Replaces the named session, or gives its agent up; says what came of it so far. Where a process
+/// may live it is killed, and the next session starts when its host says that it is gone.
 pub(super) fn replace(
     draft: &mut Draft<'_>,
     policy: &Policy,

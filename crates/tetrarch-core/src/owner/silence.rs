@@ -1,6 +1,7 @@
 //! What silence means (spec 04, The sweeper): a session that missed windows is stale, one that
-//! missed three is offline, one that its living host does not name is ended first. What is found is committed here; who is silent is for the sweeper to
-//! find out, and that a silent host really ended for the shell, which takes its lease.
+//! missed three is offline, one that its living host does not name is ended first. What is found is
+//! committed here; who is silent is for the sweeper to find out, and that a silent host really
+//! ended for the shell, which takes its lease.
 
 use crate::agent::{Agent, Hosting};
 use crate::id::AgentId;
