@@ -118,12 +118,14 @@ fn stands_still(pid: u32) -> bool {
     })
 }
 
-/// Whether a process still has anything of what it held; one that only waits for its parent has not.
+/// Whether any thread of a process still runs: the last one closes its sockets.
 fn runs(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')')
-        .next()
-        .is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let stats = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("stat")));
+    stats.flatten().any(|stat| {
+        let state = stat.rsplit(')').next().unwrap_or_default();
+        !state.trim_start().starts_with(['Z', 'X'])
+    })
 }
 
 fn signal(pid: u32, signal: Signal) {

@@ -33,6 +33,8 @@ const READY_WITHIN: Duration = Duration::from_secs(10);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// Time between two looks at a server that is not our child.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long the port of last time is waited for: its last holder may just be ending.
+const PORT_PATIENCE: Duration = Duration::from_secs(3);
 /// Attempts to start on a port of our own choice, which another program may take first.
 const PORT_ATTEMPTS: u32 = 3;
 
@@ -153,7 +155,7 @@ impl ManagedServer {
         let trusted = authority.trusted()?;
         let mut attempt = 1;
         loop {
-            let port = free_port(config.port, &files)?;
+            let port = free_port(config.port, &files).await?;
             let text = config::text(&files, port, config.durability, &trusted);
             write(&files.config(), &text)?;
             let url = format!("nats://127.0.0.1:{port}");
@@ -303,8 +305,8 @@ fn write(path: &Path, text: &str) -> Result<(), ServerError> {
 }
 
 /// A loopback port nobody holds right now: the wanted one, else the one of last time so that
-/// clients find the server again, else any.
-fn free_port(wanted: u16, files: &Files) -> Result<u16, ServerError> {
+/// clients find the server again, which is waited for, else any.
+async fn free_port(wanted: u16, files: &Files) -> Result<u16, ServerError> {
     let bind = |port| TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     if wanted != 0 {
         return match bind(wanted) {
@@ -313,13 +315,37 @@ fn free_port(wanted: u16, files: &Files) -> Result<u16, ServerError> {
         };
     }
     let last = files.last_url().and_then(|url| url.rsplit(':').next()?.parse::<u16>().ok());
-    if let Some(port) = last
-        && bind(port).is_ok()
-    {
-        return Ok(port);
+    if let Some(port) = last {
+        let mut retry = Retry::until(PORT_PATIENCE);
+        loop {
+            if bind(port).is_ok() {
+                return Ok(port);
+            }
+            if !retry.pause().await {
+                break;
+            }
+        }
+        tracing::warn!(port, "the port of last time is taken; clients have to be told another");
     }
     let address = bind(0).and_then(|listener| listener.local_addr());
     address
         .map(|address| address.port())
         .map_err(|source| ServerError::PortTaken { port: 0, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_port_of_last_time_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::open(dir.path()).unwrap();
+        let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = held.local_addr().unwrap().port();
+        write(&files.endpoint(), &format!("nats://127.0.0.1:{port}")).unwrap();
+        // The first is polled first: it finds the port taken.
+        let (found, ()) = tokio::join!(free_port(0, &files), async move { drop(held) });
+        assert_eq!(found.unwrap(), port);
+    }
 }
