@@ -17,6 +17,7 @@ mod pauses;
 mod racing;
 mod renewal;
 mod resume;
+mod storm;
 mod traces;
 
 use std::path::{Path, PathBuf};
