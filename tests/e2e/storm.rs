@@ -83,8 +83,11 @@ fn resident(process: &Process) -> u64 {
 }
 
 /// Waits until the owner has decided everything that was sent before this.
-fn everything_is_decided(fleet: &Fleet, round: u64) {
-    fleet.ok(["project", "create", &format!("round-{round}")]);
+fn everything_is_decided(fleet: &mut Fleet, round: u64) {
+    let asked = fleet.run(["project", "create", &format!("round-{round}")]);
+    if asked.code != Some(0) {
+        panic!("{}\nup said:\n{}", asked.err, fleet.stop().err);
+    }
 }
 
 fn seed() -> u64 {
@@ -129,7 +132,7 @@ async fn storms_of_garbage_on_every_subject_stop_nobody_and_fill_nothing() {
             let Ended { code, out, err, .. } = storm.ended();
             assert_eq!(code, Some(0), "the storm's connection ended: {out}{err}");
         }
-        everything_is_decided(&fleet, round);
+        everything_is_decided(&mut fleet, round);
         sizes.push(pillars(&fleet).iter().map(resident).collect::<Vec<u64>>());
     }
     println!("resident KiB after each storm: {sizes:?}");
