@@ -9,6 +9,7 @@ mod external;
 mod failover;
 mod first_run;
 mod foreign;
+mod forged;
 mod hosts;
 mod input;
 mod levels;

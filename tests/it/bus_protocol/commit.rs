@@ -124,7 +124,7 @@ async fn entries_that_are_no_valid_commits_are_told_apart() {
     land(&bus, &entry(4, 3), 3).await;
     let found = ledger(&bus).await;
     assert!(found[0].1.is_ok());
-    assert!(matches!(found[1].1, Err(InvalidEntry::Deposed { epoch: 2, highest: 3 })));
+    assert!(matches!(found[1].1, Err(InvalidEntry::Deposed { epoch: 2, highest: 3, .. })));
     assert!(matches!(found[2].1, Err(InvalidEntry::Undecodable(_))));
     assert!(found[3].1.is_ok());
     assert_eq!(found.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
