@@ -9,6 +9,7 @@ mod external;
 mod failover;
 mod first_run;
 mod foreign;
+mod forged;
 mod hosts;
 mod input;
 mod levels;
@@ -17,6 +18,7 @@ mod pauses;
 mod racing;
 mod renewal;
 mod resume;
+mod storm;
 mod traces;
 
 use std::path::{Path, PathBuf};

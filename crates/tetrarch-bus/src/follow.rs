@@ -25,6 +25,9 @@ const HEARTBEAT: Duration = Duration::from_secs(2);
 const EXPIRES: Duration = Duration::from_secs(30);
 /// How long the server keeps a consumer that nobody reads.
 const ABANDONED: Duration = Duration::from_secs(30);
+/// Messages read in the careful way after one that broke a connection: where one is there are more,
+/// and a new connection costs more than all of these.
+const CAREFUL: u32 = 64;
 /// Silence after which the position is compared with the stream's last sequence.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -48,8 +51,8 @@ pub(crate) struct Follower {
     /// behind it, so it is no position.
     quiet_at: u64,
     live: Option<Live>,
-    /// The next message may be one that breaks the connection it comes on.
-    suspect: bool,
+    /// So many of the next messages may break the connection they come on.
+    suspect: u32,
     retry: Retry,
     look_at: Instant,
 }
@@ -96,7 +99,7 @@ impl Follower {
             next: from.max(1),
             quiet_at: 0,
             live: None,
-            suspect: false,
+            suspect: 0,
             retry: Retry::new(Duration::from_millis(50), Duration::from_secs(2), None),
             look_at: Instant::now() + QUIET,
         }
@@ -130,7 +133,7 @@ impl Follower {
     /// The next message, or that there is none now. Safe to drop.
     pub(crate) async fn step(&mut self) -> Step {
         loop {
-            if self.suspect {
+            if self.suspect > 0 {
                 match self.read_suspect().await {
                     Ok(Some(message)) => return Step::Message { message, pending: 1 },
                     Ok(None) => {}
@@ -177,7 +180,11 @@ impl Follower {
     /// Reads the message at the position in the one way that no message can break.
     async fn read_suspect(&mut self) -> Result<Option<RawMessage>, ReadError> {
         let found = self.bus.next_as_text(self.stream, &self.filters, self.next).await?;
-        self.suspect = found.as_ref().is_some_and(|(_, breaks)| *breaks);
+        self.suspect = match &found {
+            Some((_, true)) => CAREFUL,
+            Some((_, false)) => self.suspect.saturating_sub(1),
+            None => 0,
+        };
         Ok(found.map(|(message, _)| {
             self.next = message.seq + 1;
             message
@@ -246,7 +253,7 @@ impl Follower {
     fn lose(&mut self, reason: &str) {
         tracing::debug!(stream = self.stream, reason, next = self.next, "rebuilding a consumer");
         self.live = None;
-        self.suspect = true;
+        self.suspect = self.suspect.max(1);
     }
 
     /// Silence is a stall only when there is something to read: with filters the stream's last

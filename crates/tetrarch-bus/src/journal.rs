@@ -103,7 +103,7 @@ impl JournalWriter {
             self.settle().await?;
         }
         let Writer { run, agent, session, epoch } = self.writer.clone();
-        let index = self.index + 1;
+        let index = self.index.saturating_add(1);
         let entry = JournalEntry { run, agent, session, epoch, index, positions, event };
         self.pending = Some(codec::encode_journal(&entry)?.into());
         self.settle().await
@@ -129,7 +129,7 @@ impl JournalWriter {
             Err(error) => return Err(error.into()),
         };
         self.last_seq = seq;
-        self.index += 1;
+        self.index = self.index.saturating_add(1);
         self.pending = None;
         Ok(seq)
     }

@@ -79,7 +79,7 @@ pub struct LeaseSeen {
     pub seq: u64,
     /// The highest epoch the key tells of.
     pub epoch: u64,
-    /// Who holds it; none when it was released or revoked.
+    /// Who holds it; none when it was released or revoked, or is no lease at all.
     pub holder: Option<LeaseValue>,
 }
 
@@ -174,7 +174,7 @@ impl Lease {
             }
             let value = LeaseValue {
                 instance: claim.instance.clone(),
-                epoch: known.max(claim.floor) + 1,
+                epoch: known.max(claim.floor).saturating_add(1),
                 since_unix_ms: claim.now_unix_ms,
                 address: claim.address.clone(),
                 body: claim.body.clone(),
@@ -387,18 +387,24 @@ async fn clear(bus: &Bus, subject: &str, epoch: u64, expect: u64) -> Result<u64,
 
 async fn seen_at(bus: &Bus, subject: &str) -> Result<Option<LeaseSeen>, ReadError> {
     let found = bus.last_by_subject(pattern::LEASES, subject).await?;
-    found.map(|message| understand(&message)).transpose()
+    Ok(found.map(|message| understand(&message)))
 }
 
-fn understand(message: &RawMessage) -> Result<LeaseSeen, ReadError> {
-    let malformed = |reason: String| ReadError::Malformed { what: message.subject.clone(), reason };
+/// What cannot be read is held by nobody: it fences whoever held the key by its sequence, and must
+/// not keep everybody else from it for ever.
+fn understand(message: &RawMessage) -> LeaseSeen {
+    let free = |epoch| LeaseSeen { seq: message.seq, epoch, holder: None };
     if message.header(OPERATION).is_some() {
-        let epoch = message.header(EPOCH).and_then(|text| text.parse().ok()).unwrap_or(0);
-        return Ok(LeaseSeen { seq: message.seq, epoch, holder: None });
+        return free(message.header(EPOCH).and_then(|text| text.parse().ok()).unwrap_or(0));
     }
-    let wire = LeaseWire::decode(message.payload.clone())
-        .map_err(|error| malformed(format!("it is no lease: {error}")))?;
-    let LeaseWire { instance, epoch, since_unix_ms, address, body } = wire;
-    let holder = Some(LeaseValue { instance, epoch, since_unix_ms, address, body });
-    Ok(LeaseSeen { seq: message.seq, epoch, holder })
+    match LeaseWire::decode(message.payload.clone()) {
+        Ok(LeaseWire { instance, epoch, since_unix_ms, address, body }) if !instance.is_empty() => {
+            let holder = Some(LeaseValue { instance, epoch, since_unix_ms, address, body });
+            LeaseSeen { seq: message.seq, epoch, holder }
+        }
+        Ok(_) | Err(_) => {
+            tracing::error!(subject = %message.subject, seq = message.seq, "this is no lease");
+            free(0)
+        }
+    }
 }

@@ -11,6 +11,7 @@ use crate::codec::{self, CodecError};
 use crate::follow::{Follower, Step};
 use crate::subject::pattern::LEDGER;
 use crate::surely;
+use tetrarch_core::id::CommitId;
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::time::BusTime;
 
@@ -36,6 +37,8 @@ pub enum InvalidEntry {
     /// Its owner was deposed before it wrote it.
     #[error("its epoch {epoch} is lower than {highest}, which the ledger already reached")]
     Deposed {
+        /// Which commit it is.
+        commit: CommitId,
         /// The entry's epoch.
         epoch: u64,
         /// The highest epoch before it.
@@ -100,7 +103,8 @@ fn judge(message: RawMessage, highest: &mut u64) -> LedgerItem {
     let entry = match codec::decode_entry(&message.payload) {
         Err(error) => Err(InvalidEntry::Undecodable(error)),
         Ok(entry) if entry.epoch < *highest => {
-            Err(InvalidEntry::Deposed { epoch: entry.epoch, highest: *highest })
+            let Entry { commit, epoch, .. } = entry;
+            Err(InvalidEntry::Deposed { commit, epoch, highest: *highest })
         }
         Ok(entry) => {
             *highest = entry.epoch;

@@ -221,7 +221,7 @@ fn admit_one(
         parent.held += 1;
     }
     let wanted = wish.local_max_depth.unwrap_or(parent.local_max_depth);
-    let depth = parent.depth + 1;
+    let depth = parent.depth.saturating_add(1);
     Ok(Grant {
         index,
         depth,

@@ -12,6 +12,7 @@ mod work;
 
 use std::fmt::{self, Display};
 
+use crate::id::CommitId;
 use crate::ledger::Entry;
 use crate::records::Records;
 
@@ -26,14 +27,17 @@ pub struct Violation {
     pub what: String,
     /// The ledger sequence of the entry that broke it, when one entry was looked at.
     pub seq: Option<u64>,
+    /// That entry's commit.
+    pub commit: Option<CommitId>,
 }
 
 impl Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "invariant {}: {}: {}", self.invariant, self.subject, self.what)?;
-        match self.seq {
-            Some(seq) => write!(f, " (ledger sequence {seq})"),
-            None => Ok(()),
+        match (self.seq, self.commit) {
+            (Some(seq), Some(commit)) => write!(f, " (ledger sequence {seq}, commit {commit})"),
+            (Some(seq), None) => write!(f, " (ledger sequence {seq})"),
+            (None, _) => Ok(()),
         }
     }
 }
@@ -53,7 +57,7 @@ pub fn check(records: &Records) -> Vec<Violation> {
 /// 8, 10, 13, 18 and 20, as far as one step shows them). `seq`: its sequence on the ledger.
 #[must_use]
 pub fn check_entry(before: &Records, seq: u64, entry: &Entry) -> Vec<Violation> {
-    let mut found = Findings { seq: Some(seq), ..Findings::default() };
+    let mut found = Findings { seq: Some(seq), commit: Some(entry.commit), ..Findings::default() };
     entry::check(before, entry, &mut found);
     history::check(before, entry, &mut found);
     found.list
@@ -64,6 +68,7 @@ pub fn check_entry(before: &Records, seq: u64, entry: &Entry) -> Vec<Violation> 
 struct Findings {
     list: Vec<Violation>,
     seq: Option<u64>,
+    commit: Option<CommitId>,
 }
 
 impl Findings {
@@ -72,7 +77,8 @@ impl Findings {
     fn must(&mut self, holds: bool, invariant: u8, subject: &dyn Display, what: impl Display) {
         if !holds {
             let (subject, what) = (subject.to_string(), what.to_string());
-            self.list.push(Violation { invariant, subject, what, seq: self.seq });
+            let (seq, commit) = (self.seq, self.commit);
+            self.list.push(Violation { invariant, subject, what, seq, commit });
         }
     }
 }

@@ -23,6 +23,7 @@ pub use backend::AgentBackend;
 pub use guard::{Beat, Guard, GuardConfig, GuardDuty, freeze_time, guard_main, keep_guard};
 pub use isolation::{Isolation, Layer, probe};
 pub use mark::{HostLife, NoHostLife};
+pub use protocol::explain_line;
 pub use seat::{Asked, Seat, Teller};
 pub use serve::{RunnerConfig, serve};
 pub use sweep::{Swept, clear_earlier_lives};

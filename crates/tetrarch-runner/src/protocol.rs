@@ -9,5 +9,15 @@ pub(crate) use inbound::{
 };
 pub(crate) use outbound::{NamedFile, Said, Told, read};
 
+/// What a line of a program's output is taken for, in words. Any bytes are taken for something.
+#[must_use]
+pub fn explain_line(line: &[u8]) -> String {
+    match read(line) {
+        Said::Event(told) => format!("{told:?}"),
+        Said::Text => "text".to_owned(),
+        Said::Malformed { error, .. } => error,
+    }
+}
+
 /// The protocol's version, in the brief line.
 pub(crate) const PROTOCOL: u32 = 1;

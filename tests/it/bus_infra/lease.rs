@@ -121,3 +121,18 @@ async fn an_unrenewed_lease_expires_also_after_a_renewal_and_a_second_holder() {
     Lease::acquire(&bus, next).await.unwrap();
     until_free(&bus, &LeaseKey::Go).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_of_the_highest_epoch_there_is_can_be_taken_over() {
+    let (_fixture, bus) = Fixture::with_streams().await;
+    // As protobuf: the instance, the epoch; and what is no lease at all.
+    let highest = [&b"\x0a\x03one\x10"[..], &[0xff; 9], &[0x01]].concat();
+    for forged in [highest, b"\xff\xff".to_vec(), Vec::new()] {
+        bus.publish_expect("$KV.LEASES.HO=h1", Default::default(), forged.into(), None)
+            .await
+            .unwrap();
+        let lease = Lease::acquire(&bus, claim(host(), "one", None)).await.unwrap();
+        assert_eq!(Lease::look(&bus, &host()).await.unwrap().unwrap().epoch, lease.epoch());
+        lease.release().await.unwrap();
+    }
+}

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tetrarch_bus::codec;
 use tetrarch_bus::commit::{CommitError, Committer};
+use tetrarch_bus::error::PublishError;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::subject::{Subject, pattern};
 use tetrarch_bus::tail::{InvalidEntry, read_ledger};
@@ -123,8 +124,22 @@ async fn entries_that_are_no_valid_commits_are_told_apart() {
     land(&bus, &entry(4, 3), 3).await;
     let found = ledger(&bus).await;
     assert!(found[0].1.is_ok());
-    assert!(matches!(found[1].1, Err(InvalidEntry::Deposed { epoch: 2, highest: 3 })));
+    assert!(matches!(found[1].1, Err(InvalidEntry::Deposed { epoch: 2, highest: 3, .. })));
     assert!(matches!(found[2].1, Err(InvalidEntry::Undecodable(_))));
     assert!(found[3].1.is_ok());
     assert_eq!(found.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [1, 2, 3, 4]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publish_is_unknown_as_soon_as_its_connection_is_lost() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    server.pause().await;
+    let payload = codec::encode_entry(&entry(1, 1)).unwrap().into();
+    let subject = Subject::Ledger.to_string();
+    let sent = bus.start_publish(&subject, HeaderMap::new(), payload, None).await.unwrap();
+    server.kill();
+    let outcome = soon("an outcome", sent.stored()).await;
+    let Err(PublishError::Unknown { reason, .. }) = outcome else { panic!("{outcome:?}") };
+    assert!(reason.contains("connection was lost"), "no timeout was waited for: {reason}");
 }

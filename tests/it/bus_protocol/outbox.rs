@@ -7,8 +7,10 @@ use tetrarch_bus::client::RawMessage;
 use tetrarch_bus::codec;
 use tetrarch_bus::state::{self, Meta, Select};
 use tetrarch_bus::subject::{KeyKind, Subject, pattern};
-use tetrarch_core::id::{HostName, Principal};
-use tetrarch_core::ledger::{Entry, Record, RecordKey};
+use tetrarch_core::cursor::Positions;
+use tetrarch_core::id::{HostName, Principal, RunId, SessionId, Ulid};
+use tetrarch_core::journal::{JournalEntry, JournalEvent};
+use tetrarch_core::ledger::{Entry, Record, RecordKey, Seal};
 
 use super::{batch, entry, epic, host, info, outbox, plan_event, seal, worker};
 
@@ -204,4 +206,30 @@ async fn what_cannot_be_read_is_handed_on() {
         (&subject, revision)
     );
     assert_eq!(loaded.revisions[&subject], revision);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_with_the_highest_number_there_is_ends_like_any_other() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let run = RunId(Ulid(1));
+    let forged = JournalEntry {
+        run,
+        agent: worker(1),
+        session: SessionId(Ulid(1)),
+        epoch: 1,
+        index: u64::MAX,
+        positions: Positions { mail: u64::MAX, ctl: u64::MAX },
+        event: JournalEvent::Log { text: "any external agent may write here".to_owned() },
+    };
+    let subject = Subject::Run(run).to_string();
+    let payload = codec::encode_journal(&forged).unwrap().into();
+    bus.publish_expect(&subject, Default::default(), payload, None).await.unwrap();
+    let next = Seal { ends: Some(run), ..seal(&worker(1), 2) };
+    let sealing = Entry { seals: vec![next], ..entry(1, 1) };
+    outbox(&bus).publish(&batch(1, &[sealing])).await.unwrap();
+    let journal = stream(&bus, pattern::RUNS).await;
+    let last = codec::decode_journal(&journal.last().unwrap().payload).unwrap();
+    assert_eq!((last.epoch, last.index), (2, u64::MAX));
+    assert!(matches!(last.event, JournalEvent::Ended { .. }), "{last:?}");
 }

@@ -10,9 +10,9 @@ use async_nats::jetstream::context::{
 };
 use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
-use super::{Bus, NOT_ALLOWED, Notice, denied};
+use super::{Bus, NOT_ALLOWED, Notice, denied, lost};
 use crate::error::PublishError;
 
 const WRONG_LAST: u64 = 10071;
@@ -53,9 +53,9 @@ impl Bus {
         if let Some(expect) = expect {
             message = message.expected_last_subject_sequence(expect);
         }
-        let notices = self.notices();
+        let (notices, losses) = (self.notices(), self.losses());
         match self.js.send_publish(subject.to_owned(), message).await {
-            Ok(ack) => Ok(PendingAck { subject: subject.to_owned(), ack, notices }),
+            Ok(ack) => Ok(PendingAck { subject: subject.to_owned(), ack, notices, losses }),
             Err(error) => Err(classify(subject, &error)),
         }
     }
@@ -67,15 +67,17 @@ pub struct PendingAck {
     subject: String,
     ack: PublishAckFuture,
     notices: broadcast::Receiver<Notice>,
+    losses: watch::Receiver<u64>,
 }
 
 impl PendingAck {
-    /// Waits for the acknowledgement; gives the stream sequence the message is stored at.
+    /// Waits for the acknowledgement; gives the stream sequence the message is stored at. With the
+    /// connection goes the acknowledgement: nobody waits for it any longer.
     ///
     /// # Errors
     /// See [`PublishError`].
     pub async fn stored(self) -> Result<u64, PublishError> {
-        let Self { subject, ack, mut notices } = self;
+        let Self { subject, ack, mut notices, mut losses } = self;
         tokio::select! {
             biased;
             answer = ack.into_future() => match answer {
@@ -86,6 +88,10 @@ impl PendingAck {
                 subject,
                 code: NOT_ALLOWED,
                 text: "the credential does not allow this subject".to_owned(),
+            }),
+            () = lost(&mut losses) => Err(PublishError::Unknown {
+                subject,
+                reason: "the connection was lost before it was acknowledged".to_owned(),
             }),
         }
     }

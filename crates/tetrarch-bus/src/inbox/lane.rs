@@ -144,7 +144,7 @@ impl LaneReader {
     /// What comes next; after a failure one message alone, in the one way that no message can
     /// break.
     async fn batch(&mut self, bus: &Bus) -> Result<Vec<RawMessage>, ReadError> {
-        let (pattern, next) = (&self.pattern, self.position + 1);
+        let (pattern, next) = (&self.pattern, self.position.saturating_add(1));
         let tried = self.tried.get_or_insert_with(Instant::now);
         self.suspect |= tried.elapsed() > TRIED_LONG;
         let batch = if self.suspect {

@@ -63,7 +63,7 @@ async fn end_journal(bus: &Bus, run: RunId, order: &Seal) -> Result<Positions, O
             agent: order.agent.clone(),
             session: order.session,
             epoch: order.epoch,
-            index: last.as_ref().map_or(0, |last| last.index) + 1,
+            index: last.as_ref().map_or(0, |last| last.index).saturating_add(1),
             positions,
             event: JournalEvent::Ended { cause: format!("sealed for epoch {}", order.epoch) },
         };

@@ -76,7 +76,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             Record::Plan(plan) => {
                 let old = before.plans.get(&plan.epic).map_or(0, |plan| plan.version);
                 found.must(
-                    plan.version == old + 1,
+                    old.checked_add(1) == Some(plan.version),
                     13,
                     &plan.epic,
                     format_args!("version {} follows {old}", plan.version),

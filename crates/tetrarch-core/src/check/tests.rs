@@ -119,8 +119,10 @@ fn a_violation_says_which_where_and_when() {
         subject: "PO-demo".to_owned(),
         what: "its live child W holds no slot".to_owned(),
         seq: Some(7),
+        commit: Some(crate::id::CommitId(crate::id::Ulid(0))),
     };
-    let text = "invariant 5: PO-demo: its live child W holds no slot (ledger sequence 7)";
+    let text = "invariant 5: PO-demo: its live child W holds no slot (ledger sequence 7, commit \
+                00000000000000000000000000)";
     assert_eq!(violation.to_string(), text);
 }
 

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tetrarch_bus::Bus;
+use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::state::{self, Meta, Revisions};
 use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::subject::{Origin, Subject};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::records::Records;
@@ -64,12 +66,26 @@ pub(crate) async fn restore(bus: &Bus) -> Result<Restored, EngineError> {
                 fold(&mut records, &written, item.seq, &entry);
                 unpublished.push((item.seq, Arc::new(entry)));
             }
-            Err(error) => tracing::error!(seq = item.seq, %error, "no valid commit: skipped"),
+            Err(error) => set_aside(bus, item.seq, error.to_string(), item.payload).await?,
         }
     }
     let intake_seq = records.intake_seq;
     let revisions = loaded.revisions;
     Ok(Restored { records, last, intake_seq, unpublished, revisions, created })
+}
+
+/// What is no valid commit is skipped by everyone, and kept for people with the reason (spec 02).
+async fn set_aside(
+    bus: &Bus,
+    seq: u64,
+    reason: String,
+    payload: bytes::Bytes,
+) -> Result<(), EngineError> {
+    tracing::error!(seq, reason, "no valid commit: skipped");
+    let subject = Subject::Ledger.to_string();
+    let letter = DeadLetter { origin: Origin::Ledger, seq, subject, reason, payload };
+    dead_letter(bus, &letter).await?;
+    Ok(())
 }
 
 /// An after-image applies only if its entry is later than the one STATE has it from.

@@ -209,7 +209,7 @@ impl Sweeping {
         let who = AgentId::Ho(renewal.host.clone());
         let now = self.now();
         let Some(epoch) = self.sweeper.epoch(&who) else { return };
-        self.sweeper.weigh(&who, renewal.load + 1);
+        self.sweeper.weigh(&who, renewal.load.saturating_add(1));
         self.sweeper.observe(&who, epoch, now);
         let named = renewal.rows.iter().map(|row| (&row.agent, row.epoch));
         for (agent, epoch, absence) in self.rows.renewed(&renewal.host, named, now) {

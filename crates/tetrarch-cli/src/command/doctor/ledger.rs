@@ -10,6 +10,7 @@ use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{InvalidEntry, LedgerItem, read_ledger};
 use tetrarch_core::check::{Violation, check, check_entry};
+use tetrarch_core::id::CommitId;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::records::Records;
 
@@ -40,7 +41,7 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
         if items.is_empty() {
             break;
         }
-        items.into_iter().for_each(|item| audit.take(item));
+        audit.stretch(&items);
     }
     let report = audit.finish();
     // A reader that went away has seen enough.
@@ -63,6 +64,7 @@ pub(super) struct Audit {
     dropped: BTreeMap<RecordKey, u64>,
     state: BTreeMap<RecordKey, (Record, u64)>,
     found: BTreeSet<RecordKey>,
+    standing: BTreeSet<(u8, String)>,
     published: u64,
     violations: Vec<Violation>,
 }
@@ -82,6 +84,7 @@ impl Audit {
             subject: broken.subject,
             what: format!("STATE has something that cannot be read: {}", broken.error),
             seq: (broken.ledger_seq > 0).then_some(broken.ledger_seq),
+            commit: None,
         });
         Self {
             next: 1,
@@ -98,28 +101,64 @@ impl Audit {
                 .map(|(record, seq)| (record.key(), (record, seq)))
                 .collect(),
             found: BTreeSet::new(),
+            standing: BTreeSet::new(),
         }
     }
 
-    pub(super) fn take(&mut self, item: LedgerItem) {
+    /// Folds some entries that follow each other, and looks at what they come to.
+    pub(super) fn stretch(&mut self, items: &[LedgerItem]) {
+        let before = self.records.clone();
+        items.iter().for_each(|item| self.take(item));
+        let mut sought: BTreeSet<_> = check(&self.records).iter().map(about).collect();
+        sought.retain(|broken| !self.standing.contains(broken));
+        if !sought.is_empty() {
+            self.locate(before, items, sought);
+        }
+    }
+
+    /// Finds the entry after which something does not hold any more.
+    fn locate(
+        &mut self,
+        mut records: Records,
+        items: &[LedgerItem],
+        mut sought: BTreeSet<(u8, String)>,
+    ) {
+        for item in items {
+            let Ok(entry) = &item.entry else { continue };
+            records.apply(entry);
+            for violation in check(&records) {
+                let broken = about(&violation);
+                if sought.remove(&broken) {
+                    self.standing.insert(broken);
+                    let (seq, commit) = (Some(item.seq), Some(entry.commit));
+                    self.violations.push(Violation { seq, commit, ..violation });
+                }
+            }
+            if sought.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn take(&mut self, item: &LedgerItem) {
         let seq = item.seq;
         if seq != self.next {
             let what = format!("sequences {} to {} are not there", self.next, seq - 1);
-            self.broken(REPLAY, LEDGER, what, Some(seq));
+            self.broken(REPLAY, LEDGER, what, seq, None);
         }
         self.next = seq + 1;
-        match item.entry {
-            Ok(entry) => self.fold(seq, &entry),
+        match &item.entry {
+            Ok(entry) => self.fold(seq, entry),
             Err(InvalidEntry::Undecodable(error)) => {
-                self.broken(BYTES, LEDGER, format!("no commit: {error}"), Some(seq));
+                self.broken(BYTES, LEDGER, format!("no commit: {error}"), seq, None);
             }
-            Err(error @ InvalidEntry::Deposed { .. }) => {
-                self.broken(DEPOSED, LEDGER, error.to_string(), Some(seq));
+            Err(error @ InvalidEntry::Deposed { commit, .. }) => {
+                self.broken(DEPOSED, LEDGER, error.to_string(), seq, Some(*commit));
             }
         }
     }
 
-    pub(super) fn fold(&mut self, seq: u64, entry: &Entry) {
+    fn fold(&mut self, seq: u64, entry: &Entry) {
         self.entries += 1;
         self.highest = self.highest.max(entry.epoch);
         self.violations.extend(check_entry(&self.records, seq, entry));
@@ -133,7 +172,7 @@ impl Audit {
                 self.found.insert(key.clone());
                 if !same {
                     let what = "STATE differs from the entry it names".to_owned();
-                    self.broken(REPLAY, &name(&key), what, Some(seq));
+                    self.broken(REPLAY, &name(&key), what, seq, Some(entry.commit));
                 }
             }
             self.dropped.remove(&key);
@@ -146,7 +185,6 @@ impl Audit {
     }
 
     pub(super) fn finish(mut self) -> Report {
-        self.violations.extend(check(&self.records));
         for (key, (_, seq)) in &self.state {
             let what = match (self.found.contains(key), self.dropped.get(key)) {
                 (false, _) => format!("STATE has it from entry {seq}, which does not write it"),
@@ -155,27 +193,38 @@ impl Audit {
                 }
                 (true, _) => continue,
             };
-            self.violations.push(violation(REPLAY, &name(key), what, None));
+            self.violations.push(violation(REPLAY, &name(key), what, None, None));
         }
         for (key, seq) in self.written.iter().filter(|(_, seq)| **seq <= self.published) {
             let at = self.state.get(key).map(|(_, at)| *at);
             if at.is_none_or(|at| at < *seq) {
                 let has = at.map_or("nothing".to_owned(), |at| format!("entry {at}"));
                 let what = format!("STATE has {has} of it, entry {seq} is its last and published");
-                self.violations.push(violation(REPLAY, &name(key), what, None));
+                self.violations.push(violation(REPLAY, &name(key), what, None, None));
             }
         }
         let records = self.written.len();
         Report { entries: self.entries, records, violations: self.violations }
     }
 
-    fn broken(&mut self, invariant: u8, subject: &str, what: String, seq: Option<u64>) {
-        self.violations.push(violation(invariant, subject, what, seq));
+    fn broken(&mut self, rule: u8, subject: &str, what: String, seq: u64, by: Option<CommitId>) {
+        self.violations.push(violation(rule, subject, what, Some(seq), by));
     }
 }
 
-fn violation(invariant: u8, subject: &str, what: String, seq: Option<u64>) -> Violation {
-    Violation { invariant, subject: subject.to_owned(), what, seq }
+fn violation(
+    invariant: u8,
+    subject: &str,
+    what: String,
+    seq: Option<u64>,
+    commit: Option<CommitId>,
+) -> Violation {
+    Violation { invariant, subject: subject.to_owned(), what, seq, commit }
+}
+
+/// What a violation of a state is known by while it lasts: its numbers may change.
+fn about(violation: &Violation) -> (u8, String) {
+    (violation.invariant, violation.subject.clone())
 }
 
 /// The record's key as STATE has it.
@@ -204,6 +253,7 @@ impl Report {
                 "subject": violation.subject,
                 "what": violation.what,
                 "seq": violation.seq,
+                "commit": violation.commit.map(|commit| commit.to_string()),
             })
         });
         json!({

@@ -3,8 +3,9 @@
 
 use serde_json::json;
 use tetrarch_bus::state::{Loaded, Meta};
-use tetrarch_core::agent::{Mode, Project};
-use tetrarch_core::id::{AgentId, CommitId, Principal, ProjectName, Ulid};
+use tetrarch_bus::tail::LedgerItem;
+use tetrarch_core::agent::{Host, Mode, Project};
+use tetrarch_core::id::{AgentId, CommitId, HostName, Principal, ProjectName, Ulid};
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::time::BusTime;
 
@@ -37,6 +38,10 @@ fn entry(seq: u64, records: Vec<Record>, dropped: Vec<RecordKey>) -> Entry {
     }
 }
 
+fn item(seq: u64, entry: Entry) -> LedgerItem {
+    LedgerItem { seq, at: BusTime(seq), entry: Ok(entry), payload: Default::default() }
+}
+
 /// A ledger of three entries: `a` is made, changed, and `b` is made and dropped.
 fn audited(state: Vec<(Record, u64)>, published: u64) -> Report {
     let meta = Meta { outbox_through: published, ..Meta::default() };
@@ -44,9 +49,11 @@ fn audited(state: Vec<(Record, u64)>, published: u64) -> Report {
     let (solo, tight, b) =
         (project("a", Mode::Solo), project("a", Mode::Tight), project("b", Mode::Solo));
     let gone = vec![b.key()];
-    audit.fold(1, &entry(1, vec![solo, b], Vec::new()));
-    audit.fold(2, &entry(2, vec![tight], Vec::new()));
-    audit.fold(3, &entry(3, Vec::new(), gone));
+    audit.stretch(&[
+        item(1, entry(1, vec![solo, b], Vec::new())),
+        item(2, entry(2, vec![tight], Vec::new())),
+        item(3, entry(3, Vec::new(), gone)),
+    ]);
     audit.finish()
 }
 
@@ -76,7 +83,7 @@ fn a_state_that_does_not_follow_is_told() {
         (
             vec![(project("a", Mode::Solo), 2)],
             3,
-            "STATE differs from the entry it names (ledger sequence 2)",
+            "STATE differs from the entry it names (ledger sequence 2, commit",
         ),
         (
             vec![(project("a", Mode::Tight), 3)],
@@ -95,12 +102,41 @@ fn a_state_that_does_not_follow_is_told() {
 }
 
 #[test]
-fn an_entry_that_breaks_a_rule_is_told_with_its_sequence() {
+fn an_entry_that_breaks_a_rule_is_told_with_its_sequence_and_commit() {
     let mut audit = Audit::new(Loaded::default());
-    audit.fold(1, &Entry { epoch: 2, ..entry(1, Vec::new(), Vec::new()) });
-    audit.fold(2, &entry(2, Vec::new(), Vec::new()));
+    let second = entry(2, Vec::new(), Vec::new());
+    let place = format!("(ledger sequence 2, commit {})", second.commit);
+    let first = Entry { epoch: 2, ..entry(1, Vec::new(), Vec::new()) };
+    audit.stretch(&[item(1, first), item(2, second)]);
     let said = said(&audit.finish());
-    assert!(said.contains("(ledger sequence 2)"), "{said}");
+    assert!(said.contains(&place), "{said}");
+}
+
+#[test]
+fn what_does_not_hold_in_the_end_is_told_with_the_entry_that_broke_it() {
+    let host = |name: &str| {
+        Record::Host(Host {
+            name: HostName::new(name).unwrap(),
+            instance: String::new(),
+            labels: Vec::new(),
+            capacity: 1,
+            address: String::new(),
+            joined: BusTime(1),
+        })
+    };
+    let mut audit = Audit::new(Loaded::default());
+    let sound = |seq| item(seq, entry(seq, vec![project("a", Mode::Solo)], Vec::new()));
+    audit.stretch(&[sound(1), item(2, entry(2, vec![host("h1")], Vec::new())), sound(3)]);
+    audit.stretch(&[sound(4), item(5, entry(5, vec![host("h2")], Vec::new()))]);
+    audit.stretch(&[sound(6)]);
+    let said = said(&audit.finish());
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "each once: {said}");
+    for (line, name, seq) in [(lines[0], "HO@h1", 2), (lines[1], "HO@h2", 5)] {
+        let place =
+            format!("(ledger sequence {seq}, commit {})", CommitId(Ulid::from_parts(seq, 7)));
+        assert!(line.contains(name) && line.ends_with(&place), "{line}");
+    }
 }
 
 #[test]
