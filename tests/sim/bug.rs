@@ -20,17 +20,26 @@ pub(crate) enum Bug {
     Revived,
     /// The ledger takes entries of owners that lag behind.
     UnfencedLedger,
+    /// A sweeper takes its own deafness for silence.
+    DeafnessUnnoticed,
+    /// A silent host's sessions go on elsewhere, and its lease is not taken.
+    LeaseNotTaken,
+    /// A lease is taken at whatever revision it has.
+    LeaseTakenBlindly,
 }
 
 impl Bug {
     /// Every one, with what has to be said of it.
-    pub(crate) const ALL: [(Self, &'static str); 6] = [
+    pub(crate) const ALL: [(Self, &'static str); 9] = [
         (Self::ForgottenSlot, "invariant 5"),
         (Self::SkippedVersion, "invariant 13"),
         (Self::MissingSeal, "invariant 7"),
         (Self::LostLaunch, "invariant 27"),
         (Self::Revived, "invariant 10"),
         (Self::UnfencedLedger, "invariant 8"),
+        (Self::DeafnessUnnoticed, "invariant 11"),
+        (Self::LeaseNotTaken, "invariant 7"),
+        (Self::LeaseTakenBlindly, "invariant 11"),
     ];
 
     /// Whether the outbox loses a message.
@@ -69,7 +78,11 @@ impl Bug {
                     }
                 }
             }
-            Self::LostLaunch | Self::UnfencedLedger => {}
+            Self::LostLaunch
+            | Self::UnfencedLedger
+            | Self::DeafnessUnnoticed
+            | Self::LeaseNotTaken
+            | Self::LeaseTakenBlindly => {}
         }
     }
 }

@@ -8,6 +8,7 @@ mod bug;
 mod bus;
 mod dice;
 mod host;
+mod lease;
 mod observe;
 mod owner;
 mod people;

@@ -11,6 +11,7 @@ use tetrarch_core::time::BusTime;
 
 use crate::bus::{Bus, Stored};
 use crate::dice::Dice;
+use crate::lease::Leases;
 use crate::tally::Tally;
 
 /// A message that has not arrived.
@@ -63,6 +64,7 @@ pub(crate) struct Watch {
 /// What a process can reach.
 pub(crate) struct Reach<'w> {
     pub(crate) bus: &'w mut Bus,
+    pub(crate) leases: &'w mut Leases,
     pub(crate) wires: &'w mut Vec<Sending>,
     pub(crate) dice: &'w mut Dice,
     pub(crate) tally: &'w mut Tally,
@@ -71,6 +73,8 @@ pub(crate) struct Reach<'w> {
     pub(crate) history: &'w mut String,
     pub(crate) now: BusTime,
     pub(crate) faulty: bool,
+    /// Answers to renewals that are lost, of a hundred.
+    pub(crate) unheard: usize,
 }
 
 impl Reach<'_> {
