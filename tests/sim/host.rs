@@ -149,6 +149,10 @@ impl Host {
             }
             before.kill_program();
         }
+        if reach.bus.sealed_for(&launch.agent) < launch.epoch {
+            let what = format!("invariant 7: {} is launched before its seal", launch.agent);
+            reach.watch.broken.push(what);
+        }
         let claim = Claim {
             host: self.name.clone(),
             host_epoch: launch.host_epoch,

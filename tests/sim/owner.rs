@@ -4,13 +4,14 @@
 mod sweeping;
 
 use tetrarch_core::id::CommitId;
-use tetrarch_core::ledger::Entry;
+use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::owner::{
     Deadlines, Group, Input, Policy, decide, is_due, next_deadline, unanswering_hosts,
 };
 use tetrarch_core::records::Records;
+use tetrarch_core::request::Request;
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::{BusTime, Millis};
 
@@ -67,6 +68,7 @@ pub(crate) struct Owner {
 pub(crate) struct Rules {
     pub(crate) policy: Policy,
     pub(crate) mass: MassPolicy,
+    pub(crate) bug: Option<Bug>,
 }
 
 impl Owner {
@@ -123,12 +125,14 @@ impl Owner {
 
     /// Whether a tick has something to do.
     fn is_due(&self, now: BusTime) -> bool {
-        self.next_deadline(now).is_some_and(|at| at <= now) || is_due(&self.records)
+        let does = self.rules.bug != Some(Bug::NeverDue);
+        does && (self.next_deadline(now).is_some_and(|at| at <= now) || is_due(&self.records))
     }
 
     /// When something is due that nobody asks for.
     pub(crate) fn next_deadline(&self, now: BusTime) -> Option<BusTime> {
-        next_deadline(&self.records, &self.rules.policy, now)
+        let at = next_deadline(&self.records, &self.rules.policy, now);
+        at.filter(|_| self.rules.bug != Some(Bug::NeverDue))
     }
 
     /// Whether its process does something.
@@ -157,11 +161,12 @@ impl Owner {
         for _ in 0..count {
             let Some(request) = bus.requests.get(self.taken) else { break };
             self.taken += 1;
+            let request = self.spoilt(request);
             if self.records.decisions.contains_key(&request.id) {
                 tally.note("request repeated");
             }
             let seq = request.seq;
-            self.take(&Input::Request(Box::new(request.clone())), Some(seq), now);
+            self.take(&Input::Request(Box::new(request)), Some(seq), now);
         }
         if self.is_due(now) {
             if !is_due(&self.records) {
@@ -173,6 +178,22 @@ impl Owner {
             tally.note("group of several inputs");
         }
         self.close_group(now);
+    }
+
+    /// A request as an owner with a planted bug takes it.
+    fn spoilt(&mut self, request: &Request) -> Request {
+        let mut request = request.clone();
+        let sender = &mut request.sender;
+        let agent = sender.from.agent().and_then(|id| self.records.agents.get(id));
+        if let Some(agent) = agent
+            && self.rules.bug == Some(Bug::EpochUnchecked)
+        {
+            (sender.epoch, sender.session) = (agent.epoch, agent.session);
+        }
+        if self.rules.bug == Some(Bug::ForgottenRequest) {
+            self.records.remove(&RecordKey::Decision(request.id));
+        }
+        request
     }
 
     /// Makes the next commit when none is in flight.
@@ -261,7 +282,8 @@ impl Owner {
         let index = self.published;
         let entry = bus.ledger[index].clone();
         let seq = index as u64 + 1;
-        match self.class {
+        let late = bug == Some(Bug::SealedLate) && self.class < 2;
+        match if late { 1 - self.class } else { self.class } {
             0 => entry.seals.iter().for_each(|seal| bus.publish_seal(seal)),
             1 => {
                 for lane in [Lane::Ctl, Lane::Mail] {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, EpicId, NodeId, Principal, RequestId, sha256_hex};
+use tetrarch_core::ledger::Decision;
 use tetrarch_core::mail::Mail;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Request, RequestBody, Sender};
@@ -58,6 +60,10 @@ impl Sending {
 pub(crate) struct Watch {
     pub(crate) starts: BTreeSet<(AgentId, u64)>,
     pub(crate) failures: BTreeMap<(EpicId, NodeId), usize>,
+    /// How far each agent has handled its inbox for good.
+    pub(crate) read: BTreeMap<AgentId, Positions>,
+    /// What was decided on each request.
+    pub(crate) decided: BTreeMap<RequestId, Decision>,
     pub(crate) broken: Vec<String>,
 }
 

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use tetrarch_core::check::{check, check_entry};
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::intensity::Intensity;
-use tetrarch_core::ledger::Entry;
+use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::owner::Policy;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::RequestBody;
@@ -83,6 +83,8 @@ pub(crate) struct World {
     /// Nobody reaches the bus until then.
     outage: BusTime,
     rules: Rules,
+    /// What the operators of this seed bear.
+    intensity: Intensity,
     wires: Vec<Sending>,
     people: People,
     faults: Faults,
@@ -117,12 +119,16 @@ impl World {
         let mut dice = Dice::new(seed);
         let faults = Faults::by_chance(&mut dice);
         let goals = dice.range(1, 2);
-        let rules = rules(&mut dice);
-        let crowd = dice.percent(10);
+        let mut rules = rules(&mut dice, bug);
+        let intensity = rules.policy.intensity;
+        if bug == Some(Bug::Tireless) {
+            rules.policy.intensity.max = u32::MAX;
+        }
+        let crowd = dice.percent(10) || bug == Some(Bug::MassUnguarded);
         let mut world = Self {
             dice,
             now: BusTime(1_700_000_000_000),
-            bus: Bus::default(),
+            bus: Bus::new(bug),
             owners: Vec::new(),
             owner_epochs: 0,
             hosts: Vec::new(),
@@ -131,6 +137,7 @@ impl World {
             orphans: Vec::new(),
             leases: Leases::default(),
             outage: BusTime::default(),
+            intensity,
             rules,
             wires: Vec::new(),
             people: People::new(goals),
@@ -211,7 +218,8 @@ impl World {
         self.calm();
         for _ in 0..QUIET_MAX {
             if self.is_settled() {
-                return self.judge();
+                self.judge()?;
+                return self.idle();
             }
             self.step()?;
         }
@@ -394,19 +402,52 @@ impl World {
         }
     }
 
+    /// Invariant 3, for longer than the owner remembers.
+    fn decided_once(&mut self, entry: &Entry) -> Option<String> {
+        let decisions = entry.records.iter().filter_map(|record| {
+            let Record::Decision(decision) = record else { return None };
+            Some(decision)
+        });
+        for new in decisions {
+            let old = self.watch.decided.insert(new.request, (**new).clone());
+            if old.is_some_and(|old| old != **new) {
+                return Some(format!("invariant 3: {} was decided otherwise before", new.request));
+            }
+        }
+        None
+    }
+
+    /// Invariant 23: a circuit is open when more failed below it than is borne.
+    fn restrained(&self, entry: &Entry) -> Option<String> {
+        let Intensity { max, window } = self.intensity;
+        entry.records.iter().find_map(|record| {
+            let Record::Agent(agent) = record else { return None };
+            let times = agent.circuit.failures.times();
+            let last = times.last()?;
+            let recent = times.iter().filter(|at| *last - **at <= window).count();
+            let borne = usize::try_from(max).unwrap_or(usize::MAX);
+            let what = format!("invariant 23: {recent} failed below {}, {max} are borne", agent.id);
+            (recent > borne && !agent.circuit.is_open()).then_some(what)
+        })
+    }
+
     /// Looks at what is new on the ledger.
     fn look(&mut self) -> Result<(), String> {
-        while let Some(entry) = self.bus.ledger.get(self.looked_at) {
+        while let Some(entry) = self.bus.ledger.get(self.looked_at).cloned() {
+            let entry = &entry;
             let seq = self.looked_at as u64 + 1;
             let mut found = check_entry(&self.truth, seq, entry);
             observe(entry, &mut self.tally);
             self.truth.apply(entry);
             found.extend(check(&self.truth));
+            let mut found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            found.extend(self.decided_once(entry));
+            found.extend(self.restrained(entry));
             let kinds: Vec<&str> = entry.events.iter().map(|event| event.kind.as_str()).collect();
             let _ = writeln!(self.history, "  entry {seq} of {}: {kinds:?}", entry.epoch);
             self.looked_at += 1;
-            if let Some(first) = found.first() {
-                return Err(first.to_string());
+            if !found.is_empty() {
+                return Err(found.join("; "));
             }
         }
         Ok(())
@@ -414,13 +455,17 @@ impl World {
 }
 
 /// What operators have set in a seed: in some, few failures are borne.
-fn rules(dice: &mut Dice) -> Rules {
+fn rules(dice: &mut Dice, bug: Option<Bug>) -> Rules {
     let mut intensity = Intensity { max: u32::MAX, ..Intensity::default() };
     if dice.percent(30) {
-        intensity.max = u32::try_from(dice.range(1, 3)).unwrap_or(0);
+        intensity.max = u32::try_from(dice.range(0, 2)).unwrap_or(0);
     }
     let policy = Policy { intensity, deadlines: deadlines(), window: WINDOW, ..Policy::default() };
-    Rules { policy, mass: MassPolicy { per_second: 2, ..MassPolicy::default() } }
+    let mut mass = MassPolicy { per_second: 2, ..MassPolicy::default() };
+    if bug == Some(Bug::MassUnguarded) {
+        mass.share = 1_000;
+    }
+    Rules { policy, mass, bug }
 }
 
 fn kind(body: &RequestBody) -> &'static str {

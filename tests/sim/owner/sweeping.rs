@@ -60,6 +60,10 @@ pub(crate) struct Sweeping {
     works: Vec<(BusTime, HostName, Work)>,
     /// Since when its canary came back without a gap of more than half a window, and when last.
     heard: (BusTime, BusTime),
+    /// Whom it watches, with the agents that fall silent with them.
+    watched: BTreeMap<AgentId, u32>,
+    /// When it raised the alert of a mass failure last.
+    alerted: BusTime,
     /// What it found, for its owner.
     pub(crate) found: Vec<Input>,
     revoked: BTreeMap<HostName, u64>,
@@ -78,6 +82,8 @@ impl Sweeping {
             sweep: now,
             works: Vec::new(),
             heard: (now, now),
+            watched: BTreeMap::new(),
+            alerted: BusTime::default(),
             found: Vec::new(),
             revoked: BTreeMap::new(),
         };
@@ -117,10 +123,14 @@ impl Sweeping {
         }
         let AgentId::Ho(host) = agent.id.clone() else { return };
         match agent.liveness {
-            Liveness::Terminated | Liveness::Offline => self.sweeper.forget(&agent.id),
+            Liveness::Terminated | Liveness::Offline => {
+                self.sweeper.forget(&agent.id);
+                self.watched.remove(&agent.id);
+            }
             state @ (Liveness::Register | Liveness::Active | Liveness::Stale) => {
                 if self.sweeper.epoch(&agent.id) != Some(agent.epoch) {
                     let (who, epoch) = (agent.id.clone(), agent.epoch);
+                    self.watched.insert(who.clone(), 1);
                     self.sweeper.track(Watch { who, host, epoch, state, agents: 1 }, now);
                 }
             }
@@ -139,6 +149,7 @@ impl Sweeping {
         let Some(epoch) = self.sweeper.epoch(&who) else { return };
         let now = self.moment(now);
         self.sweeper.weigh(&who, renewal.load + 1);
+        self.watched.insert(who.clone(), renewal.load + 1);
         self.sweeper.observe(&who, epoch, now);
         let named = renewal.rows.iter().map(|(agent, epoch)| (agent, *epoch));
         for (agent, epoch, absence) in self.rows.renewed(&renewal.host, named, now) {
@@ -170,7 +181,12 @@ impl Sweeping {
 
     fn propose(&mut self, around: &mut Around<'_>) {
         let now = self.moment(around.now);
-        for proposal in self.sweeper.sweep(now) {
+        let proposals = self.sweeper.sweep(now);
+        self.restrained(&proposals, around);
+        if around.bug == Some(Bug::Restless) && !around.faulty && now.0 % 50 < 5 {
+            self.found.push(Input::MassSilence { silent: 0, active: 0 });
+        }
+        for proposal in proposals {
             match proposal {
                 Proposal::Active { who, epoch } => {
                     if let AgentId::Ho(host) = &who {
@@ -202,6 +218,7 @@ impl Sweeping {
                 Proposal::Offline { .. } => {}
                 Proposal::MassSilence { silent, active, .. } => {
                     around.tally.note("mass silence");
+                    self.alerted = around.now;
                     self.found.push(Input::MassSilence { silent, active });
                 }
             }
@@ -214,6 +231,23 @@ impl Sweeping {
         let heard = if gap { Millis(0) } else { around.now - self.heard.0 };
         if heard.0 < 3 * WINDOW.0 {
             let what = format!("invariant 11: {host} is declared by a sweeper that hears for {heard}");
+            around.broken.push(what);
+        }
+    }
+
+    /// Invariant 23: most of a crowd is not declared at once, without a word.
+    fn restrained(&self, proposals: &[Proposal<AgentId>], around: &mut Around<'_>) {
+        let weight = |who: &AgentId| u64::from(self.watched.get(who).copied().unwrap_or(1));
+        let declared = proposals.iter().filter_map(|proposal| match proposal {
+            Proposal::Offline { who, .. } => Some(who),
+            Proposal::Active { .. } | Proposal::Stale { .. } | Proposal::MassSilence { .. } => None,
+        });
+        let declared: Vec<&AgentId> = declared.collect();
+        let silent: u64 = declared.iter().map(|who| weight(who)).sum();
+        let all: u64 = self.watched.keys().map(weight).sum();
+        let told = around.now - self.alerted < Millis(100 * WINDOW.0);
+        if all >= 12 && declared.len() >= 2 && silent * 2 > all && !told {
+            let what = format!("invariant 23: {silent} of {all} are declared at once, and no alert");
             around.broken.push(what);
         }
     }

@@ -9,10 +9,15 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::plan::{Blocker, NodeStatus};
 use tetrarch_core::role::Role;
 
-use super::World;
+use tetrarch_core::time::Millis;
+
+use super::{WINDOW, World};
 use crate::host::Host;
 use crate::owner::Owner;
 use crate::seat::Seat;
+
+/// Windows without work that are looked at in the end.
+const IDLE_WINDOWS: u64 = 8;
 
 impl World {
     /// Nothing can happen: time passes until something does by itself.
@@ -105,6 +110,15 @@ impl World {
                 return Err(format!("invariant 22: {running} programs run on {}", host.name));
             }
         }
+        for (at, entry) in self.bus.ledger.iter().enumerate() {
+            for (index, mail) in entry.mail.iter().enumerate() {
+                let place = (at as u64 + 1, index);
+                if !self.bus.has_mail(&mail.to, mail.body.lane(), place) {
+                    let (topic, to) = (mail.body.topic(), &mail.to);
+                    return Err(format!("invariant 15: {topic} for {to} did not arrive"));
+                }
+            }
+        }
         if self.bus.state != self.truth {
             return Err("invariant 20: STATE is not what the ledger replays to".to_owned());
         }
@@ -119,6 +133,20 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Nothing is to be done any more: time passes, and nobody says or does anything but renew.
+    pub(super) fn idle(&mut self) -> Result<(), String> {
+        let (entries, requests) = (self.bus.ledger.len(), self.bus.requests.len());
+        let until = self.now + Millis(IDLE_WINDOWS * WINDOW.0);
+        while self.now < until {
+            self.step()?;
+        }
+        let same = (entries, requests) == (self.bus.ledger.len(), self.bus.requests.len());
+        if same && self.is_settled() {
+            return Ok(());
+        }
+        Err("invariant 29: with nothing to do something was written".to_owned())
     }
 
     /// What has not settled, in words.
