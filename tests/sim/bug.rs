@@ -1,5 +1,7 @@
-//! Faults that a wrong owner, outbox or ledger would have: each has to be found.
+//! Faults that a wrong owner, outbox, sweeper, bus or ledger would have: each has to be found. They
+//! are planted in the simulator's shells, never in core.
 
+use tetrarch_core::budget::Spend;
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
@@ -8,31 +10,61 @@ use tetrarch_core::records::Records;
 /// A fault that is planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
+    /// A child stands a level deeper than below its parent.
+    DeeperChild,
+    /// A parent is given slots that nobody counted.
+    WiderParent,
+    /// What was decided on a request is forgotten.
+    ForgottenRequest,
+    /// A session is ordered to start twice.
+    LaunchedTwice,
     /// A child is admitted and takes no slot.
     ForgottenSlot,
-    /// A plan's version is raised by two.
-    SkippedVersion,
+    /// Reports of earlier sessions count as the current one's.
+    EpochUnchecked,
     /// A new session begins without a seal.
     MissingSeal,
-    /// The outbox loses launch orders.
-    LostLaunch,
-    /// An agent that ended is brought back.
-    Revived,
+    /// Whoever claims a cursor gets it.
+    ClaimUnchecked,
+    /// A silent host's sessions go on elsewhere, and its lease is not taken.
+    LeaseNotTaken,
+    /// Orders to start are visible before the seals of their cursors.
+    SealedLate,
     /// The ledger takes entries of owners that lag behind.
     UnfencedLedger,
+    /// An agent that ended is brought back.
+    Revived,
+    /// A sweeper takes its own deafness for silence.
+    DeafnessUnnoticed,
+    /// A lease is taken at whatever revision it has.
+    LeaseTakenBlindly,
+    /// A seal forgets how far its inbox was read.
+    PositionsForgotten,
+    /// A plan's version is raised by two.
+    SkippedVersion,
+    /// Plan events are published whatever the stream has.
+    PlanUnsequenced,
+    /// A program starts and its journal does not say so.
+    JournalSkipped,
+    /// The outbox loses launch orders.
+    LostLaunch,
+    /// What was spent is forgotten.
+    SpendingForgotten,
+    /// STATE misses an entry.
+    StateSkipped,
+    /// A session is placed under a life of a host that is over.
+    PlacedOnDeadLife,
+    /// No circuit ever opens.
+    Tireless,
+    /// Much silence at once is declared at once.
+    MassUnguarded,
+    /// The owner does nothing by itself.
+    NeverDue,
+    /// The control plane commits when nothing happens.
+    Restless,
 }
 
 impl Bug {
-    /// Every one, with what has to be said of it.
-    pub(crate) const ALL: [(Self, &'static str); 6] = [
-        (Self::ForgottenSlot, "invariant 5"),
-        (Self::SkippedVersion, "invariant 13"),
-        (Self::MissingSeal, "invariant 7"),
-        (Self::LostLaunch, "invariant 27"),
-        (Self::Revived, "invariant 10"),
-        (Self::UnfencedLedger, "invariant 8"),
-    ];
-
     /// Whether the outbox loses a message.
     pub(crate) fn loses(self, mail: &Mail) -> bool {
         self == Self::LostLaunch && matches!(mail.body, MailBody::Launch(_))
@@ -41,35 +73,78 @@ impl Bug {
     /// Spoils an entry on its way to the ledger.
     pub(crate) fn spoil(self, truth: &Records, entry: &mut Entry) {
         match self {
-            Self::ForgottenSlot => {
-                for record in &mut entry.records {
-                    if let Record::Agent(agent) = record {
-                        agent.slots.pop();
-                    }
-                }
-            }
             Self::SkippedVersion => {
                 for event in entry.plans.iter_mut().filter(|event| event.version == 3) {
                     event.version += 1;
                 }
             }
             Self::MissingSeal => entry.seals.clear(),
-            Self::Revived => {
-                let written: Vec<_> = entry.records.iter().map(Record::key).collect();
-                let ended = truth
-                    .agents
-                    .values()
-                    .find(|agent| agent.liveness == Liveness::Terminated && agent.work.is_some());
-                if let Some(ended) = ended {
-                    let mut back = ended.clone();
-                    back.liveness = Liveness::Active;
-                    let record = Record::Agent(Box::new(back));
-                    if !written.contains(&record.key()) {
-                        entry.records.push(record);
-                    }
-                }
+            Self::Revived => revive(truth, entry),
+            Self::LaunchedTwice => {
+                let launch = entry.mail.iter().find(|mail| matches!(mail.body, MailBody::Launch(_)));
+                entry.mail.extend(launch.cloned());
             }
-            Self::LostLaunch | Self::UnfencedLedger => {}
+            Self::ForgottenSlot
+            | Self::DeeperChild
+            | Self::WiderParent
+            | Self::SpendingForgotten
+            | Self::PlacedOnDeadLife => self.spoil_agents(truth, entry),
+            Self::ForgottenRequest
+            | Self::EpochUnchecked
+            | Self::ClaimUnchecked
+            | Self::LeaseNotTaken
+            | Self::SealedLate
+            | Self::UnfencedLedger
+            | Self::DeafnessUnnoticed
+            | Self::LeaseTakenBlindly
+            | Self::PositionsForgotten
+            | Self::PlanUnsequenced
+            | Self::JournalSkipped
+            | Self::LostLaunch
+            | Self::StateSkipped
+            | Self::Tireless
+            | Self::MassUnguarded
+            | Self::NeverDue
+            | Self::Restless => {}
+        }
+    }
+
+    fn spoil_agents(self, truth: &Records, entry: &mut Entry) {
+        for record in &mut entry.records {
+            let Record::Agent(agent) = record else { continue };
+            if self == Self::ForgottenSlot {
+                agent.slots.pop();
+            } else if self == Self::DeeperChild && agent.work.is_some() {
+                agent.depth += 1;
+            } else if self == Self::WiderParent {
+                let slot = agent.slots.first().cloned();
+                agent.slots.extend(vec![slot; 3].into_iter().flatten());
+            } else if self == Self::SpendingForgotten && truth.agents.contains_key(&agent.id) {
+                let known = &truth.agents[&agent.id].account.spent;
+                if *known != Spend::default() {
+                    agent.account.spent = Spend::default();
+                }
+            } else if self == Self::PlacedOnDeadLife
+                && let Some(placement) = &mut agent.placement
+            {
+                placement.host_epoch += 1;
+            }
+        }
+    }
+}
+
+fn revive(truth: &Records, entry: &mut Entry) {
+    let written: Vec<_> = entry.records.iter().map(Record::key).collect();
+    let ended = truth
+        .agents
+        .values()
+        .find(|agent| agent.liveness == Liveness::Terminated && agent.work.is_some());
+    if let Some(ended) = ended {
+        let mut back = ended.clone();
+        back.liveness = Liveness::Active;
+        let record = Record::Agent(Box::new(back));
+        if !written.contains(&record.key()) {
+            entry.records.push(record);
         }
     }
 }

@@ -13,6 +13,8 @@ use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::Request;
 
+use crate::bug::Bug;
+
 /// A stored message.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
@@ -69,9 +71,16 @@ pub(crate) struct Bus {
     cursors: BTreeMap<AgentId, (Cursor, Reader)>,
     sealed: BTreeSet<RunId>,
     pub(crate) journals: BTreeMap<RunId, Vec<JournalEvent>>,
+    /// What is wrong with it.
+    bug: Option<Bug>,
 }
 
 impl Bus {
+    /// An empty one.
+    pub(crate) fn new(bug: Option<Bug>) -> Self {
+        Self { bug, ..Self::default() }
+    }
+
     /// Appends a request; its sequence is its place.
     pub(crate) fn store_request(&mut self, mut request: Request) {
         request.seq = self.requests.len() as u64 + 1;
@@ -113,7 +122,8 @@ impl Bus {
     /// Publishes a plan event unless the stream has it or a later one.
     pub(crate) fn publish_plan(&mut self, seq: u64, event: &PlanEvent) -> Published {
         let stream = self.plans.entry(event.epic).or_default();
-        if stream.last().is_some_and(|(last, _)| *last >= seq) {
+        let fenced = self.bug != Some(Bug::PlanUnsequenced);
+        if fenced && stream.last().is_some_and(|(last, _)| *last >= seq) {
             return Published::Known;
         }
         stream.push((seq, event.clone()));
@@ -125,7 +135,15 @@ impl Bus {
         let found = self.cursors.get(&order.agent);
         let reader = found.map_or_else(Reader::default, |(_, reader)| *reader);
         let known = found.map(|(cursor, _)| cursor);
-        if let Some(cursor) = seal(known, &order.agent, order.session, order.epoch, order.run) {
+        if let Some(mut cursor) = seal(known, &order.agent, order.session, order.epoch, order.run) {
+            if self.bug == Some(Bug::PositionsForgotten) {
+                cursor.positions = Positions::default();
+            }
+            let reader = if self.bug == Some(Bug::PositionsForgotten) {
+                Reader::default()
+            } else {
+                reader
+            };
             self.cursors.insert(order.agent.clone(), (cursor, reader));
         }
         self.sealed.extend(order.ends);
@@ -134,7 +152,9 @@ impl Bus {
     /// Shows an entry's after-images, in order.
     pub(crate) fn publish_state(&mut self, index: usize) {
         if index == self.state_through {
-            self.state.apply(&self.ledger[index]);
+            if self.bug != Some(Bug::StateSkipped) || index % 5 != 4 {
+                self.state.apply(&self.ledger[index]);
+            }
             self.state_through += 1;
         }
     }
@@ -149,10 +169,18 @@ impl Bus {
         let Some((cursor, reader)) = self.cursors.get_mut(who) else {
             return (ClaimOutcome::DoNotStart, Reader::default());
         };
+        if self.bug == Some(Bug::ClaimUnchecked) {
+            return (ClaimOutcome::Claimed, *reader);
+        }
         if cursor.epoch == epoch && cursor.claim.is_none() {
             cursor.claim = Some(ours.clone());
         }
         (judge_claim(cursor, epoch, ours), *reader)
+    }
+
+    /// The epoch that a cursor is sealed for; 0 before the first.
+    pub(crate) fn sealed_for(&self, who: &AgentId) -> u64 {
+        self.cursors.get(who).map_or(0, |(cursor, _)| cursor.epoch)
     }
 
     /// Whether whoever claimed a cursor for this epoch still holds it.
@@ -177,7 +205,9 @@ impl Bus {
         if self.sealed.contains(&run) {
             return false;
         }
-        self.journals.entry(run).or_default().push(event);
+        if self.bug != Some(Bug::JournalSkipped) || !matches!(event, JournalEvent::Starting { .. }) {
+            self.journals.entry(run).or_default().push(event);
+        }
         true
     }
 }

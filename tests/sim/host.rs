@@ -1,29 +1,41 @@
 //! A host orchestrator of the simulation: joins, reads what the owner sends it, and seats the
 //! sessions that are launched on it. It does what the engine's shells do around core's machines.
 
-use std::collections::BTreeMap;
+mod keeper;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use tetrarch_core::cursor::{Claim, Positions};
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId, Ulid};
 use tetrarch_core::mail::{Duty, Lane, Launch, Mail, MailBody, SessionOrder};
 use tetrarch_core::request::{HostJoin, Op, Report, RequestBody, Sender};
+use tetrarch_core::time::BusTime;
 
 use crate::bus::{Bus, Reader, Stored};
 use crate::seat::{Agent, Project, Seat};
 use crate::wire::{Reach, Wire};
+
+use keeper::{Keeper, Kept};
+
+pub(crate) use keeper::Renewal;
 
 /// One life of a host.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) name: HostName,
     pub(crate) life: u64,
-    pub(crate) lease_epoch: u64,
+    keeper: Keeper,
     capacity: u32,
     join: RequestId,
     joined: Option<(SessionId, u64)>,
     reader: Reader,
     pub(crate) seats: BTreeMap<AgentId, Seat>,
     reports: u64,
+    named: BTreeSet<(AgentId, u64)>,
+    /// Stopped until then: its process does nothing, its guard and its programs go on.
+    pub(crate) paused: BusTime,
+    /// Cut off from the bus until then.
+    pub(crate) cut: BusTime,
     /// It can do nothing more.
     pub(crate) dead: bool,
 }
@@ -33,7 +45,6 @@ impl Host {
     pub(crate) fn start(
         name: &HostName,
         life: u64,
-        lease_epoch: u64,
         capacity: u32,
         reach: &mut Reach<'_>,
     ) -> Self {
@@ -41,13 +52,16 @@ impl Host {
         let mut host = Self {
             name: name.clone(),
             life,
-            lease_epoch,
+            keeper: Keeper::take(reach.leases, name, reach.now),
             capacity,
             join: RequestId(Ulid(u128::from(life) << 64 | 1)),
             joined: None,
             reader: Reader::at(reach.bus.end_of(&who)),
             seats: BTreeMap::new(),
             reports: 0,
+            named: BTreeSet::new(),
+            paused: BusTime::default(),
+            cut: BusTime::default(),
             dead: false,
         };
         host.ask_to_join(reach);
@@ -69,12 +83,12 @@ impl Host {
     fn ask_to_join(&mut self, reach: &mut Reach<'_>) {
         let op = Op::HostJoin(HostJoin {
             instance: self.instance(),
-            lease_epoch: self.lease_epoch,
+            lease_epoch: self.keeper.epoch,
             labels: Vec::new(),
             capacity: self.capacity,
             address: String::new(),
         });
-        let sender = self.sender(self.id(), None, self.lease_epoch);
+        let sender = self.sender(self.id(), None, self.keeper.epoch);
         reach.send(Wire::request(sender, self.join, RequestBody::Op(op)), self.life);
     }
 
@@ -129,7 +143,15 @@ impl Host {
             return;
         }
         if let Some(Seat::Agent(before)) = self.seats.get_mut(&launch.agent) {
+            if before.runs() {
+                let what = format!("invariant 7: {} is launched over itself", launch.agent);
+                reach.watch.broken.push(what);
+            }
             before.kill_program();
+        }
+        if reach.bus.sealed_for(&launch.agent) < launch.epoch {
+            let what = format!("invariant 7: {} is launched before its seal", launch.agent);
+            reach.watch.broken.push(what);
         }
         let claim = Claim {
             host: self.name.clone(),
@@ -216,12 +238,69 @@ impl Host {
             let report = Report::Gone { cause: "the host was stopped".to_owned() };
             reach.send(Wire::request(sender, id, RequestBody::Report(report)), self.life);
         }
+        self.seats.clear();
+        self.keeper.release(reach.leases, &self.name);
         self.dead = true;
     }
 
-    /// Clears the seats whose sessions are over.
+    /// Clears the seats whose sessions are over. Nothing runs on a host that ended in order.
     pub(crate) fn tidy(&mut self) {
-        self.seats.retain(|_, seat| !seat.is_over());
+        let dead = self.dead;
+        self.seats.retain(|_, seat| !dead && !seat.is_over());
+    }
+
+    /// Whether its process does something and reaches the bus.
+    pub(crate) fn is_up(&self, now: BusTime) -> bool {
+        !self.dead && self.paused <= now && self.cut <= now
+    }
+
+    /// Whether it has joined.
+    pub(crate) fn has_joined(&self) -> bool {
+        self.joined.is_some() && !self.dead
+    }
+
+    /// Whether its guard holds its programs still.
+    pub(crate) fn is_frozen(&self, now: BusTime) -> bool {
+        self.keeper.is_frozen(now)
+    }
+
+    /// When its lease's task has something to do.
+    pub(crate) fn next_beat(&self) -> Option<BusTime> {
+        (!self.dead).then(|| self.keeper.next().max(self.paused))
+    }
+
+    /// Keeps its lease, or ends with it; gives the renewal that the bus stored now.
+    pub(crate) fn keep(&mut self, outage: bool, reach: &mut Reach<'_>) -> Option<Renewal> {
+        if self.dead {
+            return None;
+        }
+        let reached = !outage && self.cut <= reach.now;
+        let stored = self.keeper.arrive(reached, reach);
+        if self.paused > reach.now {
+            return stored;
+        }
+        let Self { keeper, seats, named, name, .. } = self;
+        let rows = |beats: usize| {
+            let turn = seats.iter().enumerate().filter_map(|(at, (agent, seat))| {
+                let row = (agent.clone(), seat.epoch());
+                (named.insert(row.clone()) || at % 3 == beats % 3).then_some(row)
+            });
+            let (rows, load) = (turn.collect(), u32::try_from(seats.len()).unwrap_or(u32::MAX));
+            Renewal { host: name.clone(), rows, load }
+        };
+        match keeper.keep(reached, rows, reach) {
+            Kept::Held => {}
+            Kept::Thawed => {
+                reach.tally.note("host thawed");
+                reach.tell(format_args!("{} is thawed", self.name));
+            }
+            Kept::Lost => {
+                reach.tally.note("host lost its lease");
+                reach.tell(format_args!("{} lost its lease", self.name));
+                self.dead = true;
+            }
+        }
+        stored
     }
 }
 

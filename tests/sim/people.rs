@@ -4,6 +4,7 @@
 use tetrarch_core::agent::Mode;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, EpicId, HumanName, Principal, RequestId, SessionId, Ulid};
+use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody, SessionOrder};
 use tetrarch_core::request::{Op, RequestBody, Sender};
 
@@ -19,6 +20,7 @@ pub(crate) struct People {
     project: Asked,
     goals_wanted: usize,
     goal: Asked,
+    closing: Asked,
     pub(crate) goals: Vec<EpicId>,
 }
 
@@ -35,9 +37,9 @@ pub(crate) fn human() -> Principal {
 
 impl People {
     pub(crate) fn new(goals_wanted: usize) -> Self {
-        let (project, goal) = (Asked::Not, Asked::Not);
+        let (project, goal, closing) = (Asked::Not, Asked::Not, Asked::Not);
         let at = Positions::default();
-        Self { at, asked: 0, project, goals_wanted, goal, goals: Vec::new() }
+        Self { at, asked: 0, project, goals_wanted, goal, closing, goals: Vec::new() }
     }
 
     fn ask(&mut self, body: RequestBody, reach: &mut Reach<'_>) -> RequestId {
@@ -52,7 +54,14 @@ impl People {
     pub(crate) fn can_act(&self, reach: &Reach<'_>) -> bool {
         let due = self.project == Asked::Not
             || (self.project == Asked::Done && self.goal == Asked::Not && self.goals_wanted > 0);
-        due || reach.bus.next(&human(), self.at).is_some()
+        due || self.to_close(reach).is_some() || reach.bus.next(&human(), self.at).is_some()
+    }
+
+    /// Whose circuit is open and to be closed.
+    fn to_close(&self, reach: &Reach<'_>) -> Option<AgentId> {
+        let mut open = reach.truth.agents.values().filter(|agent| agent.circuit.is_open());
+        let open = open.find(|agent| agent.liveness != Liveness::Terminated)?;
+        (self.closing == Asked::Not).then(|| open.id.clone())
     }
 
     /// Whether every goal that was wanted was given.
@@ -72,6 +81,10 @@ impl People {
             let plan = Box::new(work::plan(reach.dice));
             let op = Op::GoalCreate { project: work::project(), plan };
             self.goal = Asked::Under(self.ask(RequestBody::Op(op), reach));
+        } else if let Some(agent) = self.to_close(reach) {
+            reach.tally.note("circuit closed");
+            let op = Op::CircuitClose { agent };
+            self.closing = Asked::Under(self.ask(RequestBody::Op(op), reach));
         }
     }
 
@@ -82,6 +95,8 @@ impl People {
             if asked.as_ref() == Some(&self.project) {
                 let made = reply.error.is_none();
                 self.project = if made { Asked::Done } else { Asked::Not };
+            } else if asked.as_ref() == Some(&self.closing) {
+                self.closing = Asked::Not;
             } else if asked.as_ref() == Some(&self.goal) {
                 self.goal = Asked::Not;
                 if let Some(epic) = reply.epic {

@@ -99,6 +99,12 @@ impl Own {
     fn claim(&mut self, reach: &mut Reach<'_>) -> ClaimOutcome {
         let (outcome, reader) = reach.bus.claim(&self.id, self.epoch, &self.claim);
         self.reader = reader;
+        let (at, read) = (reader.positions, reach.watch.read.get(&self.id).copied());
+        let forgotten = read.is_some_and(|read| at.mail < read.mail || at.ctl < read.ctl);
+        if outcome == ClaimOutcome::Claimed && forgotten {
+            let what = format!("invariant 12: {} reads again what it had handled", self.id);
+            reach.watch.broken.push(what);
+        }
         if outcome != ClaimOutcome::Claimed {
             reach.tally.note("claim refused");
         }
@@ -145,6 +151,10 @@ impl Own {
     }
 
     fn save(&self, reach: &mut Reach<'_>) -> bool {
-        reach.bus.save(&self.id, self.epoch, &self.claim, self.reader)
+        let saved = reach.bus.save(&self.id, self.epoch, &self.claim, self.reader);
+        if saved {
+            reach.watch.read.insert(self.id.clone(), self.reader.positions);
+        }
+        saved
     }
 }

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 39] = [
+pub(crate) const EXPECTED: [&str; 56] = [
     "acknowledgement lost",
     "actor died",
     "attempt failed",
     "burst of requests",
+    "bus gone",
+    "circuit closed",
     "claim refused",
     "commit acknowledged",
     "commit lost, sent again",
@@ -20,16 +22,29 @@ pub(crate) const EXPECTED: [&str; 39] = [
     "goal stands blocked",
     "group of several inputs",
     "host crashed",
+    "host crashed, and stays away",
+    "host cut off",
     "host left",
+    "host lost its lease",
+    "host paused, and goes on",
     "host paused, another life began",
+    "host thawed",
+    "lease moved, host spared",
+    "lease taken from a host that does not answer",
+    "lease taken from a silent host",
     "mail repeated, dropped",
+    "many hosts cut off",
+    "mass silence",
     "mode switched",
     "node cancelled",
     "owner crashed",
     "owner deposed",
+    "owner paused",
     "plan event repeated, dropped",
     "project orchestrator replaced",
     "question answered",
+    "renewal found its own before it",
+    "renewal not answered",
     "replacement asked for",
     "request repeated",
     "review did not pass",
@@ -44,6 +59,8 @@ pub(crate) const EXPECTED: [&str; 39] = [
     "sponsored worker",
     "state read too early",
     "stopped by a human",
+    "sweeper deaf",
+    "sweeper does not hear renewals",
 ];
 
 /// Counts by name.

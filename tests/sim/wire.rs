@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, EpicId, NodeId, Principal, RequestId, sha256_hex};
+use tetrarch_core::ledger::Decision;
 use tetrarch_core::mail::Mail;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Request, RequestBody, Sender};
@@ -11,6 +13,7 @@ use tetrarch_core::time::BusTime;
 
 use crate::bus::{Bus, Stored};
 use crate::dice::Dice;
+use crate::lease::Leases;
 use crate::tally::Tally;
 
 /// A message that has not arrived.
@@ -57,12 +60,17 @@ impl Sending {
 pub(crate) struct Watch {
     pub(crate) starts: BTreeSet<(AgentId, u64)>,
     pub(crate) failures: BTreeMap<(EpicId, NodeId), usize>,
+    /// How far each agent has handled its inbox for good.
+    pub(crate) read: BTreeMap<AgentId, Positions>,
+    /// What was decided on each request.
+    pub(crate) decided: BTreeMap<RequestId, Decision>,
     pub(crate) broken: Vec<String>,
 }
 
 /// What a process can reach.
 pub(crate) struct Reach<'w> {
     pub(crate) bus: &'w mut Bus,
+    pub(crate) leases: &'w mut Leases,
     pub(crate) wires: &'w mut Vec<Sending>,
     pub(crate) dice: &'w mut Dice,
     pub(crate) tally: &'w mut Tally,
@@ -71,6 +79,8 @@ pub(crate) struct Reach<'w> {
     pub(crate) history: &'w mut String,
     pub(crate) now: BusTime,
     pub(crate) faulty: bool,
+    /// Answers to renewals that are lost, of a hundred.
+    pub(crate) unheard: usize,
 }
 
 impl Reach<'_> {

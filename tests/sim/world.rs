@@ -1,25 +1,30 @@
 //! The world of one seed: everything that runs, one thing at a time, in an order that chance
 //! decides; faults first, then quiet, in which everything has to settle.
 
+mod clockwork;
 mod faults;
 mod settle;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use tetrarch_core::check::{check, check_entry};
 use tetrarch_core::id::{AgentId, HostName};
-use tetrarch_core::ledger::Entry;
+use tetrarch_core::intensity::Intensity;
+use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::owner::Policy;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::RequestBody;
-use tetrarch_core::time::BusTime;
+use tetrarch_core::sweep::MassPolicy;
+use tetrarch_core::time::{BusTime, Millis};
 
 use crate::bug::Bug;
 use crate::bus::Bus;
 use crate::dice::Dice;
 use crate::host::Host;
 use crate::observe::observe;
-use crate::owner::{Owner, Sent};
+use crate::lease::Leases;
+use crate::owner::{Owner, Rules, Sent, deadlines};
 use crate::people::People;
 use crate::seat::{Seat, Turn};
 use crate::tally::Tally;
@@ -27,8 +32,12 @@ use crate::wire::{Reach, Sending, Watch, Wire};
 
 use faults::Faults;
 
+/// The liveness window of every seed.
+pub(crate) const WINDOW: Millis = Millis(600);
 /// Steps with faults.
 const STORMY: usize = 500;
+/// Hosts of a seed that has many.
+const CROWD: usize = 12;
 /// Steps in which everything has to settle after that.
 const QUIET_MAX: usize = 40_000;
 /// Messages on their way, at most: senders wait then.
@@ -68,7 +77,14 @@ pub(crate) struct World {
     hosts: Vec<Host>,
     zombies: Vec<Host>,
     lives: u64,
-    leases: BTreeMap<HostName, u64>,
+    /// Hosts whose process died; their guards and programs are still there.
+    orphans: Vec<Host>,
+    leases: Leases,
+    /// Nobody reaches the bus until then.
+    outage: BusTime,
+    rules: Rules,
+    /// What the operators of this seed bear.
+    intensity: Intensity,
     wires: Vec<Sending>,
     people: People,
     faults: Faults,
@@ -103,16 +119,26 @@ impl World {
         let mut dice = Dice::new(seed);
         let faults = Faults::by_chance(&mut dice);
         let goals = dice.range(1, 2);
+        let mut rules = rules(&mut dice, bug);
+        let intensity = rules.policy.intensity;
+        if bug == Some(Bug::Tireless) {
+            rules.policy.intensity.max = u32::MAX;
+        }
+        let crowd = dice.percent(10) || bug == Some(Bug::MassUnguarded);
         let mut world = Self {
             dice,
             now: BusTime(1_700_000_000_000),
-            bus: Bus::default(),
+            bus: Bus::new(bug),
             owners: Vec::new(),
             owner_epochs: 0,
             hosts: Vec::new(),
             zombies: Vec::new(),
             lives: 0,
-            leases: BTreeMap::new(),
+            orphans: Vec::new(),
+            leases: Leases::default(),
+            outage: BusTime::default(),
+            intensity,
+            rules,
             wires: Vec::new(),
             people: People::new(goals),
             faults,
@@ -124,29 +150,32 @@ impl World {
             history: String::new(),
         };
         world.start_owner();
-        for name in ["h1", "h2"] {
-            world.start_host(&HostName::new(name).expect("it is a name"));
+        let hosts = if crowd { CROWD } else { world.dice.range(2, 3) };
+        for at in 1..=hosts {
+            world.start_host(&HostName::new(&format!("h{at}")).expect("it is a name"));
         }
         world
     }
 
     fn start_owner(&mut self) {
         self.owner_epochs += 1;
-        self.owners.push(Owner::start(&self.bus, self.owner_epochs, self.now));
+        let rules = self.rules.clone();
+        self.owners.push(Owner::start(&self.bus, self.owner_epochs, rules, self.now));
     }
 
     fn start_host(&mut self, name: &HostName) {
         self.lives += 1;
-        let lease = self.leases.entry(name.clone()).or_default();
-        *lease += 1;
-        let (life, lease, capacity) = (self.lives, *lease, [4, 8, 16][self.dice.below(3)]);
-        let host = Host::start(name, life, lease, capacity, &mut self.reach());
+        // It ends what its machine's earlier lives left before it does anything else.
+        self.orphans.retain(|orphan| orphan.name != *name);
+        let (life, capacity) = (self.lives, [4, 8, 16][self.dice.below(3)]);
+        let host = Host::start(name, life, capacity, &mut self.reach());
         self.hosts.push(host);
     }
 
     fn reach(&mut self) -> Reach<'_> {
         Reach {
             bus: &mut self.bus,
+            leases: &mut self.leases,
             wires: &mut self.wires,
             dice: &mut self.dice,
             tally: &mut self.tally,
@@ -155,6 +184,7 @@ impl World {
             history: &mut self.history,
             now: self.now,
             faulty: self.faults.on,
+            unheard: self.faults.unacknowledged,
         }
     }
 
@@ -188,7 +218,8 @@ impl World {
         self.calm();
         for _ in 0..QUIET_MAX {
             if self.is_settled() {
-                return self.judge();
+                self.judge()?;
+                return self.idle();
             }
             self.step()?;
         }
@@ -204,9 +235,10 @@ impl World {
                 let _ = writeln!(self.history, "{} {act:?}", self.now.0);
                 self.perform(act)?;
             }
-            None => self.wait()?,
+            None => self.wait(),
         }
         self.ring_timers();
+        self.nobody_runs_twice()?;
         match self.watch.broken.pop() {
             Some(broken) => Err(broken),
             None => Ok(()),
@@ -215,10 +247,17 @@ impl World {
 
     fn possible(&mut self) -> Vec<Act> {
         let mut acts = Vec::new();
-        if !self.wires.is_empty() {
+        if self.outage > self.now {
+            return acts;
+        }
+        let cut = self.cut_off();
+        if self.wires.iter().any(|sending| !cut.contains(&sending.life)) {
             acts.extend([Act::Deliver, Act::Deliver]);
         }
         for (at, owner) in self.owners.iter().enumerate() {
+            if !owner.is_up(self.now) {
+                continue;
+            }
             if owner.can_take(&self.bus, self.now) {
                 acts.push(Act::Decide(at));
             }
@@ -240,6 +279,12 @@ impl World {
         }
         self.people = people;
         acts
+    }
+
+    /// Lives of hosts that do not reach the bus.
+    fn cut_off(&self) -> BTreeSet<u64> {
+        let cut = self.hosts.iter().filter(|host| host.cut > self.now);
+        cut.map(|host| host.life).collect()
     }
 
     fn perform(&mut self, act: Act) -> Result<(), String> {
@@ -295,9 +340,13 @@ impl World {
     fn deliver(&mut self) {
         let late = self.faults.on && self.dice.percent(50);
         let some = if late { self.dice.below(self.wires.len()) } else { 0 };
-        let sender = self.wires[some].sender();
+        let cut = self.cut_off();
+        let sent = |from: usize| {
+            self.wires.iter().skip(from).find(|sending| !cut.contains(&sending.life))
+        };
+        let Some(sender) = sent(some).or_else(|| sent(0)).map(Sending::sender) else { return };
         let first = self.wires.iter().position(|sending| sending.sender() == sender);
-        let at = first.unwrap_or(some);
+        let Some(at) = first else { return };
         let again = self.faults.on && self.dice.percent(self.faults.repeat);
         let wire = if again && self.wires.len() < WIRES_MAX {
             self.wires[at].wire.clone()
@@ -353,23 +402,70 @@ impl World {
         }
     }
 
+    /// Invariant 3, for longer than the owner remembers.
+    fn decided_once(&mut self, entry: &Entry) -> Option<String> {
+        let decisions = entry.records.iter().filter_map(|record| {
+            let Record::Decision(decision) = record else { return None };
+            Some(decision)
+        });
+        for new in decisions {
+            let old = self.watch.decided.insert(new.request, (**new).clone());
+            if old.is_some_and(|old| old != **new) {
+                return Some(format!("invariant 3: {} was decided otherwise before", new.request));
+            }
+        }
+        None
+    }
+
+    /// Invariant 23: a circuit is open when more failed below it than is borne.
+    fn restrained(&self, entry: &Entry) -> Option<String> {
+        let Intensity { max, window } = self.intensity;
+        entry.records.iter().find_map(|record| {
+            let Record::Agent(agent) = record else { return None };
+            let times = agent.circuit.failures.times();
+            let last = times.last()?;
+            let recent = times.iter().filter(|at| *last - **at <= window).count();
+            let borne = usize::try_from(max).unwrap_or(usize::MAX);
+            let what = format!("invariant 23: {recent} failed below {}, {max} are borne", agent.id);
+            (recent > borne && !agent.circuit.is_open()).then_some(what)
+        })
+    }
+
     /// Looks at what is new on the ledger.
     fn look(&mut self) -> Result<(), String> {
-        while let Some(entry) = self.bus.ledger.get(self.looked_at) {
+        while let Some(entry) = self.bus.ledger.get(self.looked_at).cloned() {
+            let entry = &entry;
             let seq = self.looked_at as u64 + 1;
             let mut found = check_entry(&self.truth, seq, entry);
             observe(entry, &mut self.tally);
             self.truth.apply(entry);
             found.extend(check(&self.truth));
+            let mut found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            found.extend(self.decided_once(entry));
+            found.extend(self.restrained(entry));
             let kinds: Vec<&str> = entry.events.iter().map(|event| event.kind.as_str()).collect();
             let _ = writeln!(self.history, "  entry {seq} of {}: {kinds:?}", entry.epoch);
             self.looked_at += 1;
-            if let Some(first) = found.first() {
-                return Err(first.to_string());
+            if !found.is_empty() {
+                return Err(found.join("; "));
             }
         }
         Ok(())
     }
+}
+
+/// What operators have set in a seed: in some, few failures are borne.
+fn rules(dice: &mut Dice, bug: Option<Bug>) -> Rules {
+    let mut intensity = Intensity { max: u32::MAX, ..Intensity::default() };
+    if dice.percent(30) {
+        intensity.max = u32::try_from(dice.range(0, 2)).unwrap_or(0);
+    }
+    let policy = Policy { intensity, deadlines: deadlines(), window: WINDOW, ..Policy::default() };
+    let mut mass = MassPolicy { per_second: 2, ..MassPolicy::default() };
+    if bug == Some(Bug::MassUnguarded) {
+        mass.share = 1_000;
+    }
+    Rules { policy, mass, bug }
 }
 
 fn kind(body: &RequestBody) -> &'static str {
@@ -382,9 +478,10 @@ fn kind(body: &RequestBody) -> &'static str {
 }
 
 fn host_acts(which: Which, host: &Host, reach: &Reach<'_>, acts: &mut Vec<Act>) {
-    if host.dead {
+    if !host.is_up(reach.now) {
         return;
     }
+    let frozen = host.is_frozen(reach.now);
     if host.can_read(reach.bus) {
         acts.extend([Act::HostReads(which), Act::HostReads(which)]);
     }
@@ -395,7 +492,7 @@ fn host_acts(which: Which, host: &Host, reach: &Reach<'_>, acts: &mut Vec<Act>) 
                 if reads {
                     acts.push(Act::AgentReads(which, id.clone()));
                 }
-                if runs {
+                if runs && !frozen {
                     acts.push(Act::ProgramRuns(which, id.clone()));
                 }
             }

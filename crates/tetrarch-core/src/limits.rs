@@ -107,6 +107,9 @@ pub const WINDOW_MAX: Millis = Millis::from_secs(60);
 pub const STALE_WINDOWS: u64 = 1;
 /// Windows missed from which a session is offline (spec 04).
 pub const OFFLINE_WINDOWS: u64 = 3;
+/// Windows after the last acknowledged renewal of its host's lease at which a program is frozen
+/// (spec 04).
+pub const FREEZE_WINDOWS: u32 = 2;
 /// Windows in which a session's first heartbeat has to come, unless configured (spec 04).
 pub const REGISTER_WINDOWS: u64 = 6;
 /// The same while its host prepares it, a worktree for instance (spec 04).

@@ -10,6 +10,7 @@ mod guard;
 mod hearing;
 mod rows;
 mod silence;
+mod taking;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use guard::{Guard, Phase};
 use hearing::Hearing;
 pub use rows::{Absence, Rows};
 pub use silence::{Signs, WindowError, Windows};
+pub use taking::{LeaseLook, Taking, Takings};
 
 use crate::id::HostName;
 use crate::liveness::Liveness;

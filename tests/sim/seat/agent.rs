@@ -77,6 +77,11 @@ impl Agent {
         self.step(hosted::Input::Runner(event), reach);
     }
 
+    /// Whether its program may be running.
+    pub(crate) fn runs(&self) -> bool {
+        self.program.as_ref().is_some_and(|program| !program.gone)
+    }
+
     pub(crate) fn kill_program(&mut self) {
         self.program = None;
         self.over = true;

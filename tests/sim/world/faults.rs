@@ -4,7 +4,9 @@ use tetrarch_core::agent::Mode;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::AgentId;
 
-use super::{Which, World};
+use tetrarch_core::time::{BusTime, Millis};
+
+use super::{WINDOW, Which, World};
 use crate::dice::Dice;
 use crate::host::Host;
 use crate::people::People;
@@ -16,6 +18,11 @@ pub(super) struct Faults {
     pub(super) lost: usize,
     pub(super) unacknowledged: usize,
     pub(super) repeat: usize,
+    /// Renewals that a sweeper does not hear of.
+    pub(super) unheard: usize,
+    bus: usize,
+    sweepers: usize,
+    crowds: usize,
     owners: usize,
     hosts: usize,
     actors: usize,
@@ -31,6 +38,10 @@ impl Faults {
             lost: often(20),
             unacknowledged: often(20),
             repeat: often(15),
+            unheard: often(40),
+            bus: often(6),
+            sweepers: often(15),
+            crowds: often(6),
             owners: often(20),
             hosts: often(15),
             actors: often(15),
@@ -42,8 +53,18 @@ impl Faults {
 impl World {
     /// Something breaks, or nothing.
     pub(super) fn break_something(&mut self) {
-        let Faults { owners, hosts, actors, people, .. } = self.faults;
+        let Faults { owners, hosts, actors, people, bus, sweepers, crowds, .. } = self.faults;
         let happens = |dice: &mut Dice, chance| chance > 0 && dice.below(1000) < chance;
+        if happens(&mut self.dice, bus) {
+            self.tally.note("bus gone");
+            self.outage = self.for_some_time();
+        }
+        if happens(&mut self.dice, sweepers) {
+            self.break_sweeper();
+        }
+        if happens(&mut self.dice, crowds) {
+            self.cut_off_many();
+        }
         if happens(&mut self.dice, owners) {
             self.break_owner();
         }
@@ -56,9 +77,48 @@ impl World {
         if happens(&mut self.dice, people) {
             self.meddle();
         }
+        if self.dice.below(1000) < 10 {
+            self.restart_hosts(50);
+        }
         if !self.zombies.is_empty() && self.dice.below(1000) < 15 {
             self.zombies.remove(0);
         }
+    }
+
+    /// Half a window to five.
+    fn for_some_time(&mut self) -> BusTime {
+        self.now + Millis(self.dice.range(1, 10) as u64 * WINDOW.0 / 2)
+    }
+
+    fn break_sweeper(&mut self) {
+        let until = self.for_some_time();
+        let which = self.dice.below(3);
+        let Some(owner) = self.owners.last_mut() else { return };
+        match which {
+            0 => {
+                self.tally.note("sweeper deaf");
+                owner.deaf = until;
+            }
+            1 => {
+                self.tally.note("sweeper does not hear renewals");
+                owner.mute = until;
+            }
+            _ => {
+                self.tally.note("owner paused");
+                owner.paused = until;
+            }
+        }
+    }
+
+    /// A switch fails: most hosts are cut off at once.
+    fn cut_off_many(&mut self) {
+        let until = self.for_some_time();
+        for at in 0..self.hosts.len() {
+            if self.dice.percent(60) {
+                self.hosts[at].cut = until;
+            }
+        }
+        self.tally.note("many hosts cut off");
     }
 
     fn break_owner(&mut self) {
@@ -76,8 +136,11 @@ impl World {
     }
 
     fn break_host(&mut self) {
+        if self.hosts.is_empty() {
+            return self.restart_hosts(30);
+        }
         let at = self.dice.below(self.hosts.len());
-        match self.dice.below(3) {
+        match self.dice.below(6) {
             0 => {
                 self.tally.note("host crashed");
                 let host = self.hosts.remove(at);
@@ -87,7 +150,20 @@ impl World {
             1 => {
                 self.tally.note("host left");
                 self.with_host(Which::Host(at), Host::leave);
-                self.hosts[at].seats.clear();
+            }
+            2 => {
+                self.tally.note("host paused, and goes on");
+                self.hosts[at].paused = self.for_some_time();
+            }
+            3 => {
+                self.tally.note("host cut off");
+                self.hosts[at].cut = self.for_some_time();
+            }
+            4 => {
+                self.tally.note("host crashed, and stays away");
+                let host = self.hosts.remove(at);
+                self.lose_process(host.life);
+                self.orphans.push(host);
             }
             _ => {
                 self.tally.note("host paused, another life began");
@@ -100,7 +176,16 @@ impl World {
     }
 
     /// Hosts that ended begin another life, each with this chance of a hundred.
-    fn restart_hosts(&mut self, chance: usize) {
+    pub(super) fn restart_hosts(&mut self, chance: usize) {
+        for at in (0..self.orphans.len()).rev() {
+            if self.dice.percent(chance) {
+                let name = self.orphans[at].name.clone();
+                self.start_host(&name);
+                // More than one may have been left under that name.
+                return;
+            }
+        }
+
         for at in (0..self.hosts.len()).rev() {
             if self.hosts[at].dead && self.dice.percent(chance) {
                 let host = self.hosts.remove(at);
@@ -110,6 +195,9 @@ impl World {
     }
 
     fn break_actor(&mut self) {
+        if self.hosts.is_empty() {
+            return;
+        }
         let at = self.dice.below(self.hosts.len());
         let ids: Vec<AgentId> = self.hosts[at].seats.keys().cloned().collect();
         let spared = |id: &AgentId| {
@@ -170,6 +258,13 @@ impl World {
     pub(super) fn calm(&mut self) {
         self.faults.on = false;
         self.zombies.clear();
+        self.outage = self.now;
+        for host in &mut self.hosts {
+            (host.paused, host.cut) = (self.now, self.now);
+        }
+        for owner in &mut self.owners {
+            (owner.paused, owner.deaf, owner.mute) = (self.now, self.now, self.now);
+        }
         self.restart_hosts(100);
         if self.owners.is_empty() {
             self.start_owner();

@@ -4,62 +4,32 @@
 use std::collections::BTreeSet;
 
 use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::id::AgentId;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::plan::{Blocker, NodeStatus};
 use tetrarch_core::role::Role;
-use tetrarch_core::time::BusTime;
 
-use super::{Which, World};
+use tetrarch_core::time::Millis;
+
+use super::{WINDOW, World};
+use crate::host::Host;
+use crate::owner::Owner;
 use crate::seat::Seat;
 
+/// Windows without work that are looked at in the end.
+const IDLE_WINDOWS: u64 = 8;
+
 impl World {
-    fn next_deadline(&self) -> Option<BusTime> {
-        let seats = self.hosts.iter().chain(&self.zombies).flat_map(|host| host.seats.values());
-        seats.filter_map(Seat::deadline).min()
-    }
-
-    /// Nothing can happen: time passes up to the next deadline.
-    pub(super) fn wait(&mut self) -> Result<(), String> {
-        match self.next_deadline() {
-            Some(at) => {
-                self.now = self.now.max(at);
-                Ok(())
-            }
-            None if self.faults.on => Ok(()),
-            None if self.owners.len() > 1 => {
-                // One that has nothing to commit finds out by its lease.
-                let newest = self.owners.iter().map(|owner| owner.epoch).max();
-                self.owners.retain(|owner| Some(owner.epoch) == newest);
-                self.tally.note("owner deposed");
-                Ok(())
-            }
-            None => Err(format!("invariant 27: nothing can happen: {}", self.what_is_open())),
+    /// Nothing can happen: time passes until something does by itself.
+    pub(super) fn wait(&mut self) {
+        if let Some(at) = self.next_timer() {
+            self.now = self.now.max(at);
         }
-    }
-
-    /// Sessions whose deadline has come are told.
-    pub(super) fn ring_timers(&mut self) {
-        let now = self.now;
-        if self.next_deadline().is_none_or(|at| at > now) {
-            return;
-        }
-        let all = (0..self.hosts.len()).map(Which::Host);
-        let all: Vec<Which> = all.chain((0..self.zombies.len()).map(Which::Zombie)).collect();
-        for which in all {
-            self.with_host(which, |host, reach| {
-                for seat in host.seats.values_mut() {
-                    if seat.deadline().is_none_or(|at| at > now) {
-                        continue;
-                    }
-                    match seat {
-                        Seat::Agent(agent) => agent.tick(reach),
-                        Seat::Project(project) => project.tick(reach),
-                    }
-                    if seat.deadline().is_some_and(|at| at <= now) {
-                        reach.watch.broken.push(format!("a deadline does not pass: {seat:?}"));
-                    }
-                }
-            });
+        if !self.faults.on && self.owners.len() > 1 && self.owners.iter().all(Owner::can_decide) {
+            // One that has nothing to commit finds out by its lease.
+            let newest = self.owners.iter().map(|owner| owner.epoch).max();
+            self.owners.retain(|owner| Some(owner.epoch) == newest);
+            self.tally.note("owner deposed");
         }
     }
 
@@ -67,12 +37,21 @@ impl World {
     pub(super) fn is_settled(&mut self) -> bool {
         let given = self.people.is_content() && self.wires.is_empty();
         let (Some(owner), 1) = (self.owners.first(), self.owners.len()) else { return false };
-        let owner =
-            !owner.can_take(&self.bus, self.now) && !owner.can_send() && !owner.can_publish();
+        let owner = !owner.can_take(&self.bus, self.now)
+            && !owner.can_send()
+            && !owner.can_publish()
+            && owner.sweeping.is_idle();
         given
             && owner
+            && self.hosts.iter().all(|host| self.is_present(host))
             && self.truth.goals.keys().all(|epic| self.is_closed(*epic))
             && self.possible().is_empty()
+    }
+
+    /// Joined, and known to be up.
+    fn is_present(&self, host: &Host) -> bool {
+        let record = self.truth.agents.get(&AgentId::Ho(host.name.clone()));
+        host.has_joined() && record.is_some_and(|ho| ho.liveness == Liveness::Active)
     }
 
     /// Reached with its result, or blocked with nothing left to do.
@@ -131,6 +110,15 @@ impl World {
                 return Err(format!("invariant 22: {running} programs run on {}", host.name));
             }
         }
+        for (at, entry) in self.bus.ledger.iter().enumerate() {
+            for (index, mail) in entry.mail.iter().enumerate() {
+                let place = (at as u64 + 1, index);
+                if !self.bus.has_mail(&mail.to, mail.body.lane(), place) {
+                    let (topic, to) = (mail.body.topic(), &mail.to);
+                    return Err(format!("invariant 15: {topic} for {to} did not arrive"));
+                }
+            }
+        }
         if self.bus.state != self.truth {
             return Err("invariant 20: STATE is not what the ledger replays to".to_owned());
         }
@@ -145,6 +133,20 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Nothing is to be done any more: time passes, and nobody says or does anything but renew.
+    pub(super) fn idle(&mut self) -> Result<(), String> {
+        let (entries, requests) = (self.bus.ledger.len(), self.bus.requests.len());
+        let until = self.now + Millis(IDLE_WINDOWS * WINDOW.0);
+        while self.now < until {
+            self.step()?;
+        }
+        let same = (entries, requests) == (self.bus.ledger.len(), self.bus.requests.len());
+        if same && self.is_settled() {
+            return Ok(());
+        }
+        Err("invariant 29: with nothing to do something was written".to_owned())
     }
 
     /// What has not settled, in words.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tetrarch_bus::creds::Party;
 use tetrarch_core::id::HostName;
-use tetrarch_core::limits::CAPACITY_PER_CORE;
+use tetrarch_core::limits::{CAPACITY_PER_CORE, FREEZE_WINDOWS};
 use tetrarch_engine::{EngineError, HostConfig, serve_host};
 use tetrarch_runner::{
     Beat, Guard, GuardConfig, HostLife, RunnerConfig, clear_earlier_lives, freeze_time, keep_guard,
@@ -122,7 +122,7 @@ async fn beat(
     while renewals.changed().await.is_ok() {
         let sent = *renewals.borrow_and_update();
         if let Some(sent) = sent
-            && beats.send(Beat::Until(sent + 2 * window)).await.is_err()
+            && beats.send(Beat::Until(sent + FREEZE_WINDOWS * window)).await.is_err()
         {
             return;
         }

@@ -2,7 +2,6 @@
 //! external agents, its own heartbeat as canary among them, and tells the owner what core's
 //! sweeper proposes. A silent host counts as lost only when its lease could be taken from it.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use ractor::ActorRef;
@@ -15,7 +14,9 @@ use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::owner::{Input, Silence};
 use tetrarch_core::records::Records;
-use tetrarch_core::sweep::{Heard, MassPolicy, Proposal, Rows, Sweeper, Watch, Windows};
+use tetrarch_core::sweep::{
+    Heard, LeaseLook, MassPolicy, Proposal, Rows, Sweeper, Taking, Takings, Watch, Windows,
+};
 use tetrarch_core::time::{Millis, Moment};
 use tokio::sync::mpsc;
 
@@ -39,11 +40,14 @@ pub(super) enum Told {
     Changed(Box<Agent>),
     /// A host does not end what it was ordered to end in this epoch: its lease is to be taken.
     Revoke(HostName, u64),
-    /// The lease of a host that fell silent in this epoch, as it was then.
-    Seen(HostName, u64, Option<LeaseSeen>),
-    /// What came of an attempt to take the lease of a host that missed so many windows in this epoch.
-    Taken(HostName, u64, u64, bool),
+    /// The lease of a silent host, as it is; none when it could not be read.
+    Looked(HostName, Option<Found>),
+    /// Whether the lease of a silent host could be taken.
+    Taken(HostName, bool),
 }
+
+/// A host's lease as it was found: the key, unless it was never held or expired.
+type Found = Option<LeaseSeen>;
 
 /// Whom it watches: every session but the owner's own. Hosts and external agents say by themselves
 /// that they are alive; the rest is named by its host.
@@ -83,7 +87,7 @@ pub(super) async fn start(
         since: Instant::now(),
         sweeper: Sweeper::new(windows, mass),
         rows: Rows::new(windows),
-        seen: HashMap::new(),
+        takings: Takings::new(windows),
         tell: tell.clone(),
         owner,
         places: Places::new(HEARD_IN_MAILBOX),
@@ -113,8 +117,7 @@ struct Sweeping {
     since: Instant,
     sweeper: Sweeper<AgentId>,
     rows: Rows<AgentId>,
-    /// The leases of hosts that fell silent, as they were then.
-    seen: HashMap<HostName, (u64, Option<LeaseSeen>)>,
+    takings: Takings,
     tell: mpsc::Sender<Told>,
     owner: ActorRef<OwnerMsg>,
     places: Places,
@@ -136,11 +139,10 @@ impl Sweeping {
             tokio::select! {
                 told = told.recv() => match told {
                     Some(Told::Changed(agent)) => self.track(&agent),
-                    Some(Told::Seen(host, epoch, seen)) => {
-                        self.seen.insert(host, (epoch, seen));
-                    }
-                    Some(Told::Taken(host, epoch, missed, taken)) => {
-                        self.taken(host, epoch, missed, taken);
+                    Some(Told::Looked(host, found)) => self.looked(host, found),
+                    Some(Told::Taken(host, taken)) => {
+                        let taking = self.takings.revoked(&host, taken);
+                        self.follow(host, taking, None);
                     }
                     Some(Told::Revoke(host, epoch)) => self.revoke(host, epoch),
                     None => return,
@@ -218,17 +220,25 @@ impl Sweeping {
     }
 
     fn sweep(&mut self) {
-        for proposal in self.sweeper.sweep(self.now()) {
+        let now = self.now();
+        for proposal in self.sweeper.sweep(now) {
             match proposal {
-                Proposal::Active { who, epoch } => self.found(who, epoch, Silence::Broken),
+                Proposal::Active { who, epoch } => {
+                    if let AgentId::Ho(host) = &who {
+                        self.takings.broken(host);
+                    }
+                    self.found(who, epoch, Silence::Broken);
+                }
                 Proposal::Stale { who, epoch, missed } => {
                     if let AgentId::Ho(host) = &who {
-                        self.look(host.clone(), epoch);
+                        let taking = self.takings.begun(host, epoch);
+                        self.follow(host.clone(), taking, None);
                     }
                     self.found(who, epoch, Silence::Begun { missed });
                 }
                 Proposal::Offline { who: AgentId::Ho(host), epoch, missed } => {
-                    self.take(host, epoch, missed);
+                    let taking = self.takings.long(&host, epoch, missed, now);
+                    self.follow(host, taking, None);
                 }
                 Proposal::Offline { who, epoch, missed } => {
                     self.found(who, epoch, Silence::Long { missed });
@@ -253,37 +263,65 @@ impl Sweeping {
     }
 }
 
-/// What becomes of a silent host's lease. Renewals are only heard of, and a word may be lost; so a
-/// lease that changed since the host fell silent is a sign of life, and one that did not is taken
-/// at exactly the revision it has had all that time.
+/// What core wants done at leases of silent hosts, and what comes of it.
 impl Sweeping {
-    /// Remembers a lease as it is when its host falls silent.
-    fn look(&mut self, host: HostName, epoch: u64) {
+    /// `found`: the lease as it was looked at last.
+    fn follow(&mut self, host: HostName, taking: Taking, found: Found) {
+        match taking {
+            Taking::Wait => {}
+            Taking::Look(after) => self.look(host, Duration::from_millis(after.0)),
+            Taking::Revoke(_) => self.take(host, found),
+            Taking::Lost { epoch, missed } => {
+                self.found(AgentId::Ho(host), epoch, Silence::Long { missed });
+            }
+            Taking::Alive { epoch } => {
+                tracing::info!(%host, "its lease was not taken: it has another three windows");
+                let now = self.now();
+                let who = AgentId::Ho(host.clone());
+                let watch = Watch { who, host, epoch, state: Liveness::Stale, agents: 1 };
+                self.sweeper.track(watch, now);
+            }
+        }
+    }
+
+    /// Reads a lease after this time.
+    fn look(&self, host: HostName, after: Duration) {
         let (bus, tell) = (self.bus.clone(), self.tell.clone());
         drop(tokio::spawn(async move {
-            let seen = Lease::look(&bus, &LeaseKey::Host(host.clone())).await;
-            match seen {
-                // A sweeper that ended has no use for it.
-                Ok(seen) => drop(tell.send(Told::Seen(host, epoch, seen)).await),
-                Err(error) => tracing::warn!(%host, %error, "a silent host's lease was not read"),
+            tokio::time::sleep(after).await;
+            let found = Lease::look(&bus, &LeaseKey::Host(host.clone())).await;
+            if let Err(error) = &found {
+                tracing::warn!(%host, %error, "a silent host's lease was not read");
             }
+            // A sweeper that ended has no use for it.
+            let _ended = tell.send(Told::Looked(host, found.ok())).await;
         }));
     }
 
-    /// Takes the lease of a host that has been silent for too long.
-    fn take(&mut self, host: HostName, epoch: u64, missed: u64) {
-        let before = self.seen.remove(&host).filter(|(seen, _)| *seen == epoch);
-        let (bus, tell, window) = (self.bus.clone(), self.tell.clone(), self.window);
+    fn looked(&mut self, host: HostName, found: Option<Found>) {
+        let look = found.as_ref().map(|found| LeaseLook {
+            seq: found.as_ref().map_or(0, |seen| seen.seq),
+            held: found.as_ref().is_some_and(|seen| seen.holder.is_some()),
+        });
+        let taking = self.takings.looked(&host, look, self.now());
+        self.follow(host, taking, found.flatten());
+    }
+
+    /// Takes a lease as it was found.
+    fn take(&self, host: HostName, found: Found) {
+        let (bus, tell) = (self.bus.clone(), self.tell.clone());
         drop(tokio::spawn(async move {
-            let outcome = match taken(&bus, &host, before.map(|(_, seen)| seen), window).await {
-                Ok(outcome) => outcome,
-                Err(error) => {
-                    tracing::warn!(%host, %error, "a silent host's lease could not be taken");
-                    false
+            let taken = match &found {
+                Some(seen) => {
+                    Lease::revoke(&bus, &LeaseKey::Host(host.clone()), seen).await.map(drop)
                 }
+                None => Ok(()),
             };
+            if let Err(error) = &taken {
+                tracing::warn!(%host, %error, "a silent host's lease was not taken");
+            }
             // A sweeper that ended has no use for it.
-            let _ended = tell.send(Told::Taken(host, epoch, missed, outcome)).await;
+            let _ended = tell.send(Told::Taken(host, taken.is_ok())).await;
         }));
     }
 
@@ -305,48 +343,6 @@ impl Sweeping {
             }
         }));
     }
-
-    fn taken(&mut self, host: HostName, epoch: u64, missed: u64, taken: bool) {
-        let who = AgentId::Ho(host.clone());
-        if taken {
-            self.found(who, epoch, Silence::Long { missed });
-            return;
-        }
-        tracing::info!(%host, "its lease was not taken: it has another three windows");
-        let now = self.now();
-        let watch = Watch { who, host, epoch, state: Liveness::Stale, agents: 1 };
-        self.sweeper.track(watch, now);
-    }
-}
-
-/// Whether a lease is still as it was when its host fell silent, and could be taken.
-async fn taken(
-    bus: &Bus,
-    host: &HostName,
-    before: Option<Option<LeaseSeen>>,
-    window: Duration,
-) -> Result<bool, EngineError> {
-    let key = LeaseKey::Host(host.clone());
-    let before = match before {
-        Some(seen) => seen,
-        None => {
-            let seen = Lease::look(bus, &key).await?;
-            // Nobody knows since when it is so: it has a window to change.
-            tokio::time::sleep(window).await;
-            seen
-        }
-    };
-    let now = Lease::look(bus, &key).await?;
-    let now = match since(before.as_ref(), now) {
-        Since::Free => return Ok(true),
-        Since::Moved => return Ok(false),
-        Since::Unmoved(now) => now,
-    };
-    match Lease::revoke(bus, &key, &now).await {
-        Ok(_) => Ok(true),
-        Err(PublishError::WrongLast { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Takes a lease whoever renews it, unless it is another life's than the one found `first`.
@@ -364,51 +360,5 @@ async fn revoked(bus: &Bus, host: &HostName, first: &mut Option<u64>) -> Result<
             Err(PublishError::WrongLast { .. }) => {}
             outcome => return outcome.map(drop).map_err(EngineError::from),
         }
-    }
-}
-
-/// What became of a lease since it was looked at.
-#[derive(Debug, PartialEq, Eq)]
-enum Since {
-    /// Nobody holds it.
-    Free,
-    /// It was acquired or renewed.
-    Moved,
-    /// It is as it was.
-    Unmoved(LeaseSeen),
-}
-
-fn since(before: Option<&LeaseSeen>, now: Option<LeaseSeen>) -> Since {
-    match now {
-        None => Since::Free,
-        Some(now) if before.is_none_or(|before| before.seq != now.seq) => Since::Moved,
-        Some(now) if now.holder.is_none() => Since::Free,
-        Some(now) => Since::Unmoved(now),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tetrarch_bus::lease::LeaseValue;
-
-    fn seen(seq: u64, held: bool) -> LeaseSeen {
-        let holder = held.then(|| LeaseValue {
-            instance: "i".to_owned(),
-            epoch: 1,
-            since_unix_ms: 1,
-            address: "here".to_owned(),
-            body: Vec::new(),
-        });
-        LeaseSeen { seq, epoch: 1, holder }
-    }
-
-    #[test]
-    fn only_a_lease_that_nobody_has_touched_may_be_taken() {
-        assert_eq!(since(Some(&seen(7, true)), Some(seen(7, true))), Since::Unmoved(seen(7, true)));
-        assert_eq!(since(Some(&seen(7, true)), Some(seen(8, true))), Since::Moved);
-        assert_eq!(since(None, Some(seen(8, true))), Since::Moved, "acquired meanwhile");
-        assert_eq!(since(Some(&seen(7, true)), None), Since::Free);
-        assert_eq!(since(Some(&seen(7, false)), Some(seen(7, false))), Since::Free);
     }
 }

@@ -1,0 +1,9 @@
+//! Invariant 4 (spec 10). One start for a session: one order, one claim, one process.
+
+use super::found;
+use crate::bug::Bug;
+
+#[test]
+fn launched_twice_is_found() {
+    found(Bug::LaunchedTwice, "invariant 4:");
+}

@@ -1,0 +1,25 @@
+//! Invariant 7 (spec 10). A next session starts when its cursor is sealed and claimed, and nothing of the one before
+//! runs: it is gone, or its host was revoked and has frozen it.
+
+use super::found;
+use crate::bug::Bug;
+
+#[test]
+fn missing_seal_is_found() {
+    found(Bug::MissingSeal, "invariant 7:");
+}
+
+#[test]
+fn sealed_late_is_found() {
+    found(Bug::SealedLate, "invariant 7:");
+}
+
+#[test]
+fn claim_unchecked_is_found() {
+    found(Bug::ClaimUnchecked, "invariant 7:");
+}
+
+#[test]
+fn lease_not_taken_is_found() {
+    found(Bug::LeaseNotTaken, "invariant 7:");
+}

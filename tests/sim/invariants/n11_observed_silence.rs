@@ -1,0 +1,14 @@
+//! Invariant 11 (spec 10). Nobody is declared offline who was heard, by the sweeper or by the bus.
+
+use super::found;
+use crate::bug::Bug;
+
+#[test]
+fn deafness_unnoticed_is_found() {
+    found(Bug::DeafnessUnnoticed, "invariant 11:");
+}
+
+#[test]
+fn lease_taken_blindly_is_found() {
+    found(Bug::LeaseTakenBlindly, "invariant 11:");
+}

@@ -1,0 +1,9 @@
+//! Invariant 18 (spec 10). What was spent stays spent.
+
+use super::found;
+use crate::bug::Bug;
+
+#[test]
+fn spending_forgotten_is_found() {
+    found(Bug::SpendingForgotten, "invariant 18:");
+}

@@ -1,0 +1,9 @@
+//! Invariant 29 (spec 10). With no work there is no traffic but renewals.
+
+use super::found;
+use crate::bug::Bug;
+
+#[test]
+fn restless_is_found() {
+    found(Bug::Restless, "invariant 29:");
+}
