@@ -9,10 +9,11 @@ use tetrarch_core::ledger::{Event, EventKind};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
-use tetrarch_tests::Ledger;
+use tetrarch_tests::{Fleet, Ledger, wait};
 
 use crate::deaths::{TwoHosts, WINDOW};
 use crate::failover::owner_of;
+use crate::sleeping;
 
 /// How long an owner stands still that has lost its lease when it is let go, in windows: four times
 /// what makes a host offline. `OWNER_PAUSE_SECONDS` makes it another time, a minute for instance.
@@ -118,6 +119,72 @@ async fn an_owner_that_stands_still_and_keeps_its_lease_declares_nobody() {
     pause_the_owner(&mut two, WINDOW * SHORT).await;
     two.ledger.during(WINDOW * AFTERWARDS).await;
     assert_eq!(two.ledger.records.epoch, 1, "it is the owner still");
+    assert_nobody_lost(&two.ledger);
+    assert_eq!(two.fleet.agents(), agents, "the same process");
+    two.finish(1);
+}
+
+/// The server process of a fleet.
+fn bus_of(fleet: &Fleet) -> Pid {
+    let all = fleet.processes();
+    let bus = all.iter().find(|process| {
+        process.command.split(' ').next().is_some_and(|program| program.ends_with("nats-server"))
+    });
+    Pid::from_raw(i32::try_from(bus.unwrap().pid).unwrap()).unwrap()
+}
+
+/// Whether a process stands still, by a signal or by its control group.
+fn stands_still(pid: u32) -> bool {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    let stat = read(format!("/proc/{pid}/stat"));
+    let stopped = stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'));
+    let mounts = read("/proc/self/mountinfo".to_owned());
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "));
+    let mount = mount.and_then(|line| line.split(' ').nth(4)).unwrap_or_default();
+    let groups = read(format!("/proc/{pid}/cgroup"));
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
+    let events = read(format!("{mount}{group}/cgroup.events"));
+    stopped || events.lines().any(|line| line == "frozen 1")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bus_that_is_away_for_longer_than_offline_costs_nobody_a_session() {
+    let mut two = TwoHosts::start().await;
+    let agents = two.fleet.agents();
+    let bus = bus_of(&two.fleet);
+    kill_process(bus, Signal::STOP).unwrap();
+    let away = Instant::now();
+    let frozen = || stands_still(agents[0].pid).then_some(());
+    wait::until("the worker stands still, as its host cannot know whose it is", frozen);
+    two.ledger.during((WINDOW * LONG).saturating_sub(away.elapsed())).await;
+    kill_process(bus, Signal::CONT).unwrap();
+    let thawed = || (!stands_still(agents[0].pid)).then_some(());
+    wait::until("the worker goes on", thawed);
+    two.ledger.during(WINDOW * AFTERWARDS).await;
+    assert_nobody_lost(&two.ledger);
+    assert_eq!(two.fleet.agents(), agents, "the same process");
+    two.finish(1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bus_that_dies_again_and_again_costs_nobody_a_session() {
+    let mut two = TwoHosts::start().await;
+    let agents = two.fleet.agents();
+    sleeping(&two.fleet, "1");
+    for _ in 0..3 {
+        let bus = bus_of(&two.fleet);
+        kill_process(bus, Signal::KILL).unwrap();
+        wait::until("another server", || {
+            let all = two.fleet.processes();
+            let servers = all.iter().filter(|process| process.command.contains("nats-server"));
+            servers
+                .map(|process| process.pid)
+                .find(|pid| i32::try_from(*pid) != Ok(bus.as_raw_nonzero().get()))
+        });
+        // What is asked is decided: the owner is back as well.
+        two.fleet.ok(["profile", "apply", "mortal", "sleeping.toml"]);
+    }
+    two.ledger.during(WINDOW * AFTERWARDS).await;
     assert_nobody_lost(&two.ledger);
     assert_eq!(two.fleet.agents(), agents, "the same process");
     two.finish(1);

@@ -90,6 +90,11 @@ fn everything_is_decided(fleet: &mut Fleet, round: u64) {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "whoever sees it fail has to make it again")]
+fn tell(what: &str) {
+    println!("{what}");
+}
+
 fn seed() -> u64 {
     std::env::var("STORM_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(SEED)
 }
@@ -116,7 +121,7 @@ async fn storms_of_garbage_on_every_subject_stop_nobody_and_fill_nothing() {
     words.extend([epic, external.name.clone()]);
 
     let seed = seed();
-    println!("STORM_SEED={seed} makes this storm again");
+    tell(&format!("STORM_SEED={seed} makes this storm again"));
     let mut old = Vec::new();
     for stream in [REQUESTS, MAIL, RUNS, CURSORS] {
         old.extend(sent_before(&control, stream).await);
@@ -135,7 +140,7 @@ async fn storms_of_garbage_on_every_subject_stop_nobody_and_fill_nothing() {
         everything_is_decided(&mut fleet, round);
         sizes.push(pillars(&fleet).iter().map(resident).collect::<Vec<u64>>());
     }
-    println!("resident KiB after each storm: {sizes:?}");
+    tell(&format!("resident KiB after each storm: {sizes:?}"));
     assert_eq!(pillars(&fleet), before, "the same processes");
     for (pillar, (second, third)) in before.iter().zip(sizes[1].iter().zip(&sizes[2])) {
         let grown = third.saturating_sub(*second);

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use prost::Message;
 use tetrarch_core::id::HostName;
+use tetrarch_core::limits::LEASE_EPOCH_MAX;
 
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, HostLease, Vitals};
@@ -395,10 +396,13 @@ async fn seen_at(bus: &Bus, subject: &str) -> Result<Option<LeaseSeen>, ReadErro
 fn understand(message: &RawMessage) -> LeaseSeen {
     let free = |epoch| LeaseSeen { seq: message.seq, epoch, holder: None };
     if message.header(OPERATION).is_some() {
-        return free(message.header(EPOCH).and_then(|text| text.parse().ok()).unwrap_or(0));
+        let epoch = message.header(EPOCH).and_then(|text| text.parse().ok());
+        return free(epoch.filter(|epoch| *epoch <= LEASE_EPOCH_MAX).unwrap_or(0));
     }
     match LeaseWire::decode(message.payload.clone()) {
-        Ok(LeaseWire { instance, epoch, since_unix_ms, address, body }) if !instance.is_empty() => {
+        Ok(LeaseWire { instance, epoch, since_unix_ms, address, body })
+            if !instance.is_empty() && epoch <= LEASE_EPOCH_MAX =>
+        {
             let holder = Some(LeaseValue { instance, epoch, since_unix_ms, address, body });
             LeaseSeen { seq: message.seq, epoch, holder }
         }

@@ -91,6 +91,8 @@ pub const AWAITING_INPUT_MAX: Millis = Millis::from_secs(24 * 3600);
 pub const BLOCKED_MAX: Millis = Millis::from_secs(3600);
 /// A run may summarise its context this long, unless configured (spec 06).
 pub const COMPACTING_MAX: Millis = Millis::from_secs(600);
+/// Highest epoch that a lease may tell. None is ever counted that far, and there is room above it.
+pub const LEASE_EPOCH_MAX: u64 = u64::MAX / 2;
 /// An external agent may be offline this long before it is given up (spec 03).
 pub const UNREGISTERED_MAX: Millis = Millis::from_secs(600);
 /// Deadlines that one decision acts on. The rest is for the next tick, which follows at once.

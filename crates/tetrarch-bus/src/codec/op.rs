@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tetrarch_core::agent::Mode;
 use tetrarch_core::error::ErrorCode;
 use tetrarch_core::id::{ProjectName, RequestId};
+use tetrarch_core::limits::LEASE_EPOCH_MAX;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::OpReply;
@@ -143,6 +144,10 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
     Ok(match op.as_str() {
         "host.join" => {
             let join: pb::HostJoin = json::message("HostJoin", body, Unknown::Refused)?;
+            if join.lease_epoch > LEASE_EPOCH_MAX {
+                let reason = format!("{} is more than {LEASE_EPOCH_MAX}", join.lease_epoch);
+                return Err(CodecError::field("leaseEpoch", reason));
+            }
             Op::HostJoin(HostJoin {
                 instance: join.instance,
                 lease_epoch: join.lease_epoch,

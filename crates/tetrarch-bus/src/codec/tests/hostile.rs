@@ -3,6 +3,8 @@
 use async_nats::HeaderMap;
 use proptest::prelude::*;
 use serde_json::Value;
+use tetrarch_core::limits::LEASE_EPOCH_MAX;
+use tetrarch_core::request::RequestBody;
 
 use super::samples::{id, records, run};
 use crate::codec::*;
@@ -119,5 +121,17 @@ fn deep_json_is_refused_without_a_deep_stack() {
     for (open, close) in [("[", "]"), ("{\"brief\":", "}")] {
         let deep = format!("{}0{}", open.repeat(20_000), close.repeat(20_000));
         assert_eq!(feed(deep.as_bytes()), subjects().len());
+    }
+}
+
+#[test]
+fn a_host_cannot_join_with_an_epoch_that_nothing_follows() {
+    let subject: Subject = id("op.host.join.HO@a.a");
+    for (epoch, read) in [(LEASE_EPOCH_MAX, true), (LEASE_EPOCH_MAX + 1, false), (u64::MAX, false)]
+    {
+        let body = format!("{{\"instance\":\"i\",\"leaseEpoch\":\"{epoch}\",\"capacity\":1}}");
+        let request = decode_request(&subject, &HeaderMap::new(), body.as_bytes(), 1).unwrap();
+        let malformed = matches!(request.body, RequestBody::Malformed { .. });
+        assert_eq!(malformed, !read, "{epoch}: {:?}", request.body);
     }
 }
