@@ -53,3 +53,16 @@ async fn a_paused_owner_is_replaced_by_the_standby_and_commits_nothing_more() {
     assert_eq!(ledger.until("all three projects", known).await, 2, "nobody else has committed");
     fleet.ok(["doctor", "--check-ledger"]);
 }
+
+#[test]
+fn an_owner_that_ends_while_the_host_comes_up_is_started_again() {
+    let fleet = Fleet::prepared();
+    let mut up = Program::start(&mut fleet.command(["up", "--name", "h1"]));
+    wait::until("a host that comes up", || {
+        fleet.processes().into_iter().find(|process| process.command.contains(" host "))
+    });
+    kill_process(owner_of(&fleet), Signal::KILL).unwrap();
+    up.line(|line| line.starts_with("ready"));
+    up.signal(Signal::INT);
+    assert_eq!(up.ended().code, Some(0));
+}

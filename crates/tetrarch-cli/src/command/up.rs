@@ -101,9 +101,16 @@ impl Fleet<'_> {
             owner = self.launcher.start("owner") => owner?,
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
         };
+        let launcher = self.launcher;
         let mut host = tokio::select! {
-            host = self.launcher.start("host") => host,
+            host = launcher.start("host") => host,
             _ = stop.wait_for(|stop| *stop) => return end(owner).await,
+            // The others may end while it comes up.
+            failed = keep_bus(launcher.context, &self.server, &mut self.bus) => {
+                end(owner).await?;
+                return failed;
+            }
+            () = launcher.keep(&mut owner) => return end(owner).await,
         };
         if host.is_ok() {
             self.say_ready(started);
