@@ -138,7 +138,7 @@ async fn a_publish_is_unknown_as_soon_as_its_connection_is_lost() {
     let payload = codec::encode_entry(&entry(1, 1)).unwrap().into();
     let subject = Subject::Ledger.to_string();
     let sent = bus.start_publish(&subject, HeaderMap::new(), payload, None).await.unwrap();
-    server.kill();
+    server.kill().await;
     let outcome = soon("an outcome", sent.stored()).await;
     let Err(PublishError::Unknown { reason, .. }) = outcome else { panic!("{outcome:?}") };
     assert!(reason.contains("connection was lost"), "no timeout was waited for: {reason}");
