@@ -22,8 +22,8 @@ use crate::bug::Bug;
 use crate::bus::Bus;
 use crate::dice::Dice;
 use crate::host::Host;
-use crate::observe::observe;
 use crate::lease::Leases;
+use crate::observe::observe;
 use crate::owner::{Owner, Rules, Sent, deadlines};
 use crate::people::People;
 use crate::seat::{Seat, Turn};
@@ -83,6 +83,8 @@ pub(crate) struct World {
     /// Nobody reaches the bus until then.
     outage: BusTime,
     rules: Rules,
+    /// When the last fault was over.
+    calmed: BusTime,
     /// What the operators of this seed bear.
     intensity: Intensity,
     wires: Vec<Sending>,
@@ -137,6 +139,7 @@ impl World {
             orphans: Vec::new(),
             leases: Leases::default(),
             outage: BusTime::default(),
+            calmed: BusTime(u64::MAX),
             intensity,
             rules,
             wires: Vec::new(),
@@ -341,9 +344,8 @@ impl World {
         let late = self.faults.on && self.dice.percent(50);
         let some = if late { self.dice.below(self.wires.len()) } else { 0 };
         let cut = self.cut_off();
-        let sent = |from: usize| {
-            self.wires.iter().skip(from).find(|sending| !cut.contains(&sending.life))
-        };
+        let sent =
+            |from: usize| self.wires.iter().skip(from).find(|sending| !cut.contains(&sending.life));
         let Some(sender) = sent(some).or_else(|| sent(0)).map(Sending::sender) else { return };
         let first = self.wires.iter().position(|sending| sending.sender() == sender);
         let Some(at) = first else { return };
