@@ -46,7 +46,7 @@ pub(crate) enum Bug {
     PlanUnsequenced,
     /// A program starts and its journal does not say so.
     JournalSkipped,
-    /// The outbox loses launch orders.
+    /// The outbox loses orders to start first sessions.
     LostLaunch,
     /// What was spent is forgotten.
     SpendingForgotten,
@@ -67,7 +67,8 @@ pub(crate) enum Bug {
 impl Bug {
     /// Whether the outbox loses a message.
     pub(crate) fn loses(self, mail: &Mail) -> bool {
-        self == Self::LostLaunch && matches!(mail.body, MailBody::Launch(_))
+        let first = matches!(&mail.body, MailBody::Launch(launch) if launch.epoch == 1);
+        self == Self::LostLaunch && first
     }
 
     /// Spoils an entry on its way to the ledger.
@@ -81,7 +82,8 @@ impl Bug {
             Self::MissingSeal => entry.seals.clear(),
             Self::Revived => revive(truth, entry),
             Self::LaunchedTwice => {
-                let launch = entry.mail.iter().find(|mail| matches!(mail.body, MailBody::Launch(_)));
+                let launch =
+                    entry.mail.iter().find(|mail| matches!(mail.body, MailBody::Launch(_)));
                 entry.mail.extend(launch.cloned());
             }
             Self::ForgottenSlot

@@ -139,11 +139,8 @@ impl Bus {
             if self.bug == Some(Bug::PositionsForgotten) {
                 cursor.positions = Positions::default();
             }
-            let reader = if self.bug == Some(Bug::PositionsForgotten) {
-                Reader::default()
-            } else {
-                reader
-            };
+            let reader =
+                if self.bug == Some(Bug::PositionsForgotten) { Reader::default() } else { reader };
             self.cursors.insert(order.agent.clone(), (cursor, reader));
         }
         self.sealed.extend(order.ends);
@@ -205,7 +202,8 @@ impl Bus {
         if self.sealed.contains(&run) {
             return false;
         }
-        if self.bug != Some(Bug::JournalSkipped) || !matches!(event, JournalEvent::Starting { .. }) {
+        if self.bug != Some(Bug::JournalSkipped) || !matches!(event, JournalEvent::Starting { .. })
+        {
             self.journals.entry(run).or_default().push(event);
         }
         true

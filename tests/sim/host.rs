@@ -42,12 +42,7 @@ pub(crate) struct Host {
 
 impl Host {
     /// A new life, which asks to join at once.
-    pub(crate) fn start(
-        name: &HostName,
-        life: u64,
-        capacity: u32,
-        reach: &mut Reach<'_>,
-    ) -> Self {
+    pub(crate) fn start(name: &HostName, life: u64, capacity: u32, reach: &mut Reach<'_>) -> Self {
         let who = Principal::Agent(AgentId::Ho(name.clone()));
         let mut host = Self {
             name: name.clone(),
@@ -181,8 +176,10 @@ impl Host {
     ) {
         let says_so = matches!(self.seats.get(&order.agent), Some(Seat::Agent(_)));
         self.pass_on(order, from, mail, reach);
+        let own = self.joined.is_some_and(|(_, epoch)| order.is_told_by(epoch));
         if let Some(session) = order.session
             && !says_so
+            && own
         {
             let report = Report::Gone { cause: order.reason.clone() };
             self.report(order.agent.clone(), session, order.epoch, report, reach);

@@ -128,7 +128,8 @@ impl People {
     /// Stops an agent.
     pub(crate) fn stop(&self, agent: AgentId, reach: &mut Reach<'_>) {
         let reason = "enough".to_owned();
-        let order = SessionOrder { agent: agent.clone(), session: None, epoch: 0, reason };
+        let order =
+            SessionOrder { agent: agent.clone(), session: None, epoch: 0, host_epoch: 0, reason };
         self.write(agent, MailBody::Stop(order), reach);
     }
 

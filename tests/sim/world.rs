@@ -3,15 +3,15 @@
 
 mod clockwork;
 mod faults;
+mod look;
 mod settle;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use tetrarch_core::check::{check, check_entry};
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::intensity::Intensity;
-use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::ledger::Entry;
 use tetrarch_core::owner::Policy;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::RequestBody;
@@ -22,7 +22,6 @@ use crate::bug::Bug;
 use crate::bus::Bus;
 use crate::dice::Dice;
 use crate::host::Host;
-use crate::observe::observe;
 use crate::lease::Leases;
 use crate::owner::{Owner, Rules, Sent, deadlines};
 use crate::people::People;
@@ -83,6 +82,8 @@ pub(crate) struct World {
     /// Nobody reaches the bus until then.
     outage: BusTime,
     rules: Rules,
+    /// When the last fault was over.
+    calmed: BusTime,
     /// What the operators of this seed bear.
     intensity: Intensity,
     wires: Vec<Sending>,
@@ -137,6 +138,7 @@ impl World {
             orphans: Vec::new(),
             leases: Leases::default(),
             outage: BusTime::default(),
+            calmed: BusTime(u64::MAX),
             intensity,
             rules,
             wires: Vec::new(),
@@ -341,9 +343,8 @@ impl World {
         let late = self.faults.on && self.dice.percent(50);
         let some = if late { self.dice.below(self.wires.len()) } else { 0 };
         let cut = self.cut_off();
-        let sent = |from: usize| {
-            self.wires.iter().skip(from).find(|sending| !cut.contains(&sending.life))
-        };
+        let sent =
+            |from: usize| self.wires.iter().skip(from).find(|sending| !cut.contains(&sending.life));
         let Some(sender) = sent(some).or_else(|| sent(0)).map(Sending::sender) else { return };
         let first = self.wires.iter().position(|sending| sending.sender() == sender);
         let Some(at) = first else { return };
@@ -400,57 +401,6 @@ impl World {
         } else {
             Err("invariant 20: an owner's records are not what the ledger replays to".to_owned())
         }
-    }
-
-    /// Invariant 3, for longer than the owner remembers.
-    fn decided_once(&mut self, entry: &Entry) -> Option<String> {
-        let decisions = entry.records.iter().filter_map(|record| {
-            let Record::Decision(decision) = record else { return None };
-            Some(decision)
-        });
-        for new in decisions {
-            let old = self.watch.decided.insert(new.request, (**new).clone());
-            if old.is_some_and(|old| old != **new) {
-                return Some(format!("invariant 3: {} was decided otherwise before", new.request));
-            }
-        }
-        None
-    }
-
-    /// Invariant 23: a circuit is open when more failed below it than is borne.
-    fn restrained(&self, entry: &Entry) -> Option<String> {
-        let Intensity { max, window } = self.intensity;
-        entry.records.iter().find_map(|record| {
-            let Record::Agent(agent) = record else { return None };
-            let times = agent.circuit.failures.times();
-            let last = times.last()?;
-            let recent = times.iter().filter(|at| *last - **at <= window).count();
-            let borne = usize::try_from(max).unwrap_or(usize::MAX);
-            let what = format!("invariant 23: {recent} failed below {}, {max} are borne", agent.id);
-            (recent > borne && !agent.circuit.is_open()).then_some(what)
-        })
-    }
-
-    /// Looks at what is new on the ledger.
-    fn look(&mut self) -> Result<(), String> {
-        while let Some(entry) = self.bus.ledger.get(self.looked_at).cloned() {
-            let entry = &entry;
-            let seq = self.looked_at as u64 + 1;
-            let mut found = check_entry(&self.truth, seq, entry);
-            observe(entry, &mut self.tally);
-            self.truth.apply(entry);
-            found.extend(check(&self.truth));
-            let mut found: Vec<String> = found.iter().map(ToString::to_string).collect();
-            found.extend(self.decided_once(entry));
-            found.extend(self.restrained(entry));
-            let kinds: Vec<&str> = entry.events.iter().map(|event| event.kind.as_str()).collect();
-            let _ = writeln!(self.history, "  entry {seq} of {}: {kinds:?}", entry.epoch);
-            self.looked_at += 1;
-            if !found.is_empty() {
-                return Err(found.join("; "));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -396,8 +396,21 @@ pub struct SessionOrder {
     pub session: Option<SessionId>,
     /// Its epoch; 0 means the current one.
     pub epoch: u64,
+    /// The epoch of the host that it is placed under; 0 means any.
+    pub host_epoch: u64,
     /// Why.
     pub reason: String,
+}
+
+impl SessionOrder {
+    /// Whether a life of the host, by its epoch, may say of the session that it is gone when it
+    /// does not have it. Two lives read one inbox while the older one does not know yet that its
+    /// lease is another's: what was placed under the later life is not the older one's to tell of
+    /// (spec 04, Hosts; spec 10, invariant 7).
+    #[must_use]
+    pub fn is_told_by(&self, host_epoch: u64) -> bool {
+        self.host_epoch <= host_epoch
+    }
 }
 
 /// A child's result, as its parent gets it.

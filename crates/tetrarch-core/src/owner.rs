@@ -213,6 +213,7 @@ fn heard(records: &Records, now: BusTime, id: &AgentId, epoch: u64) -> Step {
             agent: id.clone(),
             session: None,
             epoch,
+            host_epoch: 0,
             reason: format!("epoch {epoch} is not the current one, which is {}", agent.epoch),
         };
         draft.mail(Principal::Agent(id.clone()), None, MailBody::Superseded(order));

@@ -22,6 +22,7 @@ fn stop(reason: &str) -> Mail {
         agent: worker(1),
         session: Some(SessionId(Ulid(1))),
         epoch: 1,
+        host_epoch: 0,
         reason: reason.to_owned(),
     };
     mail(&me(), MailBody::Stop(order))

@@ -174,7 +174,8 @@ impl Sweeping {
             self.sweep = now + period;
             self.propose(around);
         }
-        for (_, host, work) in self.works.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>() {
+        for (_, host, work) in self.works.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>()
+        {
             self.at_lease(host, work, deaf, around);
         }
     }
@@ -230,7 +231,8 @@ impl Sweeping {
         let gap = (around.now - self.heard.1).0 > WINDOW.0 / 2;
         let heard = if gap { Millis(0) } else { around.now - self.heard.0 };
         if heard.0 < 3 * WINDOW.0 {
-            let what = format!("invariant 11: {host} is declared by a sweeper that hears for {heard}");
+            let what =
+                format!("invariant 11: {host} is declared by a sweeper that hears for {heard}");
             around.broken.push(what);
         }
     }
@@ -247,7 +249,8 @@ impl Sweeping {
         let all: u64 = self.watched.keys().map(weight).sum();
         let told = around.now - self.alerted < Millis(100 * WINDOW.0);
         if all >= 12 && declared.len() >= 2 && silent * 2 > all && !told {
-            let what = format!("invariant 23: {silent} of {all} are declared at once, and no alert");
+            let what =
+                format!("invariant 23: {silent} of {all} are declared at once, and no alert");
             around.broken.push(what);
         }
     }

@@ -257,6 +257,7 @@ impl World {
     /// breaks.
     pub(super) fn calm(&mut self) {
         self.faults.on = false;
+        self.calmed = self.now;
         self.zombies.clear();
         self.outage = self.now;
         for host in &mut self.hosts {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::AgentId;
+use tetrarch_core::limits::OFFLINE_WINDOWS;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::plan::{Blocker, NodeStatus};
 use tetrarch_core::role::Role;
@@ -41,7 +42,10 @@ impl World {
             && !owner.can_send()
             && !owner.can_publish()
             && owner.sweeping.is_idle();
+        // Silence that began before is found out later.
+        let known = self.now - self.calmed > Millis(OFFLINE_WINDOWS * WINDOW.0);
         given
+            && known
             && owner
             && self.hosts.iter().all(|host| self.is_present(host))
             && self.truth.goals.keys().all(|epic| self.is_closed(*epic))

@@ -176,6 +176,7 @@ fn order(body: Value) -> Result<SessionOrder, CodecError> {
         agent: read::text("agent", &order.agent)?,
         session: read::optional("session", &order.session)?,
         epoch: order.epoch,
+        host_epoch: order.host_epoch,
         reason: order.reason,
     })
 }
@@ -186,6 +187,7 @@ impl From<&SessionOrder> for pb::SessionOrder {
             agent: order.agent.to_string(),
             session: read::show(order.session.as_ref()),
             epoch: order.epoch,
+            host_epoch: order.host_epoch,
             reason: order.reason.clone(),
         }
     }

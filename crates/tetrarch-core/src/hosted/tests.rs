@@ -110,6 +110,7 @@ fn order(reason: &str) -> SessionOrder {
         agent: format!("W:{}", Ulid(1)).parse().unwrap(),
         session: Some(SessionId(Ulid(3))),
         epoch: 1,
+        host_epoch: 1,
         reason: reason.to_owned(),
     }
 }

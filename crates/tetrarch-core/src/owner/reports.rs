@@ -58,6 +58,7 @@ fn supersede(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal) {
         agent: agent.clone(),
         session: request.sender.session,
         epoch: request.sender.epoch,
+        host_epoch: 0,
         reason: refusal.detail.clone(),
     };
     let to = match &request.sender.via {

@@ -259,6 +259,7 @@ fn order(agent: &Agent, why: &str) -> SessionOrder {
         agent: agent.id.clone(),
         session: agent.session,
         epoch: agent.epoch,
+        host_epoch: agent.placement.as_ref().map_or(0, |placement| placement.host_epoch),
         reason: why.to_owned(),
     }
 }

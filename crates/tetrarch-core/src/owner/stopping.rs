@@ -61,6 +61,7 @@ pub(super) fn go_on(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
         agent: id.clone(),
         session: agent.session,
         epoch: agent.epoch,
+        host_epoch: agent.placement.as_ref().map_or(0, |placement| placement.host_epoch),
         reason: why.to_owned(),
     };
     draft.mail(Principal::Agent(id.clone()), Some(work.epic), MailBody::Stop(order));

@@ -67,7 +67,8 @@ impl Takings {
     #[must_use]
     pub fn new(windows: Windows) -> Self {
         let window = windows.window().0;
-        let patience = Millis(window.saturating_mul(u64::from(FREEZE_WINDOWS)) + window.div_ceil(MARGIN_PART));
+        let patience =
+            Millis(window.saturating_mul(u64::from(FREEZE_WINDOWS)) + window.div_ceil(MARGIN_PART));
         Self { patience, silent: BTreeMap::new() }
     }
 

@@ -171,7 +171,8 @@ impl Roster {
         from: Principal,
         mail: Mail,
     ) -> Result<(), EngineError> {
-        let SessionOrder { agent, session: Some(session), epoch, reason } = order.clone() else {
+        let SessionOrder { agent, session: Some(session), epoch, reason, .. } = order.clone()
+        else {
             self.pass_on(order, from, mail);
             return Ok(());
         };
@@ -183,7 +184,8 @@ impl Roster {
             self.pass_on(order, from, mail);
             return Ok(());
         }
-        if self.dying.values().any(|(lost, _)| lost.session == session) {
+        let own = order.is_told_by(self.own.shared.claim.host_epoch);
+        if !own || self.dying.values().any(|(lost, _)| lost.session == session) {
             return Ok(());
         }
         let who = Session { agent, session, epoch, ..self.own.clone() };

@@ -67,6 +67,7 @@ fn order(full: bool) -> SessionOrder {
         agent: id("W:~"),
         session: full.then(|| id("~")),
         epoch: u64::from(full),
+        host_epoch: u64::from(full) * 2,
         reason: "r".to_owned(),
     }
 }

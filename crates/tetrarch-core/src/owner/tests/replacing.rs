@@ -53,6 +53,23 @@ fn run_state(fleet: &Fleet, agent: &AgentId) -> RunState {
 }
 
 #[test]
+fn an_earlier_life_of_its_host_may_not_say_that_a_session_is_gone() {
+    let (mut fleet, _, worker) = working();
+    let op = replace(&fleet, &worker, false);
+    let (entry, _) = asked(&mut fleet, &human(), op);
+    let life = fleet.agent(&worker).placement.as_ref().unwrap().host_epoch;
+    let order = entry.mail.iter().find_map(|mail| {
+        let MailBody::Kill(order) = &mail.body else { return None };
+        Some(order)
+    });
+    let order = order.unwrap();
+    assert_eq!(order.host_epoch, life, "it says under which life the session was placed");
+    assert!(order.is_told_by(life), "that life knows what it has");
+    assert!(order.is_told_by(life + 1), "and the next one ended it all before it joined");
+    assert!(!order.is_told_by(life - 1));
+}
+
+#[test]
 fn a_live_session_is_killed_and_replaced_when_it_is_gone() {
     let (mut fleet, epic, worker) = working();
     let (before, run) = (fleet.agent(&worker).clone(), fleet.run_of(&worker));
