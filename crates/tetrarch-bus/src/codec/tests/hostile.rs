@@ -129,7 +129,10 @@ fn a_host_cannot_join_with_an_epoch_that_nothing_follows() {
     let subject: Subject = id("op.host.join.HO@a.a");
     for (epoch, read) in [(LEASE_EPOCH_MAX, true), (LEASE_EPOCH_MAX + 1, false), (u64::MAX, false)]
     {
-        let body = format!("{{\"instance\":\"i\",\"leaseEpoch\":\"{epoch}\",\"capacity\":1}}");
+        let body = format!(
+            "{{\"requestId\":\"01JD8Z5W6T4QK3M9X2V7B1N0AC\",\"instance\":\"i\",\
+             \"leaseEpoch\":\"{epoch}\",\"capacity\":1}}"
+        );
         let request = decode_request(&subject, &HeaderMap::new(), body.as_bytes(), 1).unwrap();
         let malformed = matches!(request.body, RequestBody::Malformed { .. });
         assert_eq!(malformed, !read, "{epoch}: {:?}", request.body);
