@@ -11,6 +11,10 @@ use tetrarch_core::id::SessionId;
 /// What a key-value client writes for a deletion.
 const OPERATION: &str = "KV-Operation";
 const DELETED: &str = "DEL";
+/// How long the server keeps what says so.
+const TIME_TO_LIVE: &str = "Nats-TTL";
+/// A day, in seconds: no owner that was deposed longer ago still writes.
+const DROPPED_KEPT: &str = "86400s";
 
 /// What something says that comes from a ledger entry as a whole.
 pub(crate) fn of_entry(ledger_seq: u64) -> Envelope {
@@ -23,10 +27,12 @@ pub(crate) fn of_session(session: SessionId, epoch: u64) -> Envelope {
     Envelope { session: Some(session), epoch: Some(epoch), ..Envelope::default() }
 }
 
-/// Headers of a key of STATE that is no longer kept.
+/// Headers of a key of STATE that is no longer kept. The marker goes by itself, so that what was
+/// ever known leaves nothing behind.
 pub(crate) fn dropped(subject: &Subject, ledger_seq: u64) -> HeaderMap {
     let mut headers = of_entry(ledger_seq).headers(subject);
     headers.insert(OPERATION, DELETED);
+    headers.insert(TIME_TO_LIVE, DROPPED_KEPT);
     headers
 }
 
