@@ -13,8 +13,9 @@ const OPERATION: &str = "KV-Operation";
 const DELETED: &str = "DEL";
 /// How long the server keeps what says so.
 const TIME_TO_LIVE: &str = "Nats-TTL";
-/// A day, in seconds: no owner that was deposed longer ago still writes.
-const DROPPED_KEPT: &str = "86400s";
+/// For longer than a fail-over takes. What is dropped was known for a day at least, so an owner that
+/// could still write an image from before was deposed as long ago.
+const DROPPED_KEPT: &str = "120s";
 
 /// What something says that comes from a ledger entry as a whole.
 pub(crate) fn of_entry(ledger_seq: u64) -> Envelope {

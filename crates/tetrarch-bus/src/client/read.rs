@@ -146,6 +146,20 @@ impl Bus {
         })
     }
 
+    /// How many messages a stream holds.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn stream_messages(&self, stream: &str) -> Result<u64, ReadError> {
+        let info = self.info(stream).await?;
+        info.pointer("/state/messages").and_then(Value::as_u64).ok_or_else(|| {
+            ReadError::Malformed {
+                what: stream.to_owned(),
+                reason: "no number of messages".to_owned(),
+            }
+        })
+    }
+
     async fn info(&self, stream: &str) -> Result<Value, ReadError> {
         let at = pattern::stream_info(self.api_prefix(), stream);
         self.ask_api(stream, at, Bytes::new()).await

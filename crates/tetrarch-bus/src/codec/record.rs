@@ -92,7 +92,7 @@ impl TryFrom<pb::Record> for Record {
             }
             R::Assignment(assignment) => Self::Assignment(Box::new(assignment.try_into()?)),
             R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
-            R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.into())),
+            R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
         })
     }
 }

@@ -81,9 +81,13 @@ impl From<&Snapshot> for pb::Snapshot {
     }
 }
 
-impl From<pb::Snapshot> for Snapshot {
-    fn from(snapshot: pb::Snapshot) -> Self {
-        Self {
+impl TryFrom<pb::Snapshot> for Snapshot {
+    type Error = CodecError;
+    fn try_from(snapshot: pb::Snapshot) -> Result<Self, CodecError> {
+        if snapshot.through == 0 {
+            return Err(CodecError::field("through", "no entry has this sequence"));
+        }
+        Ok(Self {
             through: snapshot.through,
             epoch: snapshot.epoch,
             intake_seq: snapshot.intake_seq,
@@ -92,6 +96,6 @@ impl From<pb::Snapshot> for Snapshot {
             bytes: snapshot.bytes,
             parts: snapshot.parts,
             before: snapshot.before,
-        }
+        })
     }
 }

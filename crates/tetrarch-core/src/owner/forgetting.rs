@@ -25,11 +25,18 @@ pub struct Kept {
     pub ended: Millis,
     /// Closed goals with their plans; never shorter than what is ended in them.
     pub goals: Millis,
+    /// How long after its time it may stay, until the next tick that comes anyhow.
+    pub within: Millis,
 }
 
 impl Default for Kept {
     fn default() -> Self {
-        Self { decisions: DECISION_KEPT, ended: ENDED_KEPT, goals: GOAL_KEPT }
+        Self {
+            decisions: DECISION_KEPT,
+            ended: ENDED_KEPT,
+            goals: GOAL_KEPT,
+            within: FORGOTTEN_WITHIN,
+        }
     }
 }
 
@@ -62,10 +69,10 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
 /// more ticks are needed; none when nothing is ever to be forgotten.
 #[must_use]
 pub fn forgetting_is_late(records: &Records, policy: &Policy) -> Option<BusTime> {
-    let Kept { decisions, ended, .. } = policy.kept;
+    let Kept { decisions, ended, within, .. } = policy.kept;
     let decided = records.first_decided().map(|at| at + decisions);
     let ended = records.ended().next().map(|(since, _)| since + ended);
-    decided.into_iter().chain(ended).min().map(|at| at + FORGOTTEN_WITHIN)
+    decided.into_iter().chain(ended).min().map(|at| at + within)
 }
 
 fn forget_run(draft: &mut Draft<'_>, id: RunId) {
