@@ -78,7 +78,7 @@ async fn a_long_life_leaves_no_more_behind_than_a_short_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trimmed_ledger_is_no_amnesia_and_its_past_is_told() {
     let server = tetrarch_tests::server().await;
-    let life = Life { entries: 1_500, look_every: 1_500, ..LIFE };
+    let life = Life { entries: 1_200, look_every: 1_200, ..LIFE };
     life.live(&server, |_| {}).await;
     let bus = server.control().await;
     let before = bus.stream_extent(LEDGER).await.unwrap();

@@ -31,7 +31,7 @@ use crate::wait::soon;
 /// Requests that are on their way at once. Few, so that most entries cover one.
 const AT_ONCE: usize = 4;
 /// Requests between two looks at how far the owner is.
-const ROUND: usize = 64;
+const ROUND: usize = 256;
 /// Requests that may wait for the owner.
 const BEHIND_MAX: u64 = 512;
 
@@ -178,9 +178,6 @@ impl Asking {
                 send(bus, from, &op, id).await;
             }))
             .await;
-        }
-        if !self.asked.is_multiple_of(ROUND as u128 * 64) {
-            return 0;
         }
         soon("an owner that keeps up", self.handled(control)).await;
         control.stream_last_seq(LEDGER).await.unwrap()

@@ -18,7 +18,8 @@ use crate::wait::soon;
 #[derive(Debug)]
 pub struct Owner {
     stop: watch::Sender<bool>,
-    ready: watch::Receiver<bool>,
+    /// Whether its first commit is in.
+    pub ready: watch::Receiver<bool>,
     /// Its end.
     pub task: JoinHandle<Result<(), EngineError>>,
 }
@@ -56,12 +57,6 @@ impl Owner {
     /// It does not get there in time.
     pub async fn until_ready(&mut self) {
         soon("an owner", self.ready.wait_for(|ready| *ready)).await.unwrap();
-    }
-
-    /// Whether its first commit is in.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        *self.ready.borrow()
     }
 
     /// Stops it and waits for its end.
