@@ -1,6 +1,5 @@
 //! Being the owner: a standby takes over, an owner whose ledger lost its memory does not start
 //! (spec 04, The GO lease; spec 02, Amnesia guard).
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use std::time::{Duration, Instant};
 

@@ -46,7 +46,7 @@ fn what_ended_is_forgotten_after_its_time_and_not_before() {
     assert_eq!(entry.dropped, []);
     let entry = tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0 + 1));
     assert_eq!(entry.dropped.len(), 4, "{:?}", entry.dropped);
-    for key in [RecordKey::Agent(worker.clone()), RecordKey::Run(run), RecordKey::RunStatus(run)] {
+    for key in [RecordKey::Agent(worker), RecordKey::Run(run), RecordKey::RunStatus(run)] {
         assert!(entry.dropped.contains(&key), "{key:?}");
     }
     assert!(fleet.records.assignments.is_empty());
