@@ -1,4 +1,4 @@
-//! The long life of issue and spec (02, Snapshots) as a command: so many entries through one owner,
+//! The long life (spec 02, Snapshots) as a command: so many entries through one owner,
 //! a line for each look. `cargo bench -p tetrarch-tests --bench life -- 10000000`.
 
 use tetrarch_core::time::Millis;
@@ -31,7 +31,7 @@ async fn main() {
         entries,
         look_every: (entries / LOOKS).max(1),
         snapshot_every: 100_000.min(entries / 10).max(1),
-        kept: Millis(30_000),
+        kept: Millis(10_000),
     };
     println!("| entries | time | kept | STATE | memory | disk | restart |");
     println!("|---|---|---|---|---|---|---|");

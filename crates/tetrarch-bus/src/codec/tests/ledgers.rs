@@ -9,6 +9,7 @@ use tetrarch_core::ledger::{Entry, Event, EventKind, RecordKey, Seal};
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_PART_BYTES};
 use tetrarch_core::mail::MailBody;
 use tetrarch_core::run::RunState;
+use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
 
 use super::samples::{TRACE, id, mail, plan_event, records, result, usage, words};
@@ -52,6 +53,20 @@ fn entry(full: bool) -> Entry {
         seals: vec![seal],
         mail: vec![mail(full, MailBody::Info { text: "x".to_owned() })],
         plans: vec![plan_event(full)],
+    }
+}
+
+/// A snapshot's record.
+pub(super) fn snapshot(full: bool) -> Snapshot {
+    Snapshot {
+        through: 9,
+        epoch: 2,
+        intake_seq: 7,
+        at: BusTime(1),
+        records: 3,
+        bytes: 4_000,
+        parts: words("a b"),
+        before: if full { words("c") } else { Vec::new() },
     }
 }
 

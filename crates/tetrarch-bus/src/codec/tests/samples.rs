@@ -23,7 +23,6 @@ use tetrarch_core::plan::{
 };
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunState, RunStatus};
-use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::{BusTime, Millis};
 
 pub(super) const U: &str = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
@@ -364,23 +363,10 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         Record::Node(id("goal_~"), Box::new(node(full))),
         Record::NodeState(id("goal_~"), Box::new(node_state(full))),
         Record::Decision(Box::new(decision)),
-        Record::Snapshot(Box::new(snapshot(full))),
+        Record::Snapshot(Box::new(super::ledgers::snapshot(full))),
     ];
     records.extend(epic_records(full));
     records
-}
-
-fn snapshot(full: bool) -> Snapshot {
-    Snapshot {
-        through: 9,
-        epoch: 2,
-        intake_seq: 7,
-        at: BusTime(1),
-        records: 3,
-        bytes: 4_000,
-        parts: words("a b"),
-        before: if full { words("c") } else { Vec::new() },
-    }
 }
 
 fn epic_records(full: bool) -> [Record; 4] {
