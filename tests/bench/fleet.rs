@@ -10,6 +10,7 @@ use tetrarch_bus::creds::Party;
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::{OpName, Subject};
+use tetrarch_bus::topology::Ages;
 use tetrarch_bus::watch::Replies;
 use tetrarch_bus::{Bus, codec};
 use tetrarch_core::agent::{Mode, Profile};
@@ -25,6 +26,7 @@ use tetrarch_core::order::StopWithin;
 use tetrarch_core::owner::Policy;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
+use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_engine::{GlobalConfig, HostConfig, serve_global, serve_host};
 use tetrarch_tests::Server;
@@ -214,6 +216,8 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
         mass: MassPolicy::default(),
         replicas: 1,
         policy: Policy::default(),
+        retention: Retention::default(),
+        ages: Ages::default(),
     };
     let (tell, mut ready) = watch::channel(false);
     let owner = tokio::spawn(async move { serve_global(bus, config, stop, tell).await.unwrap() });

@@ -2,4 +2,5 @@
 
 mod bus_infra;
 mod bus_protocol;
+mod life;
 mod ownership;

@@ -1,6 +1,5 @@
 //! Being the owner: a standby takes over, an owner whose ledger lost its memory does not start
 //! (spec 04, The GO lease; spec 02, Amnesia guard).
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use std::time::{Duration, Instant};
 
@@ -10,59 +9,24 @@ use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::topology;
-use tetrarch_core::owner::Policy;
-use tetrarch_core::sweep::MassPolicy;
-use tetrarch_engine::{EngineError, GlobalConfig, serve_global};
-use tetrarch_tests::Server;
+use tetrarch_engine::EngineError;
 use tetrarch_tests::wait::soon;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tetrarch_tests::{Owner, Server};
 
 /// A time to live that no test waits for.
 const LONG_SECS: u32 = 600;
 const SHORT_SECS: u32 = 2;
 
-struct Owner {
-    stop: watch::Sender<bool>,
-    ready: watch::Receiver<bool>,
-    task: JoinHandle<Result<(), EngineError>>,
-}
-
-impl Owner {
-    async fn start(server: &Server, instance: &str, ttl_secs: u32) -> Self {
-        let config = GlobalConfig {
-            instance: instance.to_owned(),
-            address: "here".to_owned(),
-            ttl_secs,
-            window: Duration::from_secs(5),
-            register_deadline: Duration::from_secs(30),
-            mass: MassPolicy::default(),
-            replicas: 1,
-            policy: Policy::default(),
-        };
-        let bus = server.control().await;
-        let (stop, stopped) = watch::channel(false);
-        let (tell, ready) = watch::channel(false);
-        let task = tokio::spawn(serve_global(bus, config, stopped, tell));
-        Self { stop, ready, task }
-    }
-
-    async fn until_ready(&mut self) {
-        soon("an owner", self.ready.wait_for(|ready| *ready)).await.unwrap();
-    }
-
-    async fn stop(self) {
-        self.stop.send_replace(true);
-        soon("the owner's end", self.task).await.unwrap().unwrap();
-    }
+async fn owner(server: &Server, instance: &str, ttl_secs: u32) -> Owner {
+    Owner::start(server, Owner::config(instance, ttl_secs)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_takes_over_as_soon_as_the_lease_is_given_back() {
     let server = tetrarch_tests::server().await;
-    let mut first = Owner::start(&server, "first", LONG_SECS).await;
+    let mut first = owner(&server, "first", LONG_SECS).await;
     first.until_ready().await;
-    let mut second = Owner::start(&server, "second", LONG_SECS).await;
+    let mut second = owner(&server, "second", LONG_SECS).await;
     let bus = server.control().await;
     first.stop().await;
     second.until_ready().await;
@@ -74,9 +38,9 @@ async fn a_standby_takes_over_as_soon_as_the_lease_is_given_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_waits_for_the_lease_of_a_dead_owner_and_not_much_longer() {
     let server = tetrarch_tests::server().await;
-    let mut first = Owner::start(&server, "first", SHORT_SECS).await;
+    let mut first = owner(&server, "first", SHORT_SECS).await;
     first.until_ready().await;
-    let mut second = Owner::start(&server, "second", SHORT_SECS).await;
+    let mut second = owner(&server, "second", SHORT_SECS).await;
     first.task.abort();
     let dead = Instant::now();
     second.until_ready().await;
@@ -90,7 +54,7 @@ async fn a_standby_waits_for_the_lease_of_a_dead_owner_and_not_much_longer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_does_not_go_on_with_a_ledger_that_was_made_anew() {
     let server = tetrarch_tests::server().await;
-    let mut first = Owner::start(&server, "first", LONG_SECS).await;
+    let mut first = owner(&server, "first", LONG_SECS).await;
     let bus = server.control().await;
     let mut written = bus.client().subscribe(Subject::StateMeta.to_string()).await.unwrap();
     bus.client().flush().await.unwrap();
@@ -101,7 +65,7 @@ async fn an_owner_does_not_go_on_with_a_ledger_that_was_made_anew() {
     first.stop().await;
     bus.jetstream().delete_stream(LEDGER).await.unwrap();
     topology::apply(&bus, 1).await.unwrap();
-    let second = Owner::start(&server, "second", LONG_SECS).await;
+    let second = owner(&server, "second", LONG_SECS).await;
     let refused = soon("a refusal", second.task).await.unwrap();
     assert!(matches!(refused, Err(EngineError::Amnesia(_))), "{refused:?}");
     assert!(!*second.ready.borrow());

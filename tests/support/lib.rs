@@ -3,6 +3,8 @@
 
 mod fleet;
 mod ledger;
+pub mod life;
+mod owner;
 mod processes;
 mod program;
 mod server;
@@ -10,6 +12,7 @@ pub mod wait;
 
 pub use fleet::{Fleet, binary, python};
 pub use ledger::Ledger;
+pub use owner::Owner;
 pub use processes::{Process, processes_of};
 pub use program::{Ended, Program};
 pub use server::{Server, server};

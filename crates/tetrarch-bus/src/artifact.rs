@@ -211,6 +211,22 @@ impl Artifacts {
         tokio::fs::rename(&part, path).await.map_err(file_error)
     }
 
+    /// Removes an artifact, when it is of this kind: its description first, so that none is left
+    /// without its bytes. One that is not there is removed.
+    ///
+    /// # Errors
+    /// A name that is none, or what the bus answered.
+    pub async fn remove(&self, sha256: &str, media_type: &str) -> Result<(), ArtifactError> {
+        let Some(meta) = self.meta(sha256).await? else { return Ok(()) };
+        if meta.metadata.get(MEDIA_TYPE).is_none_or(|known| known != media_type) {
+            return Ok(());
+        }
+        for subject in [pattern::object_meta(sha256), pattern::object_chunk(&meta.nuid)] {
+            self.bus.purge(pattern::ARTIFACTS, Some(&subject), None).await?;
+        }
+        Ok(())
+    }
+
     fn check_size(&self, size: u64) -> Result<(), ArtifactError> {
         if size > self.bytes_max {
             return Err(ArtifactError::TooLarge { size, max: self.bytes_max });

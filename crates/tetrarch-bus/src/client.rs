@@ -3,6 +3,7 @@
 //! may act on a read alone (spec 02, Client rules).
 
 mod publish;
+mod purge;
 mod read;
 mod text;
 

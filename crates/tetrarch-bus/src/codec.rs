@@ -24,6 +24,7 @@ mod record;
 mod report;
 mod request;
 mod run;
+mod snapshot;
 mod spawn;
 
 pub use cursor::{decode_cursor, encode_cursor};
@@ -40,6 +41,7 @@ pub use plan_event::{decode_plan_event, encode_plan_event};
 pub use record::{record_from_json, record_json};
 pub use report::encode_report;
 pub use request::{decode_request, decode_request_at};
+pub use snapshot::{Part, decode_part};
 pub use spawn::{decode_spawn_body, encode_spawn_request};
 
 #[cfg(test)]

@@ -232,8 +232,17 @@ impl Lease {
     ///
     /// # Errors
     /// `WrongLast` means it was not held any more.
-    pub async fn release(self) -> Result<(), PublishError> {
-        clear(&self.bus, &self.subject, self.value.epoch, self.seq).await.map(|_| ())
+    pub async fn release(mut self) -> Result<(), PublishError> {
+        match clear(&self.bus, &self.subject, self.value.epoch, self.seq).await {
+            Err(refused @ PublishError::WrongLast { last, .. }) => {
+                // A renewal that nobody waited for may have been stored.
+                if self.adopt_own(last).await.is_err() {
+                    return Err(refused);
+                }
+                clear(&self.bus, &self.subject, self.value.epoch, self.seq).await.map(drop)
+            }
+            cleared => cleared.map(drop),
+        }
     }
 
     /// The epoch of this acquisition.

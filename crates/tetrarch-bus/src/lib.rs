@@ -22,6 +22,7 @@ pub mod retry;
 pub mod schema;
 pub mod send;
 pub mod server;
+pub mod snapshot;
 mod stamp;
 pub mod state;
 pub mod subject;

@@ -19,11 +19,16 @@ use crate::client::Bus;
 use crate::codec::CodecError;
 use crate::error::{PublishError, ReadError};
 use crate::state::{Meta, Revisions};
+use crate::subject::Subject;
+use crate::subject::pattern::CURSORS;
+use crate::surely;
 use plan::Tip;
-use tetrarch_core::ledger::Entry;
+use tetrarch_core::ledger::{Entry, RecordKey};
 
 /// Publishes of one class that are on their way at once.
 const IN_FLIGHT: usize = 512;
+/// Purges that are on their way at once: each is work for the server.
+const PURGES_IN_FLIGHT: usize = 8;
 
 /// Why a batch is not out. Whatever of it is out stays; the whole batch is sent again from its
 /// first entry on.
@@ -125,6 +130,13 @@ impl Announcer {
         .try_collect()
         .await?;
         self.tips.extend(moved.into_iter().flatten());
+        for key in entries.iter().flat_map(|(_, entry)| &entry.dropped) {
+            if let RecordKey::Plan(epic) = key {
+                for subject in plan::subjects(*epic) {
+                    self.tips.remove(&subject);
+                }
+            }
+        }
         Ok(())
     }
 }
@@ -148,6 +160,7 @@ impl Recorder {
             return Ok(());
         };
         self.state(image::latest(entries)?).await?;
+        self.forget(entries).await?;
         let meta = Meta {
             outbox_through: *through,
             intake_seq: entries.iter().map(|(_, entry)| entry.intake_seq).max().unwrap_or(0),
@@ -156,6 +169,28 @@ impl Recorder {
             ledger_high: *through,
         };
         self.state(vec![image::meta(&meta)]).await
+    }
+
+    /// Nobody fences for an agent that is not known any more, so its cursor goes too. The revisions
+    /// of what is dropped are found out again should it ever come back.
+    async fn forget(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
+        let dropped = entries.iter().flat_map(|(_, entry)| &entry.dropped);
+        let mut cursors = Vec::new();
+        for key in dropped {
+            if let RecordKey::Agent(agent) = key {
+                cursors.push(Subject::Cursor(agent.clone()).to_string());
+            }
+            self.revisions.remove(&Subject::State(key.clone()).to_string());
+        }
+        let bus = &self.bus;
+        let purged = cursors.into_iter().map(|cursor| {
+            let bus = bus.clone();
+            async move {
+                surely::purge_subject(&bus, CURSORS, &cursor).await?;
+                Ok::<(), OutboxError>(())
+            }
+        });
+        stream::iter(purged).buffer_unordered(PURGES_IN_FLIGHT).try_collect::<()>().await
     }
 
     async fn state(&mut self, images: Vec<image::Image>) -> Result<(), OutboxError> {

@@ -31,7 +31,7 @@ const REQUESTS: [&str; 16] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 32] = [
+const OTHERS: [&str; 33] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -57,6 +57,7 @@ const OTHERS: [&str; 32] = [
     "Run",
     "RunStatus",
     "SessionOrder",
+    "Snapshot",
     "SpawnAnswer",
     "SponsorRequest",
     "SponsorSilent",

@@ -11,6 +11,11 @@ use tetrarch_core::id::SessionId;
 /// What a key-value client writes for a deletion.
 const OPERATION: &str = "KV-Operation";
 const DELETED: &str = "DEL";
+/// How long the server keeps what says so.
+const TIME_TO_LIVE: &str = "Nats-TTL";
+/// For longer than a fail-over takes. What is dropped was known for a day at least, so an owner that
+/// could still write an image from before was deposed as long ago.
+const DROPPED_KEPT: &str = "120s";
 
 /// What something says that comes from a ledger entry as a whole.
 pub(crate) fn of_entry(ledger_seq: u64) -> Envelope {
@@ -23,10 +28,12 @@ pub(crate) fn of_session(session: SessionId, epoch: u64) -> Envelope {
     Envelope { session: Some(session), epoch: Some(epoch), ..Envelope::default() }
 }
 
-/// Headers of a key of STATE that is no longer kept.
+/// Headers of a key of STATE that is no longer kept. The marker goes by itself, so that what was
+/// ever known leaves nothing behind.
 pub(crate) fn dropped(subject: &Subject, ledger_seq: u64) -> HeaderMap {
     let mut headers = of_entry(ledger_seq).headers(subject);
     headers.insert(OPERATION, DELETED);
+    headers.insert(TIME_TO_LIVE, DROPPED_KEPT);
     headers
 }
 

@@ -122,7 +122,7 @@ pub struct Loaded {
     pub records: Vec<(Record, u64)>,
     /// What cannot be read; an after-image of a later entry may still replace it.
     pub unreadable: Vec<Unreadable>,
-    /// The revision of every key, deleted ones too.
+    /// The revision of every key that is not dropped.
     pub revisions: Revisions,
 }
 
@@ -176,7 +176,11 @@ pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
     let mut follower = Follower::new(bus.clone(), STATE, Vec::new(), 1);
     let mut decoding = Decoding::default();
     while let Step::Message { message, pending } = follower.step().await {
-        revisions.insert(message.subject.clone(), message.seq);
+        if stamp::is_dropped(&message) {
+            revisions.remove(&message.subject);
+        } else {
+            revisions.insert(message.subject.clone(), message.seq);
+        }
         if message.subject == meta_subject {
             meta = Some(Meta::from_json(&message.payload)?);
         } else {

@@ -91,6 +91,27 @@ pub(crate) async fn stream_last_seq(bus: &Bus, stream: &str) -> Result<u64, Read
     }
 }
 
+/// Purges a subject, until there is an answer.
+///
+/// # Errors
+/// A refusal that stays.
+pub(crate) async fn purge_subject(
+    bus: &Bus,
+    stream: &str,
+    subject: &str,
+) -> Result<u64, ReadError> {
+    let mut retry = policy(None);
+    loop {
+        match bus.purge(stream, Some(subject), None).await {
+            Err(error) if is_unanswered(&error) => {
+                tracing::warn!(%error, "purging it again");
+                retry.pause().await;
+            }
+            settled => return settled,
+        }
+    }
+}
+
 /// The message that a refused publish named. A replica may lag behind the one that refused, so it
 /// is asked for again a few times; none means that it is gone again.
 ///

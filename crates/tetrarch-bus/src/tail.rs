@@ -8,6 +8,7 @@ use futures::stream::unfold;
 
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
+use crate::error::ReadError;
 use crate::follow::{Follower, Step};
 use crate::subject::pattern::LEDGER;
 use crate::surely;
@@ -82,6 +83,30 @@ pub async fn read_ledger(
         }
     }
     items
+}
+
+/// The first sequence that was stored at a time or after it, by halving: the ledger's times only
+/// grow. `first` and `last` are those of the ledger; what is no longer kept counts as older.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn first_since(
+    bus: &Bus,
+    time: BusTime,
+    first: u64,
+    last: u64,
+) -> Result<u64, ReadError> {
+    let (mut low, mut high) = (first, last + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found = bus.get_seq(LEDGER, middle).await?;
+        if found.is_some_and(|message| message.time_unix_ms >= time.0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Ok(low)
 }
 
 /// Every entry from sequence `from` on, as they come, for ever.

@@ -56,14 +56,47 @@ pub enum TopologyError {
     },
 }
 
-/// The streams as they should be, with this many replicas (1 on one server, 3 in a cluster).
+/// How long streams keep what they hold, where an operator may say (spec 12, `[retention]`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ages {
+    /// Mail and control (`retention.mail`).
+    pub mail: Duration,
+    /// Runs' journals (`retention.runs`).
+    pub runs: Duration,
+    /// Public plan events (`retention.plans`).
+    pub plans: Duration,
+}
+
+impl Default for Ages {
+    fn default() -> Self {
+        Self { mail: 7 * DAY, runs: 30 * DAY, plans: 90 * DAY }
+    }
+}
+
+/// What of the streams an operator may say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Copies of each: 1 on one server, 3 in a cluster.
+    pub replicas: usize,
+    /// How long they keep what they hold.
+    pub ages: Ages,
+}
+
+impl From<usize> for Shape {
+    fn from(replicas: usize) -> Self {
+        Self { replicas, ages: Ages::default() }
+    }
+}
+
+/// The streams as they should be.
 #[must_use]
-pub fn streams(replicas: usize) -> Vec<Config> {
+pub fn streams(shape: impl Into<Shape>) -> Vec<Config> {
+    let Shape { replicas, ages } = shape.into();
     pattern::TAKES
         .iter()
         .map(|(name, subjects)| {
             let mut config = base(name, subjects, replicas);
-            limit(&mut config);
+            limit(&mut config, ages);
             config
         })
         .collect()
@@ -96,13 +129,14 @@ fn base(name: &str, subjects: &[&str], replicas: usize) -> Config {
 /// Limits by stream. Where a message must not be lost the stream refuses new ones when it is
 /// full; where only the latest matter the oldest go. The ledger has no age: only its owner trims
 /// it, behind a snapshot.
-fn limit(config: &mut Config) {
+fn limit(config: &mut Config, ages: Ages) {
     let body = i32::try_from(MAIL_BYTES_MAX + HEADER_BYTES).unwrap_or(i32::MAX);
     match config.name.as_str() {
         pattern::LEDGER => config.max_bytes = 8 * GIB,
         pattern::STATE => {
             config.max_bytes = 8 * GIB;
             config.max_messages_per_subject = 1;
+            config.allow_message_ttl = true;
         }
         pattern::REQUESTS => {
             config.max_age = 24 * HOUR;
@@ -110,12 +144,12 @@ fn limit(config: &mut Config) {
             config.max_message_size = body;
         }
         pattern::MAIL => {
-            config.max_age = 7 * DAY;
+            config.max_age = ages.mail;
             config.max_bytes = 4 * GIB;
             config.max_message_size = body;
         }
         pattern::PLANS => {
-            config.max_age = 90 * DAY;
+            config.max_age = ages.plans;
             config.max_bytes = 4 * GIB;
             config.discard = DiscardPolicy::Old;
         }
@@ -124,7 +158,7 @@ fn limit(config: &mut Config) {
             config.max_messages_per_subject = 4;
         }
         pattern::RUNS => {
-            config.max_age = 30 * DAY;
+            config.max_age = ages.runs;
             config.max_bytes = 32 * GIB;
         }
         pattern::DEAD => {
@@ -151,8 +185,8 @@ fn limit(config: &mut Config) {
 ///
 /// # Errors
 /// The server's refusal, or an existing stream that cannot be changed in place.
-pub async fn apply(bus: &Bus, replicas: usize) -> Result<(), TopologyError> {
-    let wanted = streams(replicas);
+pub async fn apply(bus: &Bus, shape: impl Into<Shape>) -> Result<(), TopologyError> {
+    let wanted = streams(shape);
     try_join_all(wanted.iter().map(|config| apply_one(bus, config))).await?;
     Ok(())
 }
@@ -258,7 +292,8 @@ mod tests {
             assert!(!config.allow_rollup, "{}", config.name);
             assert!(!config.allow_message_schedules, "{}", config.name);
             assert!(!config.allow_message_counter, "{}", config.name);
-            assert_eq!(config.allow_message_ttl, config.name == pattern::LEASES);
+            let own = [pattern::LEASES, pattern::STATE].contains(&config.name.as_str());
+            assert_eq!(config.allow_message_ttl, own, "{}", config.name);
             assert_eq!(config.max_consumers, CONSUMERS_MAX, "{}", config.name);
             assert!(config.max_bytes > 0, "{} has no bound", config.name);
         }

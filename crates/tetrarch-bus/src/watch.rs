@@ -218,7 +218,8 @@ impl Replies {
                 | Record::Plan(_)
                 | Record::Node(..)
                 | Record::NodeState(..)
-                | Record::Assignment(_) => None,
+                | Record::Assignment(_)
+                | Record::Snapshot(_) => None,
             }),
             Err(error) => {
                 tracing::debug!(%error, "the decision could not be looked up");

@@ -12,10 +12,12 @@ mod value;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::owner::Deadlines;
+use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
 
 use crate::args::GlobalArgs;
@@ -122,6 +124,10 @@ pub(crate) struct RunsConfig {
 pub(crate) struct RetentionConfig {
     /// Time to live of the GO lease, in whole seconds.
     pub(crate) go_ttl_secs: u32,
+    /// How long the ledger is kept.
+    pub(crate) ledger: Retention,
+    /// How long mail, journals and plan events are.
+    pub(crate) ages: Ages,
 }
 
 /// `[telemetry]`.
@@ -168,6 +174,15 @@ impl Config {
             deadlines: deadlines(&settings),
             retention: RetentionConfig {
                 go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),
+                ledger: Retention {
+                    ledger: settings.millis("retention.ledger"),
+                    ..Retention::default()
+                },
+                ages: Ages {
+                    mail: settings.span("retention.mail"),
+                    runs: settings.span("retention.runs"),
+                    plans: settings.span("retention.plans"),
+                },
             },
             telemetry: TelemetryConfig {
                 otlp_endpoint: settings.text("telemetry.otlp_endpoint"),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use tetrarch_bus::error::{ConnectError, ReadError};
 use tetrarch_bus::send::SendError;
 use tetrarch_bus::server::ServerError;
+use tetrarch_bus::snapshot::SnapshotError;
 use tetrarch_bus::watch::ReplyError;
 use tetrarch_core::error::ErrorCode;
 use tetrarch_engine::EngineError;
@@ -128,6 +129,21 @@ impl From<ServerError> for CliError {
     }
 }
 
+impl From<SnapshotError> for CliError {
+    fn from(error: SnapshotError) -> Self {
+        let code = match &error {
+            SnapshotError::Read(_) => Code::BusUnreachable,
+            SnapshotError::Artifact(_)
+            | SnapshotError::Encoding(_)
+            | SnapshotError::Record(_)
+            | SnapshotError::TooMany
+            | SnapshotError::Incomplete { .. }
+            | SnapshotError::Gap { .. } => Code::Failed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         let code = match &error {
@@ -137,6 +153,8 @@ impl From<EngineError> for CliError {
             EngineError::Window(_) => Code::Usage,
             EngineError::LeaseLost(_)
             | EngineError::Amnesia(_)
+            | EngineError::Unreadable(_)
+            | EngineError::Snapshot(_)
             | EngineError::Actor(..)
             | EngineError::ActorDied(..)
             | EngineError::Lease(_)

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
+use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{LedgerItem, read_ledger};
 use tetrarch_core::ledger::{Entry, Event, EventKind};
 
@@ -14,7 +15,7 @@ const STRETCH: u64 = 2_000;
 /// Width of the kinds' column: the longest kind.
 const KIND_WIDTH: usize = 17;
 
-/// Reads the ledger from a sequence to another, both included, as long as somebody reads what is
+/// Reads the ledger from a sequence, or where it begins now, to another, both included, as long as somebody reads what is
 /// made of it; gives the last entry's epoch, none when nobody reads any more.
 ///
 /// # Errors
@@ -25,7 +26,7 @@ pub(crate) async fn each(
     last: u64,
     mut see: impl FnMut(&LedgerItem) -> Result<Reader, CliError>,
 ) -> Result<Option<u64>, CliError> {
-    let mut next = from;
+    let mut next = from.max(bus.stream_extent(LEDGER).await?.first);
     let mut epoch = 0;
     while next <= last {
         let through = last.min(next.saturating_add(STRETCH - 1));
@@ -62,6 +63,9 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::NodeStatus
         | EventKind::AssignmentStatus
         | EventKind::CircuitClosed
+        | EventKind::RunArchived
+        | EventKind::GoalArchived
+        | EventKind::LedgerSnapshot
         | EventKind::Verdict => Tone::Plain,
     }
 }

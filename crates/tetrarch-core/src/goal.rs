@@ -55,6 +55,15 @@ impl GoalStatus {
         Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 
+    /// Whether no more work is done for it.
+    #[must_use]
+    pub fn is_closed(self) -> bool {
+        match self {
+            Self::Completed | Self::Cancelled | Self::Archived => true,
+            Self::Active | Self::Paused => false,
+        }
+    }
+
     /// The next status, when the pair is in the table of spec 05.
     ///
     /// # Errors

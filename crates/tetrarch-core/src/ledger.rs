@@ -13,6 +13,7 @@ use crate::id::{
 use crate::mail::Mail;
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
 use crate::run::{Run, RunStatus};
+use crate::snapshot::Snapshot;
 use crate::time::BusTime;
 
 /// The after-image of something the ledger knows. Definitions and states are separate records,
@@ -45,6 +46,8 @@ pub enum Record {
     Assignment(Box<Assignment>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
+    /// `snapshot.main`: the latest one.
+    Snapshot(Box<Snapshot>),
 }
 
 /// What names a record.
@@ -76,6 +79,8 @@ pub enum RecordKey {
     Assignment(AssignmentId),
     /// A decision on a request.
     Decision(RequestId),
+    /// The latest snapshot.
+    Snapshot,
 }
 
 impl Record {
@@ -98,6 +103,7 @@ impl Record {
             Self::NodeState(epic, state) => RecordKey::NodeState(*epic, state.id),
             Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
+            Self::Snapshot(_) => RecordKey::Snapshot,
         }
     }
 }
@@ -187,13 +193,19 @@ pub enum EventKind {
     Question,
     /// A circuit was closed.
     CircuitClosed,
+    /// An ended run is no longer kept: its one milestone.
+    RunArchived,
+    /// A closed goal is no longer kept: its one milestone.
+    GoalArchived,
+    /// A snapshot of all records was taken.
+    LedgerSnapshot,
     /// Something is wrong.
     Alert,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -216,6 +228,9 @@ impl EventKind {
         Self::Refused,
         Self::Question,
         Self::CircuitClosed,
+        Self::RunArchived,
+        Self::GoalArchived,
+        Self::LedgerSnapshot,
         Self::Alert,
     ];
 
@@ -245,6 +260,9 @@ impl EventKind {
             Self::Refused => "request.refused",
             Self::Question => "question.asked",
             Self::CircuitClosed => "circuit.closed",
+            Self::RunArchived => "run.archived",
+            Self::GoalArchived => "goal.archived",
+            Self::LedgerSnapshot => "ledger.snapshot",
             Self::Alert => "alert",
         }
     }

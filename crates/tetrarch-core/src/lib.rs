@@ -32,6 +32,7 @@ pub mod request;
 pub mod role;
 pub mod run;
 pub mod size;
+pub mod snapshot;
 pub mod step;
 pub mod sweep;
 pub mod time;

@@ -39,6 +39,30 @@ pub const LOST_MAX: usize = 64;
 pub const DECISIONS_MAX: usize = 1_000_000;
 /// How long a decision is remembered (spec 03).
 pub const DECISION_KEPT: Millis = Millis::from_secs(24 * 3600);
+/// How long terminated agents, ended runs and their assignments are kept (spec 02, Streams).
+pub const ENDED_KEPT: Millis = Millis::from_secs(7 * 24 * 3600);
+/// How long closed goals are kept: as long as their runs' journals (spec 02, Streams).
+pub const GOAL_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
+/// Agents, runs and assignments that one decision forgets. The rest is for the next tick.
+pub const FORGOTTEN_MAX: usize = 256;
+/// Decisions that one decision forgets. The rest is for the next tick.
+pub const DECISIONS_FORGOTTEN_MAX: usize = 1_000;
+/// Closed goals that one decision looks at in order to forget one.
+pub const GOALS_LOOKED_AT: usize = 16;
+/// What is to be forgotten may stay so long after its time: until the next tick that comes anyhow.
+pub const FORGOTTEN_WITHIN: Millis = Millis::from_secs(120);
+/// Entries between two snapshots (spec 02, Snapshots).
+pub const SNAPSHOT_ENTRIES: u64 = 100_000;
+/// Time between two snapshots (spec 02, Snapshots).
+pub const SNAPSHOT_EVERY: Millis = Millis::from_secs(7 * 24 * 3600);
+/// Bytes of one part of a snapshot; the last record may go beyond.
+pub const SNAPSHOT_PART_BYTES: usize = 8 * 1024 * 1024;
+/// Parts of one snapshot: their names, and those of the one before, have to fit into a record.
+pub const SNAPSHOT_PARTS_MAX: usize = 400;
+/// How long the ledger is kept, unless configured (spec 02, Streams).
+pub const LEDGER_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
+/// Share of the ledger's room, in thousandths, at which it is trimmed early (spec 02, Snapshots).
+pub const LEDGER_FULL: u32 = 800;
 /// Phases of a plan (spec 05).
 pub const PHASES_MAX: usize = 5;
 /// Tasks of a phase (spec 05).

@@ -191,11 +191,14 @@ pub enum Alert {
     MassSilence,
     /// A run stood for too long where nothing happens without somebody else.
     RunOverdue,
+    /// The ledger is nearly full, and was trimmed before its time.
+    LedgerFull,
 }
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 3] = [Self::CircuitOpen, Self::MassSilence, Self::RunOverdue];
+    pub const ALL: [Self; 4] =
+        [Self::CircuitOpen, Self::MassSilence, Self::RunOverdue, Self::LedgerFull];
 
     /// The topic.
     #[must_use]
@@ -204,6 +207,7 @@ impl Alert {
             Self::CircuitOpen => "circuit.open",
             Self::MassSilence => "sweeper.mass_silence",
             Self::RunOverdue => "run.overdue",
+            Self::LedgerFull => "ledger.full",
         }
     }
 }

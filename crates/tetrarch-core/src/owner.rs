@@ -3,14 +3,15 @@
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
-//! `silence`, stops in `stopping`, what lasts too long in `deadlines`, circuits in `circuits`, hosts
-//! in `hosts`, plans in `plans`.
+//! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
+//! `forgetting`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
 mod circuits;
 mod deadlines;
 mod ending;
 mod fit;
+mod forgetting;
 mod group;
 mod hosts;
 mod operations;
@@ -32,19 +33,19 @@ use crate::budget::Account;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
-use crate::ledger::{Decision, EventKind, Record, RecordKey};
-use crate::limits::{
-    CHILDREN_MAX, DECISION_KEPT, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW,
-};
+use crate::ledger::{Decision, EventKind, Record};
+use crate::limits::{CHILDREN_MAX, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW};
 use crate::liveness::Liveness;
-use crate::mail::{MailBody, OpReply, SessionOrder};
+use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
 use crate::records::Records;
 use crate::request::{MalformedKind, Request, RequestBody, Sender};
+use crate::snapshot::{Due, Snapshot};
 use crate::step::{Draft, Step};
 use crate::sweep::Absence;
 use crate::time::{BusTime, Millis};
 
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
+pub use forgetting::{Kept, forgetting_is_late};
 pub use group::Group;
 
 /// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).
@@ -60,6 +61,8 @@ pub struct Policy {
     pub deadlines: Deadlines,
     /// The liveness window (spec 04).
     pub window: Millis,
+    /// How long what is over is remembered (spec 02, Streams).
+    pub kept: Kept,
 }
 
 impl Default for Policy {
@@ -70,6 +73,7 @@ impl Default for Policy {
             intensity: Intensity::default(),
             deadlines: Deadlines::default(),
             window: WINDOW,
+            kept: Kept::default(),
         }
     }
 }
@@ -111,6 +115,17 @@ pub enum Input {
     },
     /// Time has passed: what is due is done.
     Tick,
+    /// All records as they were after an entry are kept, for a reason.
+    Snapshot(Box<Snapshot>, Due),
+    /// The ledger was nearly full and was trimmed before its time.
+    TrimmedEarly {
+        /// The last sequence that is gone.
+        through: u64,
+        /// How many bytes were kept.
+        bytes: u64,
+        /// How many there may be.
+        limit: u64,
+    },
 }
 
 /// What the sweeper found of a session (spec 04).
@@ -131,9 +146,6 @@ pub enum Silence {
     /// Its host lives and does not have it.
     Absent(Absence),
 }
-
-/// Decisions dropped in one tick: it stays short however many are due.
-const DECISIONS_DROPPED_MAX: usize = 1_000;
 
 /// Decides on one input. Changes nothing; deciding the same again gives the same step.
 #[must_use]
@@ -161,7 +173,35 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
             draft.finish()
         }
         Input::Tick => tick(records, policy, now),
+        Input::Snapshot(taken, due) => snapshot(records, now, taken, *due),
+        Input::TrimmedEarly { through, bytes, limit } => {
+            let mut draft = Draft::new(records, now, go());
+            let text = format!(
+                "{bytes} bytes of {limit} were used; entries up to {through} are gone before their \
+                 time; give it more room or a shorter retention.ledger"
+            );
+            sessions::alert(&mut draft, &AgentId::Go, Alert::LedgerFull, SNAPSHOTS, &text);
+            draft.finish()
+        }
     }
+}
+
+const SNAPSHOTS: &str = "02 Snapshots";
+
+/// Notes the latest snapshot. An older one, which another owner may have finished later, changes
+/// nothing.
+fn snapshot(records: &Records, now: BusTime, taken: &Snapshot, due: Due) -> Step {
+    let mut draft = Draft::new(records, now, go());
+    let known = records.snapshot.as_ref();
+    if known.is_some_and(|known| known.through >= taken.through) {
+        return draft.finish();
+    }
+    let before = known.map(|known| known.parts.clone()).unwrap_or_default();
+    let Snapshot { through, records: count, bytes, .. } = taken;
+    let reason = format!("{count} records in {bytes} bytes, up to entry {through}: {due}");
+    draft.event(EventKind::LedgerSnapshot, SNAPSHOTS, reason);
+    draft.put(Record::Snapshot(Box::new(Snapshot { before, ..taken.clone() })));
+    draft.finish()
 }
 
 fn go() -> Principal {
@@ -225,10 +265,7 @@ fn heard(records: &Records, now: BusTime, id: &AgentId, epoch: u64) -> Step {
 
 fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     let mut draft = Draft::new(records, now, go());
-    let horizon = BusTime(now.0.saturating_sub(DECISION_KEPT.0));
-    for id in records.decided_before(horizon).take(DECISIONS_DROPPED_MAX) {
-        draft.forget(RecordKey::Decision(*id));
-    }
+    forgetting::forget_due(&mut draft, policy.kept);
     deadlines::pass(&mut draft, policy);
     if recovery::is_due(records, &draft) {
         recovery::recover_due(&mut draft);

@@ -15,6 +15,7 @@ use crate::liveness::Liveness;
 use crate::plan::{Node, NodeState, Plan};
 use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
+use crate::snapshot::Snapshot;
 use crate::time::BusTime;
 
 /// Every record, by kind and key.
@@ -50,6 +51,8 @@ pub struct Records {
     pub assignments: BTreeMap<AssignmentId, Assignment>,
     /// Decisions.
     pub decisions: BTreeMap<RequestId, Decision>,
+    /// The latest snapshot.
+    pub snapshot: Option<Snapshot>,
     indexes: Indexes,
 }
 
@@ -67,6 +70,20 @@ struct Indexes {
     unregistered: BTreeSet<(BusTime, AgentId)>,
     ending: BTreeSet<(BusTime, AgentId)>,
     decided: BTreeSet<(BusTime, RequestId)>,
+    ended: BTreeSet<(BusTime, Ended)>,
+    closed: BTreeSet<(BusTime, EpicId)>,
+}
+
+/// Something that is over and is forgotten some time later. Names that are used again keep their
+/// epochs, so they are never among these (spec 02, Streams).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ended {
+    /// A terminated sub-agent of a host.
+    Agent(AgentId),
+    /// A run.
+    Run(RunId),
+    /// An assignment.
+    Assignment(AssignmentId),
 }
 
 impl Records {
@@ -101,7 +118,13 @@ impl Records {
                 self.index_run(id);
             }
             Record::Goal(goal) => drop(self.goals.insert(goal.id, *goal)),
-            Record::GoalState(state) => drop(self.goal_states.insert(state.id, *state)),
+            Record::GoalState(state) => {
+                self.remove(&RecordKey::GoalState(state.id));
+                if state.status.is_closed() {
+                    self.indexes.closed.insert((state.since, state.id));
+                }
+                self.goal_states.insert(state.id, *state);
+            }
             Record::Plan(plan) => drop(self.plans.insert(plan.epic, *plan)),
             Record::Node(epic, node) => {
                 self.nodes.entry(epic).or_default().insert(node.id, *node);
@@ -110,6 +133,11 @@ impl Records {
                 self.node_states.entry(epic).or_default().insert(state.id, *state);
             }
             Record::Assignment(assignment) => {
+                self.remove(&RecordKey::Assignment(assignment.id));
+                if assignment.status.is_terminal() {
+                    let ended = Ended::Assignment(assignment.id);
+                    self.indexes.ended.insert((assignment.updated, ended));
+                }
                 self.assignments.insert(assignment.id, *assignment);
             }
             Record::Decision(decision) => {
@@ -117,6 +145,7 @@ impl Records {
                 self.indexes.decided.insert((decision.at, decision.request));
                 self.decisions.insert(decision.request, *decision);
             }
+            Record::Snapshot(snapshot) => self.snapshot = Some(*snapshot),
         }
     }
 
@@ -138,24 +167,25 @@ impl Records {
                 self.run_status.remove(run);
             }
             RecordKey::Goal(epic) => drop(self.goals.remove(epic)),
-            RecordKey::GoalState(epic) => drop(self.goal_states.remove(epic)),
+            RecordKey::GoalState(epic) => {
+                if let Some(state) = self.goal_states.remove(epic) {
+                    self.indexes.closed.remove(&(state.since, state.id));
+                }
+            }
             RecordKey::Plan(epic) => drop(self.plans.remove(epic)),
-            RecordKey::Node(epic, node) => {
-                if let Some(nodes) = self.nodes.get_mut(epic) {
-                    nodes.remove(node);
+            RecordKey::Node(epic, node) => take_node(&mut self.nodes, *epic, *node),
+            RecordKey::NodeState(epic, node) => take_node(&mut self.node_states, *epic, *node),
+            RecordKey::Assignment(id) => {
+                if let Some(assignment) = self.assignments.remove(id) {
+                    self.indexes.ended.remove(&(assignment.updated, Ended::Assignment(*id)));
                 }
             }
-            RecordKey::NodeState(epic, node) => {
-                if let Some(states) = self.node_states.get_mut(epic) {
-                    states.remove(node);
-                }
-            }
-            RecordKey::Assignment(id) => drop(self.assignments.remove(id)),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
                     self.indexes.decided.remove(&(decision.at, decision.request));
                 }
             }
+            RecordKey::Snapshot => self.snapshot = None,
         }
     }
 
@@ -178,6 +208,9 @@ impl Records {
         if agent.liveness == Liveness::Offline && placed {
             self.indexes.offline.insert(agent.id.clone());
         }
+        if agent.liveness == Liveness::Terminated && placed && Role::of(&agent.id).takes_slot() {
+            self.indexes.ended.insert((agent.since, Ended::Agent(agent.id.clone())));
+        }
         let external = agent.hosting == Hosting::External && agent.session.is_some();
         if agent.liveness == Liveness::Offline && external {
             self.indexes.unregistered.insert((agent.since, agent.id.clone()));
@@ -196,10 +229,11 @@ impl Records {
     /// A run whose session is lost or ordered to end is not waited for: what becomes of it is
     /// decided with the session.
     fn index_run(&mut self, id: RunId) {
-        let Some(status) = self.run_status.get(&id).filter(|status| !status.state.is_terminal())
-        else {
+        let Some(status) = self.run_status.get(&id) else { return };
+        if status.state.is_terminal() {
+            self.indexes.ended.insert((status.since, Ended::Run(id)));
             return;
-        };
+        }
         let decided = self.agents.get(&status.agent).is_some_and(|agent| {
             matches!(agent.liveness, Liveness::Offline | Liveness::Terminated)
                 || agent.ending.is_some()
@@ -212,6 +246,7 @@ impl Records {
     fn unindex_run(&mut self, id: RunId) {
         if let Some(status) = self.run_status.get(&id) {
             self.indexes.standing.remove(&(status.state, status.waiting_since(), id));
+            self.indexes.ended.remove(&(status.since, Ended::Run(id)));
         }
     }
 
@@ -219,6 +254,7 @@ impl Records {
         let Some(before) = self.agents.get(id) else { return };
         self.indexes.offline.remove(id);
         self.indexes.unregistered.remove(&(before.since, id.clone()));
+        self.indexes.ended.remove(&(before.since, Ended::Agent(id.clone())));
         if let Some(ending) = &before.ending {
             self.indexes.ending.remove(&(ending.until, id.clone()));
         }
@@ -281,6 +317,45 @@ impl Records {
     /// Decisions made before a time, oldest first.
     pub fn decided_before(&self, time: BusTime) -> impl Iterator<Item = &RequestId> {
         self.indexes.decided.iter().take_while(move |(at, _)| *at < time).map(|(_, id)| id)
+    }
+
+    /// When the oldest decision was made.
+    #[must_use]
+    pub fn first_decided(&self) -> Option<BusTime> {
+        self.indexes.decided.first().map(|(at, _)| *at)
+    }
+
+    /// What is over, with since when, longest first.
+    pub fn ended(&self) -> impl Iterator<Item = (BusTime, &Ended)> {
+        self.indexes.ended.iter().map(|(since, ended)| (*since, ended))
+    }
+
+    /// Closed goals, with since when, longest first.
+    pub fn closed(&self) -> impl Iterator<Item = (BusTime, EpicId)> {
+        self.indexes.closed.iter().copied()
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let nodes: usize = self.nodes.values().map(BTreeMap::len).sum();
+        let states: usize = self.node_states.values().map(BTreeMap::len).sum();
+        let work = self.runs.len() + self.run_status.len() + self.assignments.len();
+        let goals = self.goals.len() + self.goal_states.len() + self.plans.len();
+        let parties = self.agents.len() + self.hosts.len() + self.projects.len();
+        let rest =
+            self.profiles.len() + self.decisions.len() + usize::from(self.snapshot.is_some());
+        nodes + states + work + goals + parties + rest
+    }
+}
+
+/// Takes a node out of an epic and leaves no empty epic behind.
+fn take_node<T>(of: &mut BTreeMap<EpicId, BTreeMap<NodeId, T>>, epic: EpicId, node: NodeId) {
+    if let Some(nodes) = of.get_mut(&epic) {
+        nodes.remove(&node);
+        if nodes.is_empty() {
+            of.remove(&epic);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use tetrarch_bus::journal::JournalError;
 use tetrarch_bus::lease::{AcquireError, LeaseValue, RenewError};
 use tetrarch_bus::outbox::OutboxError;
 use tetrarch_bus::send::SendError;
+use tetrarch_bus::snapshot::SnapshotError;
 use tetrarch_bus::state::{MetaError, UnreadableMeta};
 use tetrarch_bus::topology::TopologyError;
 use tetrarch_core::error::Refusal;
@@ -39,6 +40,12 @@ pub enum EngineError {
     /// The ledger is shorter or younger than what was acknowledged (spec 02, Amnesia guard).
     #[error("the ledger lost its memory: {0}; decide with `tetrarch doctor` before going on")]
     Amnesia(String),
+    /// A record of STATE cannot be read, so that a snapshot would lose it.
+    #[error("{0} of STATE cannot be read; no snapshot is taken, look at it with `tetrarch doctor`")]
+    Unreadable(String),
+    /// A snapshot could not be kept.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// A join was refused.
     #[error("op {op} was refused: {refusal}")]
     Refused {

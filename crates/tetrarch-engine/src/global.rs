@@ -2,6 +2,7 @@
 //! it visible (spec 02, One ledger, one owner). One commit is in flight at a time; what arrives
 //! meanwhile is decided at once and is the next commit.
 
+mod keeping;
 mod owner;
 mod restore;
 mod sweeping;
@@ -12,8 +13,9 @@ use ractor::Actor;
 use tetrarch_bus::Bus;
 use tetrarch_bus::lease::{AcquireError, Change, Changes, Claim, Lease, LeaseKey, RenewError};
 use tetrarch_bus::subject::pattern::LEASES;
-use tetrarch_bus::topology;
+use tetrarch_bus::topology::{self, Ages, Shape};
 use tetrarch_core::owner::Policy;
+use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
 use tokio::sync::{mpsc, watch};
 
@@ -48,6 +50,10 @@ pub struct GlobalConfig {
     pub mass: MassPolicy,
     /// What an operator may set.
     pub policy: Policy,
+    /// How long the ledger is kept.
+    pub retention: Retention,
+    /// How long other streams keep what they hold.
+    pub ages: Ages,
 }
 
 /// How one spell of ownership ended.
@@ -70,7 +76,7 @@ pub async fn serve_global(
     mut stop: watch::Receiver<bool>,
     ready: watch::Sender<bool>,
 ) -> Result<(), EngineError> {
-    topology::apply(&bus, config.replicas).await?;
+    topology::apply(&bus, Shape { replicas: config.replicas, ages: config.ages }).await?;
     let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
     let clock = clock_of(&bus, &lease).await?;
     let epoch = lease.epoch();
@@ -184,6 +190,7 @@ async fn spell(
     let args = OwnerArgs {
         bus: bus.clone(),
         policy: config.policy.clone(),
+        retention: config.retention,
         instance: config.instance.clone(),
         epoch,
         patience: Patience {

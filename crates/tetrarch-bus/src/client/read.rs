@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{ANSWER_WITHIN, Bus, NOT_ALLOWED, denied, lost};
 use crate::error::ReadError;
 use crate::subject::pattern;
+use tetrarch_core::snapshot::Extent;
 
 /// The end of a batch.
 const END_OF_BATCH: u16 = 204;
@@ -125,9 +126,53 @@ impl Bus {
         })
     }
 
+    /// How much of a stream there is.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn stream_extent(&self, stream: &str) -> Result<Extent, ReadError> {
+        let info = self.info(stream).await?;
+        let state = |pointer: &str| info.pointer(pointer).and_then(Value::as_u64);
+        let malformed = || ReadError::Malformed {
+            what: stream.to_owned(),
+            reason: "it does not say how much it holds".to_owned(),
+        };
+        Ok(Extent {
+            first: state("/state/first_seq").ok_or_else(malformed)?.max(1),
+            last: state("/state/last_seq").ok_or_else(malformed)?,
+            bytes: state("/state/bytes").ok_or_else(malformed)?,
+            // No limit is a negative number.
+            limit: state("/config/max_bytes").unwrap_or(0),
+        })
+    }
+
+    /// How many messages a stream holds.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn stream_messages(&self, stream: &str) -> Result<u64, ReadError> {
+        let info = self.info(stream).await?;
+        info.pointer("/state/messages").and_then(Value::as_u64).ok_or_else(|| {
+            ReadError::Malformed {
+                what: stream.to_owned(),
+                reason: "no number of messages".to_owned(),
+            }
+        })
+    }
+
     async fn info(&self, stream: &str) -> Result<Value, ReadError> {
         let at = pattern::stream_info(self.api_prefix(), stream);
-        let answer = self.ask(stream, at, Bytes::new()).await?;
+        self.ask_api(stream, at, Bytes::new()).await
+    }
+
+    /// Asks the JetStream API; an answer that is an error is one.
+    pub(super) async fn ask_api(
+        &self,
+        stream: &str,
+        at: String,
+        body: Bytes,
+    ) -> Result<Value, ReadError> {
+        let answer = self.ask(stream, at, body).await?;
         let body: Value = serde_json::from_slice(&answer.payload).map_err(|error| {
             ReadError::Malformed { what: stream.to_owned(), reason: error.to_string() }
         })?;

@@ -40,6 +40,7 @@ fn image(record: &Record) -> Result<R, CodecError> {
         }),
         Record::Assignment(assignment) => R::Assignment((&**assignment).into()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
+        Record::Snapshot(snapshot) => R::Snapshot((&**snapshot).into()),
     })
 }
 
@@ -91,6 +92,7 @@ impl TryFrom<pb::Record> for Record {
             }
             R::Assignment(assignment) => Self::Assignment(Box::new(assignment.try_into()?)),
             R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
+            R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
         })
     }
 }
@@ -133,6 +135,7 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
         R::NodeState(state) => stored(&state, seq),
         R::Assignment(assignment) => stored(&assignment, seq),
         R::Decision(decision) => stored(&decision, seq),
+        R::Snapshot(snapshot) => stored(&snapshot, seq),
     }
 }
 
@@ -163,6 +166,7 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         KeyKind::NodeState => R::NodeState(message("EpicNodeState", payload)?),
         KeyKind::Assignment => R::Assignment(message("Assignment", payload)?),
         KeyKind::Decision => R::Decision(message("Decision", payload)?),
+        KeyKind::Snapshot => R::Snapshot(message("Snapshot", payload)?),
     };
     let record: Record = pb::Record {
         schema_version: stamp.schema_version,

@@ -56,6 +56,11 @@ pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Notice>, Outb
     Ok(notices)
 }
 
+/// The subjects that an epic's events are published on.
+pub(super) fn subjects(epic: EpicId) -> [String; 2] {
+    [Subject::PlanCreated(epic), Subject::PlanUpdated(epic)].map(|subject| subject.to_string())
+}
+
 /// Publishes one epic's events in order; gives what is the last message of each subject now.
 /// `known` is what is cached for each of them.
 pub(super) async fn publish_line(

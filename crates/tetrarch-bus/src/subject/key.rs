@@ -8,6 +8,8 @@ use super::token::{SubjectError, Tokens};
 
 /// What a key's subject begins with.
 pub(super) const STATE_PREFIX: &str = "$KV.STATE.";
+/// The one ledger's own token.
+const LEDGER: &str = "main";
 /// Tokens of [`STATE_PREFIX`].
 pub(super) const STATE_TOKENS: usize = 2;
 
@@ -40,11 +42,13 @@ pub enum KeyKind {
     Assignment,
     /// Decisions.
     Decision,
+    /// The latest snapshot.
+    Snapshot,
 }
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -58,6 +62,7 @@ impl KeyKind {
         Self::NodeState,
         Self::Assignment,
         Self::Decision,
+        Self::Snapshot,
     ];
 
     /// The token.
@@ -77,6 +82,7 @@ impl KeyKind {
             Self::NodeState => "node_state",
             Self::Assignment => "assignment",
             Self::Decision => "decision",
+            Self::Snapshot => "snapshot",
         }
     }
 
@@ -97,6 +103,7 @@ impl KeyKind {
             RecordKey::NodeState(..) => Self::NodeState,
             RecordKey::Assignment(_) => Self::Assignment,
             RecordKey::Decision(_) => Self::Decision,
+            RecordKey::Snapshot => Self::Snapshot,
         }
     }
 
@@ -168,6 +175,7 @@ pub fn record_key(key: &RecordKey) -> String {
         }
         RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
+        RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
 }
 
@@ -202,7 +210,8 @@ pub(super) fn parse_at(
         | KeyKind::GoalState
         | KeyKind::Plan
         | KeyKind::Assignment
-        | KeyKind::Decision => tokens.exactly("<kind>.<key>", 2)?,
+        | KeyKind::Decision
+        | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
     }
     let node = || parse_some_node(&tokens, 2, tokens.word(2));
     Ok(match kind {
@@ -219,5 +228,7 @@ pub(super) fn parse_at(
         KeyKind::NodeState => RecordKey::NodeState(epic(1)?, node()?),
         KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
+        KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
+        KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),
     })
 }

@@ -80,6 +80,12 @@ pub fn stream_info(api: &str, stream: &str) -> String {
     format!("{api}.STREAM.INFO.{stream}")
 }
 
+/// Where messages of a stream are purged.
+#[must_use]
+pub fn stream_purge(api: &str, stream: &str) -> String {
+    format!("{api}.STREAM.PURGE.{stream}")
+}
+
 /// Where the account is asked about itself: the request that proves a connection.
 #[must_use]
 pub fn account_info(api: &str) -> String {

@@ -3,9 +3,8 @@
 
 use futures::StreamExt;
 use serde_json::json;
-use tetrarch_bus::Bus;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::{LedgerItem, follow_ledger};
+use tetrarch_bus::tail::{LedgerItem, first_since, follow_ledger};
 use tetrarch_core::duration;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Event, EventKind};
@@ -75,7 +74,8 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliEr
     let from = match (args.since, args.follow) {
         (Some(Since::Seq(seq)), _) => seq.max(1),
         (Some(Since::Ago(ago)), _) => {
-            first_since(&bus, BusTime(now().0.saturating_sub(ago.0)), last).await?
+            let first = bus.stream_extent(LEDGER).await?.first;
+            first_since(&bus, BusTime(now().0.saturating_sub(ago.0)), first, last).await?
         }
         (None, true) => last + 1,
         (None, false) => 1,
@@ -105,22 +105,6 @@ fn check_kind(args: &EventsArgs) -> Result<(), CliError> {
 fn is_kind(kind: EventKind, wanted: &str) -> bool {
     let rest = kind.as_str().strip_prefix(wanted);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-/// The first sequence that was stored at a time or after it, by halving: the ledger's times only
-/// grow. What is no longer kept counts as older.
-async fn first_since(bus: &Bus, time: BusTime, last: u64) -> Result<u64, CliError> {
-    let (mut low, mut high) = (1, last + 1);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let found = bus.get_seq(LEDGER, middle).await?;
-        if found.is_some_and(|message| message.time_unix_ms >= time.0) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    Ok(low)
 }
 
 fn show(output: Output, item: &LedgerItem, args: &EventsArgs) -> Result<Reader, CliError> {

@@ -1,7 +1,7 @@
 //! `tetrarch serve --global`: the owner of the ledger, or a standby for it.
 
 use tetrarch_bus::creds::Party;
-use tetrarch_core::owner::Policy;
+use tetrarch_core::owner::{Kept, Policy};
 use tetrarch_core::time::Millis;
 use tetrarch_engine::{GlobalConfig, serve_global};
 use tokio::sync::watch;
@@ -51,7 +51,10 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
             intensity: context.config.limits.intensity,
             deadlines: context.config.deadlines,
             window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),
+            kept: Kept::default(),
         },
+        retention: context.config.retention.ledger,
+        ages: context.config.retention.ages,
     };
     let stop = stop_signal(args.with_parent)?;
     let (tell, ready) = watch::channel(false);

@@ -8,11 +8,11 @@ mod tests;
 use std::collections::VecDeque;
 
 use serde_json::{Value, json};
-use tetrarch_bus::Bus;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::{Bus, snapshot};
 use tetrarch_core::id::{AgentId, AssignmentId, EpicId, IdError, NodeId, RunId};
-use tetrarch_core::ledger::RecordKey;
+use tetrarch_core::ledger::{Record, RecordKey};
 
 use self::story::{Focus, Story};
 use crate::args::Output;
@@ -80,7 +80,35 @@ impl Thing {
         let of_run = records.runs.values().map(|run| (run.agent.clone(), run.assignment)).next();
         let mut assignments = records.assignments.values();
         let found = of_run.or_else(|| assignments.next().map(|one| (one.agent.clone(), one.id)));
+        match found {
+            Some((agent, assignment)) => Ok(Some(Focus::Attempt(agent, assignment))),
+            None => self.on_ledger(bus).await,
+        }
+    }
+
+    /// The same, when the present has forgotten it.
+    async fn on_ledger(&self, bus: &Bus) -> Result<Option<Focus>, CliError> {
+        let last = bus.stream_last_seq(LEDGER).await?;
+        let mut found = None;
+        history::each(bus, 1, last, |item| {
+            let records = item.entry.iter().flat_map(|entry| &entry.records);
+            found = records.filter_map(|record| self.attempt(record)).next();
+            Ok(if found.is_some() { Reader::Gone } else { Reader::There })
+        })
+        .await?;
         Ok(found.map(|(agent, assignment)| Focus::Attempt(agent, assignment)))
+    }
+
+    fn attempt(&self, record: &Record) -> Option<(AgentId, AssignmentId)> {
+        match (self, record) {
+            (Self::Run(id), Record::Run(run)) if run.id == *id => {
+                Some((run.agent.clone(), run.assignment))
+            }
+            (Self::Assignment(id), Record::Assignment(one)) if one.id == *id => {
+                Some((one.agent.clone(), *id))
+            }
+            (Self::Agent(_) | Self::Run(_) | Self::Assignment(_) | Self::Node(..), _) => None,
+        }
     }
 }
 
@@ -103,6 +131,7 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
     let focus = args.thing.focus(&bus).await?.ok_or_else(unknown)?;
     let last = bus.stream_last_seq(LEDGER).await?;
     let mut story = Story::new(focus.clone());
+    story.begin(snapshot::base(&bus).await?.records.iter().map(|(record, _)| record));
     let (mut told, mut earlier) = (VecDeque::new(), 0_usize);
     history::each(&bus, 1, last, |item| {
         let Ok(entry) = &item.entry else { return Ok(Reader::There) };

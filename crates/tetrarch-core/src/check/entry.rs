@@ -102,7 +102,8 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::RunStatus(_)
             | Record::Goal(_)
             | Record::Assignment(_)
-            | Record::Decision(_) => {}
+            | Record::Decision(_)
+            | Record::Snapshot(_) => {}
         }
     }
     for epic in touched.difference(&raised) {

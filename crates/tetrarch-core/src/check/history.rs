@@ -44,6 +44,13 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let to = |from: GoalStatus, to: GoalStatus| from.to(to).is_ok();
                 reachable(&state.id, &GoalStatus::ALL, old, state.status, to, found);
             }
+            Record::Snapshot(new) => {
+                let old = before.snapshot.as_ref().map_or(0, |old| old.through);
+                let (through, seq) = (new.through, found.seq.unwrap_or(u64::MAX));
+                let between = old < through && through < seq;
+                let what = format_args!("it goes up to {through}, the one before it up to {old}");
+                found.must(between, 20, &"snapshot", what);
+            }
             Record::Host(_)
             | Record::Project(_)
             | Record::Profile(..)

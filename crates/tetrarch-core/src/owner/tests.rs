@@ -5,6 +5,7 @@ mod bounds;
 mod budgets;
 mod deadlines;
 pub(crate) mod fleet;
+mod forgetting;
 mod recovery;
 mod replacing;
 mod sessions;

@@ -15,6 +15,8 @@ const ITEM: usize = 256;
 const RECORD: usize = 512;
 /// A node in a plan event, beside its texts.
 const VIEW: usize = 160;
+/// The key of a record.
+const KEY: usize = 96;
 /// An entry of a list, beside its text.
 const ENTRY: usize = 8;
 
@@ -34,7 +36,7 @@ pub(super) fn step(records: &Records, step: &Step) -> usize {
             known + found + plan(step, touch)
         })
         .sum();
-    written + events + sent + plans + (step.seals.len() + step.dropped.len()) * ITEM
+    written + events + sent + plans + step.seals.len() * ITEM + step.dropped.len() * KEY
 }
 
 /// What a step itself adds to a plan's event: its changes, and every node that is new in it.
@@ -53,7 +55,8 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::GoalState(_)
         | Record::Plan(_)
         | Record::Assignment(_)
-        | Record::Decision(_) => 0,
+        | Record::Decision(_)
+        | Record::Snapshot(_) => 0,
     });
     ITEM + changes + new.sum::<usize>()
 }
@@ -102,6 +105,7 @@ fn record(record: &Record) -> usize {
         Record::NodeState(_, state) => node_state(state),
         Record::Assignment(assignment) => RECORD + assignment.reason.len(),
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
+        Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
 }
 

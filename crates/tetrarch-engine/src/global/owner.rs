@@ -14,14 +14,16 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
 use tetrarch_core::owner::{
-    Group, Input, Policy, decide, is_due, next_deadline, unanswering_hosts,
+    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, unanswering_hosts,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Request, RequestBody};
+use tetrarch_core::snapshot::Retention;
 use tetrarch_core::time::BusTime;
 use tokio::sync::{mpsc, watch};
 
 use super::Ending;
+use super::keeping::{self, Keeping, Recorded};
 use super::restore::Restored;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
@@ -50,7 +52,7 @@ pub(super) enum OwnerMsg {
     Heard(Placed<Input>),
     /// The commit in flight has an outcome.
     Committed(Box<Result<Committer, CommitError>>),
-    /// The sweeper found something.
+    /// The sweeper, or the keeper of the ledger, found something.
     Found(Box<Input>),
     /// Something may be due.
     Tick,
@@ -60,6 +62,7 @@ pub(super) enum OwnerMsg {
 pub(super) struct OwnerArgs {
     pub(super) bus: Bus,
     pub(super) policy: Policy,
+    pub(super) retention: Retention,
     pub(super) instance: String,
     pub(super) epoch: u64,
     pub(super) patience: Patience,
@@ -105,17 +108,20 @@ impl Actor for OwnerActor {
         myself: ActorRef<OwnerMsg>,
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
-        let OwnerArgs { bus, policy, instance, epoch, patience, clock, restored, ready, ending } =
-            args;
+        let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
+        let OwnerArgs { restored, ready, ending, .. } = args;
         let Restored { records, last, intake_seq, unpublished, revisions, created } = restored;
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (announced, images) = mpsc::channel(ENTRIES_FOR_OUTBOX);
+        let (recorded, told) = watch::channel(Recorded::default());
         let announcer = Announcer::new(bus.clone());
         let recorder = Recorder::new(bus.clone(), revisions, created);
         let mut pumps = vec![
             announce(announcer, unpublished, entries, announced, ending.clone()),
-            record(recorder, images, ending.clone()),
+            record(recorder, images, recorded, ending.clone()),
         ];
+        let keeping = Keeping { bus: bus.clone(), retention, clock, owner: myself.clone() };
+        pumps.push(keeping::start(keeping, &records, told));
         pumps.push(intake(&bus, intake_seq, &myself).await?);
         let (sweeper, sweeping) = sweeping::start(&bus, patience, &records, myself.clone()).await?;
         pumps.push(sweeping);
@@ -231,7 +237,9 @@ impl OwnerState {
             // What waits for room in a commit is decided first.
             return;
         }
-        let Some(at) = next_deadline(&self.records, &self.policy, self.clock.now()) else {
+        let deadline = next_deadline(&self.records, &self.policy, self.clock.now());
+        let late = forgetting_is_late(&self.records, &self.policy);
+        let Some(at) = deadline.into_iter().chain(late).min() else {
             self.timer = None;
             return;
         };
@@ -386,6 +394,7 @@ fn announce(
 fn record(
     mut recorder: Recorder,
     mut announced: mpsc::Receiver<Committed>,
+    recorded: watch::Sender<Recorded>,
     ending: mpsc::Sender<Result<Ending, EngineError>>,
 ) -> Pump {
     Pump::run(async move {
@@ -396,6 +405,7 @@ fn record(
                 let _ended = ending.send(Err(error.into())).await;
                 return;
             }
+            recorded.send_modify(|recorded| recorded.add(&batch));
             batch.clear();
         }
     })

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
+use tetrarch_bus::snapshot::Base;
 use tetrarch_bus::state::{self, Meta, Revisions};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::subject::{Origin, Subject};
 use tetrarch_bus::tail::read_ledger;
-use tetrarch_core::ledger::{Entry, RecordKey};
+use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::records::Records;
 
 use crate::error::EngineError;
@@ -42,36 +43,76 @@ pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
 /// # Errors
 /// The ledger is shorter or younger than what was acknowledged.
 pub(crate) async fn restore(bus: &Bus) -> Result<Restored, EngineError> {
+    let Folded { images, unpublished, revisions, created, epoch, intake_seq, last, .. } =
+        fold(bus).await?;
+    let mut records = Records::default();
+    records.epoch = epoch;
+    records.intake_seq = intake_seq;
+    images.into_values().for_each(|(record, _)| records.put(record));
+    Ok(Restored { records, last, intake_seq, unpublished, revisions, created })
+}
+
+/// All records as they are after the ledger's last entry, read beside an owner that goes on.
+///
+/// # Errors
+/// As for [`restore`], or a record cannot be read: it must not be lost.
+pub(crate) async fn base(bus: &Bus) -> Result<Base, EngineError> {
+    let Folded { images, epoch, intake_seq, last, unreadable, .. } = fold(bus).await?;
+    match unreadable {
+        Some(subject) => Err(EngineError::Unreadable(subject)),
+        None => {
+            let records = images.into_values().collect();
+            Ok(Base { through: last, epoch, intake_seq, records })
+        }
+    }
+}
+
+/// Records with the sequences of the entries that wrote them.
+type Images = BTreeMap<RecordKey, (Record, u64)>;
+
+/// STATE with the ledger's tail.
+struct Folded {
+    images: Images,
+    epoch: u64,
+    intake_seq: u64,
+    last: u64,
+    unpublished: Vec<(u64, Arc<Entry>)>,
+    revisions: Revisions,
+    created: String,
+    unreadable: Option<String>,
+}
+
+async fn fold(bus: &Bus) -> Result<Folded, EngineError> {
     let created = bus.stream_created(LEDGER).await?;
-    let last = bus.stream_last_seq(LEDGER).await?;
     let loaded = state::load(bus).await?;
+    // Nothing of STATE can come from an entry after this one.
+    let last = bus.stream_last_seq(LEDGER).await?;
     let meta = loaded.meta.unwrap_or_default();
     remember(&meta, &created, last)?;
-    let mut records = Records::default();
-    let mut written: BTreeMap<RecordKey, u64> = BTreeMap::new();
-    for (record, seq) in loaded.records {
-        written.insert(record.key(), seq);
-        records.put(record);
-    }
-    records.epoch = meta.owner_epoch;
-    records.intake_seq = meta.intake_seq;
-    for broken in loaded.unreadable {
+    for broken in &loaded.unreadable {
         tracing::error!(subject = %broken.subject, error = %broken.error, "unreadable record");
     }
-    let from = meta.outbox_through + 1;
-    let mut unpublished = Vec::new();
-    for item in read_ledger(bus, from, last, meta.owner_epoch).await {
+    let images = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
+    let mut folded = Folded {
+        images: images.collect(),
+        epoch: meta.owner_epoch,
+        intake_seq: meta.intake_seq,
+        last,
+        unpublished: Vec::new(),
+        revisions: loaded.revisions,
+        created,
+        unreadable: loaded.unreadable.into_iter().next().map(|broken| broken.subject),
+    };
+    for item in read_ledger(bus, meta.outbox_through + 1, last, meta.owner_epoch).await {
         match item.entry {
             Ok(entry) => {
-                fold(&mut records, &written, item.seq, &entry);
-                unpublished.push((item.seq, Arc::new(entry)));
+                folded.add(item.seq, &entry);
+                folded.unpublished.push((item.seq, Arc::new(entry)));
             }
             Err(error) => set_aside(bus, item.seq, error.to_string(), item.payload).await?,
         }
     }
-    let intake_seq = records.intake_seq;
-    let revisions = loaded.revisions;
-    Ok(Restored { records, last, intake_seq, unpublished, revisions, created })
+    Ok(folded)
 }
 
 /// What is no valid commit is skipped by everyone, and kept for people with the reason (spec 02).
@@ -88,18 +129,25 @@ async fn set_aside(
     Ok(())
 }
 
-/// An after-image applies only if its entry is later than the one STATE has it from.
-fn fold(records: &mut Records, written: &BTreeMap<RecordKey, u64>, seq: u64, entry: &Entry) {
-    let newer = |key: &RecordKey| written.get(key).is_none_or(|known| *known < seq);
-    records.epoch = records.epoch.max(entry.epoch);
-    records.intake_seq = records.intake_seq.max(entry.intake_seq);
-    for record in &entry.records {
-        if newer(&record.key()) {
-            records.put(record.clone());
+impl Folded {
+    /// An after-image applies only if its entry is later than the one STATE has it from.
+    fn add(&mut self, seq: u64, entry: &Entry) {
+        let newer = |images: &Images, key: &RecordKey| {
+            images.get(key).is_none_or(|(_, known)| *known < seq)
+        };
+        self.epoch = self.epoch.max(entry.epoch);
+        self.intake_seq = self.intake_seq.max(entry.intake_seq);
+        for record in &entry.records {
+            let key = record.key();
+            if newer(&self.images, &key) {
+                self.images.insert(key, (record.clone(), seq));
+            }
         }
-    }
-    for key in entry.dropped.iter().filter(|key| newer(key)) {
-        records.remove(key);
+        for key in &entry.dropped {
+            if newer(&self.images, key) {
+                self.images.remove(key);
+            }
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use tetrarch_core::cursor::{Claim, Cursor, Positions};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
 use tetrarch_core::ledger::{Entry, Event, EventKind, RecordKey, Seal};
-use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX};
+use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_PART_BYTES};
 use tetrarch_core::mail::MailBody;
 use tetrarch_core::run::RunState;
+use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
 
 use super::samples::{TRACE, id, mail, plan_event, records, result, usage, words};
@@ -55,6 +56,20 @@ fn entry(full: bool) -> Entry {
     }
 }
 
+/// A snapshot's record.
+pub(super) fn snapshot(full: bool) -> Snapshot {
+    Snapshot {
+        through: 9,
+        epoch: 2,
+        intake_seq: 7,
+        at: BusTime(1),
+        records: 3,
+        bytes: 4_000,
+        parts: words("a b"),
+        before: if full { words("c") } else { Vec::new() },
+    }
+}
+
 #[test]
 fn an_entry_is_read_as_it_was_written() {
     for full in [true, false] {
@@ -81,6 +96,27 @@ fn records_round_trip_as_state_values() {
         let got = record_from_json(&place(&key), newer.to_string().as_bytes());
         assert!(matches!(got, Err(CodecError::TooNew { needs: 2, reads: 1, .. })), "{got:?}");
     }
+}
+
+#[test]
+fn a_part_of_a_snapshot_is_read_as_it_was_written() {
+    let placed: Vec<_> = records(true).into_iter().zip(5..).collect();
+    let mut part = Part::default();
+    assert!(part.is_empty());
+    for (record, seq) in &placed {
+        part.add(record, *seq).unwrap();
+    }
+    assert!(!part.is_full());
+    let bytes = part.take();
+    assert!(part.is_empty());
+    assert_eq!(decode_part(&bytes).unwrap(), placed);
+    assert!(decode_part(&bytes[..bytes.len() - 1]).is_err(), "cut short");
+    let (record, _) = &placed[4];
+    while !part.is_full() {
+        part.add(record, 1).unwrap();
+    }
+    let size = part.take().len();
+    assert!((SNAPSHOT_PART_BYTES..SNAPSHOT_PART_BYTES * 2).contains(&size), "{size}");
 }
 
 #[test]

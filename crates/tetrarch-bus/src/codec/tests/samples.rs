@@ -363,6 +363,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         Record::Node(id("goal_~"), Box::new(node(full))),
         Record::NodeState(id("goal_~"), Box::new(node_state(full))),
         Record::Decision(Box::new(decision)),
+        Record::Snapshot(Box::new(super::ledgers::snapshot(full))),
     ];
     records.extend(epic_records(full));
     records

@@ -11,7 +11,7 @@ use tetrarch_bus::server;
 use tetrarch_bus::state::{Meta, Select, load_meta, read_records};
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::subject::pattern::{LEASES, LEDGER};
-use tetrarch_bus::topology;
+use tetrarch_bus::topology::{self, Shape};
 use tetrarch_core::id::HostName;
 use tetrarch_core::ledger::Record;
 use tetrarch_core::time::BusTime;
@@ -56,7 +56,7 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, Check), Check> {
 /// Every check that needs the bus.
 pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
     let (streams, owner, ledger, hosts) = tokio::join!(
-        streams(bus, context.config.bus.replicas),
+        streams(bus, shape(context)),
         owner(context, bus),
         ledger(bus),
         hosts(context, bus),
@@ -67,8 +67,13 @@ pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
     checks
 }
 
-async fn streams(bus: &Bus, replicas: usize) -> Vec<Check> {
-    let wanted = topology::streams(replicas);
+/// The streams as the configuration wants them.
+fn shape(context: &Context) -> Shape {
+    Shape { replicas: context.config.bus.replicas, ages: context.config.retention.ages }
+}
+
+async fn streams(bus: &Bus, shape: Shape) -> Vec<Check> {
+    let wanted = topology::streams(shape);
     let total = wanted.len();
     let looks = wanted.into_iter().map(async |wanted| {
         let settings = serde_json::to_value(&wanted).unwrap_or_default();

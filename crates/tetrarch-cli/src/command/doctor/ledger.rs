@@ -1,14 +1,16 @@
-//! `doctor --check-ledger`: folds the whole ledger, names every invariant that an entry or the
-//! result breaks (spec 10), and compares the result with STATE.
+//! `doctor --check-ledger`: folds the whole ledger, or the latest snapshot and the ledger after it
+//! when it is trimmed, names every invariant that an entry or the result breaks (spec 10), and
+//! compares the result with STATE, and on its way with the snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tetrarch_bus::Bus;
+use tetrarch_bus::snapshot::Base;
 use tetrarch_bus::state::{Loaded, load};
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{InvalidEntry, LedgerItem, read_ledger};
+use tetrarch_bus::{Bus, snapshot};
 use tetrarch_core::check::{Violation, check, check_entry};
 use tetrarch_core::id::CommitId;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
@@ -32,9 +34,16 @@ const BYTES: u8 = 24;
 /// # Errors
 /// Something is broken, or the ledger cannot be read.
 pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
+    let begin = snapshot::base(bus).await?;
+    let kept = match snapshot::latest(bus).await? {
+        // What is begun with cannot be compared with itself.
+        Some(latest) if latest.through > begin.through => Some(snapshot::read(bus, &latest).await?),
+        Some(_) | None => None,
+    };
+    let from = begin.through;
     let loaded = load(bus).await.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
     let last = bus.stream_last_seq(LEDGER).await?;
-    let mut audit = Audit::new(loaded);
+    let mut audit = Audit::new(loaded).beginning(begin).expecting(kept);
     while audit.next <= last {
         let through = last.min(audit.next.saturating_add(STRETCH - 1));
         let items = read_ledger(bus, audit.next, through, audit.highest).await;
@@ -42,6 +51,10 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
             break;
         }
         audit.stretch(&items);
+    }
+    if bus.stream_extent(LEDGER).await?.first > from + 1 {
+        return Err(CliError::new(Code::Failed, "the ledger was trimmed while it was read")
+            .hint("do it again"));
     }
     let report = audit.finish();
     // A reader that went away has seen enough.
@@ -58,6 +71,8 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
 pub(super) struct Audit {
     pub(super) next: u64,
     pub(super) highest: u64,
+    from: u64,
+    kept: Option<Base>,
     entries: u64,
     records: Records,
     written: BTreeMap<RecordKey, u64>,
@@ -72,6 +87,7 @@ pub(super) struct Audit {
 /// What came out.
 #[derive(Debug)]
 pub(super) struct Report {
+    pub(super) from: u64,
     pub(super) entries: u64,
     pub(super) records: usize,
     pub(super) violations: Vec<Violation>,
@@ -89,6 +105,8 @@ impl Audit {
         Self {
             next: 1,
             highest: 0,
+            from: 0,
+            kept: None,
             entries: 0,
             records: Records::default(),
             written: BTreeMap::new(),
@@ -140,6 +158,54 @@ impl Audit {
         }
     }
 
+    /// Begins with a snapshot instead of nothing.
+    pub(super) fn beginning(mut self, base: Base) -> Self {
+        self.from = base.through;
+        self.next = base.through + 1;
+        self.highest = base.epoch;
+        self.records = base.folded();
+        for (record, seq) in &base.records {
+            self.written.insert(record.key(), *seq);
+            self.compare(record, *seq, None);
+        }
+        for violation in check(&self.records) {
+            self.standing.insert(about(&violation));
+            self.violations.push(Violation { seq: Some(base.through), ..violation });
+        }
+        self
+    }
+
+    /// Compares a snapshot with the fold where it was taken.
+    pub(super) fn expecting(mut self, kept: Option<Base>) -> Self {
+        self.kept = kept;
+        self
+    }
+
+    fn compare_snapshot(&mut self, seq: u64) {
+        let Some(kept) = self.kept.take_if(|kept| kept.through <= seq) else { return };
+        let places: BTreeMap<RecordKey, u64> =
+            kept.records.iter().map(|(record, seq)| (record.key(), *seq)).collect();
+        if kept.folded() != self.records || places != self.written {
+            let what = "the snapshot that was taken here differs from the ledger".to_owned();
+            self.broken(REPLAY, "snapshot", what, kept.through, None);
+        }
+    }
+
+    /// Looks whether STATE has a record as the entry it names has it.
+    fn compare(&mut self, record: &Record, seq: u64, by: Option<CommitId>) {
+        let key = record.key();
+        if let Some((known, at)) = self.state.get(&key)
+            && *at == seq
+        {
+            let same = known == record;
+            self.found.insert(key.clone());
+            if !same {
+                let what = "STATE differs from the entry it names".to_owned();
+                self.broken(REPLAY, &name(&key), what, seq, by);
+            }
+        }
+    }
+
     fn take(&mut self, item: &LedgerItem) {
         let seq = item.seq;
         if seq != self.next {
@@ -156,6 +222,7 @@ impl Audit {
                 self.broken(DEPOSED, LEDGER, error.to_string(), seq, Some(*commit));
             }
         }
+        self.compare_snapshot(seq);
     }
 
     fn fold(&mut self, seq: u64, entry: &Entry) {
@@ -164,17 +231,8 @@ impl Audit {
         self.violations.extend(check_entry(&self.records, seq, entry));
         self.records.apply(entry);
         for record in &entry.records {
+            self.compare(record, seq, Some(entry.commit));
             let key = record.key();
-            if let Some((known, at)) = self.state.get(&key)
-                && *at == seq
-            {
-                let same = known == record;
-                self.found.insert(key.clone());
-                if !same {
-                    let what = "STATE differs from the entry it names".to_owned();
-                    self.broken(REPLAY, &name(&key), what, seq, Some(entry.commit));
-                }
-            }
             self.dropped.remove(&key);
             self.written.insert(key, seq);
         }
@@ -203,8 +261,8 @@ impl Audit {
                 self.violations.push(violation(REPLAY, &name(key), what, None, None));
             }
         }
-        let records = self.written.len();
-        Report { entries: self.entries, records, violations: self.violations }
+        let (from, entries, records) = (self.from, self.entries, self.written.len());
+        Report { from, entries, records, violations: self.violations }
     }
 
     fn broken(&mut self, rule: u8, subject: &str, what: String, seq: u64, by: Option<CommitId>) {
@@ -234,11 +292,16 @@ fn name(key: &RecordKey) -> String {
 
 impl Report {
     fn summary(&self) -> String {
-        let Self { entries, records, violations } = self;
-        match violations.len() {
-            0 => format!("{entries} entries, {records} records, nothing broken"),
-            broken => format!("{entries} entries, {records} records, {broken} broken"),
-        }
+        let Self { from, entries, records, violations } = self;
+        let found = match violations.len() {
+            0 => "nothing broken".to_owned(),
+            broken => format!("{broken} broken"),
+        };
+        let after = match from {
+            0 => String::new(),
+            from => format!(" after the snapshot of {from}"),
+        };
+        format!("{entries} entries{after}, {records} records, {found}")
     }
 
     fn text(&self) -> String {
@@ -257,6 +320,7 @@ impl Report {
             })
         });
         json!({
+            "snapshot": self.from,
             "entries": self.entries,
             "records": self.records,
             "violations": violations.collect::<Vec<_>>(),

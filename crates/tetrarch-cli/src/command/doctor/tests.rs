@@ -2,6 +2,7 @@
 //! apart from ones that agree.
 
 use serde_json::json;
+use tetrarch_bus::snapshot::Base;
 use tetrarch_bus::state::{Loaded, Meta};
 use tetrarch_bus::tail::LedgerItem;
 use tetrarch_core::agent::{Host, Mode, Project};
@@ -98,6 +99,57 @@ fn a_state_that_does_not_follow_is_told() {
         let said = said(&audited(state, published));
         assert!(said.contains(expected), "{expected}\n  said: {said}");
         assert!(said.contains("invariant 20: "), "{said}");
+    }
+}
+
+/// What the first two entries of the ledger come to.
+fn base(mode: Mode, at: u64) -> Base {
+    let records = vec![(project("a", mode), at), (project("b", Mode::Solo), 1)];
+    Base { through: 2, epoch: 0, intake_seq: 2, records }
+}
+
+/// The rest of that ledger after a snapshot.
+fn audited_after(base: Base, state: Vec<(Record, u64)>) -> Report {
+    let meta = Meta { outbox_through: 3, ..Meta::default() };
+    let loaded = Loaded { meta: Some(meta), records: state, ..Loaded::default() };
+    let mut audit = Audit::new(loaded).beginning(base);
+    assert_eq!(audit.next, 3);
+    audit.stretch(&[item(3, entry(3, Vec::new(), vec![project("b", Mode::Solo).key()]))]);
+    audit.finish()
+}
+
+#[test]
+fn a_trimmed_ledger_is_checked_from_its_snapshot_on() {
+    let report = audited_after(base(Mode::Tight, 2), vec![(project("a", Mode::Tight), 2)]);
+    assert_eq!(said(&report), "");
+    assert_eq!((report.from, report.entries, report.records), (2, 1, 1));
+    for (state, expected) in [
+        (vec![(project("a", Mode::Solo), 2)], "STATE differs from the entry it names"),
+        (
+            vec![(project("a", Mode::Tight), 1)],
+            "STATE has it from entry 1, which does not write it",
+        ),
+        (Vec::new(), "STATE has nothing of it, entry 2 is its last and published"),
+    ] {
+        let said = said(&audited_after(base(Mode::Tight, 2), state));
+        assert!(said.contains(expected), "{expected}\n  said: {said}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_does_not_follow_from_the_ledger_is_told() {
+    let looked_at = |kept: Base| {
+        let mut audit = Audit::new(Loaded::default()).expecting(Some(kept));
+        let records = vec![project("a", Mode::Solo), project("b", Mode::Solo)];
+        for (seq, records) in [(1, records), (2, vec![project("a", Mode::Tight)])] {
+            audit.stretch(&[item(seq, entry(seq, records, Vec::new()))]);
+        }
+        said(&audit.finish())
+    };
+    assert_eq!(looked_at(base(Mode::Tight, 2)), "");
+    for wrong in [base(Mode::Solo, 2), base(Mode::Tight, 1)] {
+        let said = looked_at(wrong);
+        assert!(said.contains("differs from the ledger (ledger sequence"), "{said}");
     }
 }
 

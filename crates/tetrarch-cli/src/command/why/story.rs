@@ -35,10 +35,15 @@ impl Story {
         Self { focus, records, serving: BTreeSet::new(), runs }
     }
 
+    /// Folds in what was before the first entry that is kept.
+    pub(super) fn begin<'r>(&mut self, records: impl Iterator<Item = &'r Record>) {
+        records.for_each(|record| self.fold(record));
+    }
+
     /// Folds an entry in; gives those of its events that belong to the story, in their order.
     pub(super) fn read<'e>(&mut self, entry: &'e Entry) -> Vec<&'e Event> {
         let before: Vec<bool> = entry.events.iter().map(|event| self.is_of(event)).collect();
-        self.fold(entry);
+        entry.records.iter().for_each(|record| self.fold(record));
         let events = entry.events.iter().zip(before);
         events.filter(|(event, told)| *told || self.is_of(event)).map(|(event, _)| event).collect()
     }
@@ -48,56 +53,54 @@ impl Story {
         &self.records
     }
 
-    fn fold(&mut self, entry: &Entry) {
-        for record in &entry.records {
-            match record {
-                Record::Agent(agent) => {
-                    let work = agent.work.as_ref();
-                    let serves = match &self.focus {
-                        Focus::Agent(id) => agent.id == *id,
-                        Focus::Attempt(id, assignment) => {
-                            agent.id == *id
-                                && work.is_some_and(|work| work.assignment == *assignment)
-                        }
-                        Focus::Node(epic, node) => {
-                            work.is_some_and(|work| (work.epic, work.node) == (*epic, *node))
-                        }
-                    };
-                    if serves {
-                        self.serving.insert(agent.id.clone());
-                    } else {
-                        self.serving.remove(&agent.id);
+    fn fold(&mut self, record: &Record) {
+        match record {
+            Record::Agent(agent) => {
+                let work = agent.work.as_ref();
+                let serves = match &self.focus {
+                    Focus::Agent(id) => agent.id == *id,
+                    Focus::Attempt(id, assignment) => {
+                        agent.id == *id && work.is_some_and(|work| work.assignment == *assignment)
                     }
-                    self.records.put(record.clone());
-                }
-                Record::Run(run) => {
-                    let serves = match &self.focus {
-                        Focus::Agent(id) => run.agent == *id,
-                        Focus::Attempt(_, assignment) => run.assignment == *assignment,
-                        Focus::Node(epic, node) => (run.epic, run.node) == (*epic, *node),
-                    };
-                    if serves {
-                        self.runs.insert(run.id);
+                    Focus::Node(epic, node) => {
+                        work.is_some_and(|work| (work.epic, work.node) == (*epic, *node))
                     }
+                };
+                if serves {
+                    self.serving.insert(agent.id.clone());
+                } else {
+                    self.serving.remove(&agent.id);
                 }
-                Record::RunStatus(status) if self.runs.contains(&status.id) => {
-                    self.records.put(record.clone());
-                }
-                Record::NodeState(epic, state) if self.focus == Focus::Node(*epic, state.id) => {
-                    self.records.put(record.clone());
-                }
-                Record::Host(_)
-                | Record::Project(_)
-                | Record::Profile(..)
-                | Record::RunStatus(_)
-                | Record::Goal(_)
-                | Record::GoalState(_)
-                | Record::Plan(_)
-                | Record::Node(..)
-                | Record::NodeState(..)
-                | Record::Assignment(_)
-                | Record::Decision(_) => {}
+                self.records.put(record.clone());
             }
+            Record::Run(run) => {
+                let serves = match &self.focus {
+                    Focus::Agent(id) => run.agent == *id,
+                    Focus::Attempt(_, assignment) => run.assignment == *assignment,
+                    Focus::Node(epic, node) => (run.epic, run.node) == (*epic, *node),
+                };
+                if serves {
+                    self.runs.insert(run.id);
+                }
+            }
+            Record::RunStatus(status) if self.runs.contains(&status.id) => {
+                self.records.put(record.clone());
+            }
+            Record::NodeState(epic, state) if self.focus == Focus::Node(*epic, state.id) => {
+                self.records.put(record.clone());
+            }
+            Record::Host(_)
+            | Record::Project(_)
+            | Record::Profile(..)
+            | Record::RunStatus(_)
+            | Record::Goal(_)
+            | Record::GoalState(_)
+            | Record::Plan(_)
+            | Record::Node(..)
+            | Record::NodeState(..)
+            | Record::Assignment(_)
+            | Record::Decision(_)
+            | Record::Snapshot(_) => {}
         }
     }
 
@@ -139,7 +142,10 @@ impl Story {
                 | EventKind::AssignmentStatus
                 | EventKind::Verdict
                 | EventKind::Refused
-                | EventKind::Question => false,
+                | EventKind::Question
+                | EventKind::RunArchived
+                | EventKind::GoalArchived
+                | EventKind::LedgerSnapshot => false,
             }
     }
 

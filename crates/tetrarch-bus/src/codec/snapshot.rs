@@ -1,0 +1,101 @@
+//! Snapshots: the record that tells of one, and its parts, in protobuf. A part is a sequence of
+//! records with the entries they come from.
+
+use prost::Message as _;
+use tetrarch_core::ledger::Record;
+use tetrarch_core::limits::{ARTIFACT_BYTES_MAX, SNAPSHOT_PART_BYTES};
+use tetrarch_core::snapshot::Snapshot;
+use tetrarch_core::time::BusTime;
+
+use super::error::{CodecError, within};
+use super::record;
+use crate::proto::v1 as pb;
+
+/// A part in the making.
+#[derive(Debug, Default)]
+pub struct Part {
+    message: pb::SnapshotPart,
+    bytes: usize,
+}
+
+impl Part {
+    /// Adds a record with the sequence of the entry that wrote it.
+    ///
+    /// # Errors
+    /// A decision whose answer cannot be written.
+    pub fn add(&mut self, record: &Record, ledger_seq: u64) -> Result<(), CodecError> {
+        let placed = pb::PlacedRecord { ledger_seq, record: Some(record::written(record)?) };
+        self.bytes += placed.encoded_len();
+        self.message.records.push(placed);
+        Ok(())
+    }
+
+    /// Whether the next record belongs to the next part.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.bytes >= SNAPSHOT_PART_BYTES
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.message.records.is_empty()
+    }
+
+    /// Its bytes; it is empty afterwards.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(self).message.encode_to_vec()
+    }
+}
+
+/// Reads a part: records with the sequences of the entries that wrote them.
+///
+/// # Errors
+/// What is wrong, with the field; [`CodecError::TooNew`] for a record that only a newer version
+/// reads without loss.
+pub fn decode_part(payload: &[u8]) -> Result<Vec<(Record, u64)>, CodecError> {
+    within("snapshot", payload.len(), ARTIFACT_BYTES_MAX)?;
+    let part = pb::SnapshotPart::decode(payload)
+        .map_err(|error| CodecError::Protobuf { what: "snapshot", reason: error.to_string() })?;
+    part.records
+        .into_iter()
+        .map(|placed| {
+            let record = super::read::message("record", placed.record)?;
+            Ok((record, placed.ledger_seq))
+        })
+        .collect()
+}
+
+impl From<&Snapshot> for pb::Snapshot {
+    fn from(snapshot: &Snapshot) -> Self {
+        Self {
+            through: snapshot.through,
+            epoch: snapshot.epoch,
+            intake_seq: snapshot.intake_seq,
+            at_unix_ms: snapshot.at.0,
+            records: snapshot.records,
+            bytes: snapshot.bytes,
+            parts: snapshot.parts.clone(),
+            before: snapshot.before.clone(),
+        }
+    }
+}
+
+impl TryFrom<pb::Snapshot> for Snapshot {
+    type Error = CodecError;
+    fn try_from(snapshot: pb::Snapshot) -> Result<Self, CodecError> {
+        if snapshot.through == 0 {
+            return Err(CodecError::field("through", "no entry has this sequence"));
+        }
+        Ok(Self {
+            through: snapshot.through,
+            epoch: snapshot.epoch,
+            intake_seq: snapshot.intake_seq,
+            at: BusTime(snapshot.at_unix_ms),
+            records: snapshot.records,
+            bytes: snapshot.bytes,
+            parts: snapshot.parts,
+            before: snapshot.before,
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! What is over is not remembered for ever (spec 02, Streams): decisions, terminated sub-agents,
+//! ended runs, their assignments, closed goals with their plans, in bounded portions. A run and a
+//! goal leave one milestone each. Names that are used again keep their epochs for good.
+
+use crate::id::{EpicId, RunId};
+use crate::ledger::{EventKind, RecordKey};
+use crate::limits::{
+    DECISION_KEPT, DECISIONS_FORGOTTEN_MAX, ENDED_KEPT, FORGOTTEN_MAX, FORGOTTEN_WITHIN, GOAL_KEPT,
+    GOALS_LOOKED_AT,
+};
+use crate::records::{Ended, Records};
+use crate::step::Draft;
+use crate::time::{BusTime, Millis};
+
+use super::Policy;
+
+const RULE: &str = "02 Streams";
+
+/// How long what is over is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Decisions (spec 03).
+    pub decisions: Millis,
+    /// Terminated sub-agents, ended runs and assignments.
+    pub ended: Millis,
+    /// Closed goals with their plans; never shorter than what is ended in them.
+    pub goals: Millis,
+    /// How long after its time it may stay, until the next tick that comes anyhow.
+    pub within: Millis,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            decisions: DECISION_KEPT,
+            ended: ENDED_KEPT,
+            goals: GOAL_KEPT,
+            within: FORGOTTEN_WITHIN,
+        }
+    }
+}
+
+/// Forgets a portion of what is to be forgotten.
+pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
+    let (records, now) = (draft.base(), draft.now);
+    let before = |kept: Millis| BusTime(now.0.saturating_sub(kept.0));
+    for id in records.decided_before(before(kept.decisions)).take(DECISIONS_FORGOTTEN_MAX) {
+        draft.forget(RecordKey::Decision(*id));
+    }
+    let horizon = before(kept.ended);
+    let ended = records.ended().take_while(|(since, _)| *since < horizon);
+    for (_, what) in ended.take(FORGOTTEN_MAX) {
+        match what {
+            Ended::Agent(id) => draft.forget(RecordKey::Agent(id.clone())),
+            Ended::Assignment(id) => draft.forget(RecordKey::Assignment(*id)),
+            Ended::Run(id) => forget_run(draft, *id),
+        }
+    }
+    let horizon = before(kept.goals);
+    let closed = records.closed().take_while(|(since, _)| *since < horizon);
+    let mut looked_at = closed.take(GOALS_LOOKED_AT).map(|(_, epic)| epic);
+    // One, since a plan may be as large as a commit.
+    if let Some(epic) = looked_at.find(|epic| !is_referred_to(records, *epic)) {
+        forget_goal(draft, epic);
+    }
+}
+
+/// When what is to be forgotten has waited for longer than until a tick that comes anyhow, so that
+/// more ticks are needed; none when nothing is ever to be forgotten.
+#[must_use]
+pub fn forgetting_is_late(records: &Records, policy: &Policy) -> Option<BusTime> {
+    let Kept { decisions, ended, within, .. } = policy.kept;
+    let decided = records.first_decided().map(|at| at + decisions);
+    let ended = records.ended().next().map(|(since, _)| since + ended);
+    decided.into_iter().chain(ended).min().map(|at| at + within)
+}
+
+fn forget_run(draft: &mut Draft<'_>, id: RunId) {
+    let records = draft.base();
+    if let (Some(run), Some(status)) = (records.runs.get(&id), records.run_status.get(&id)) {
+        let reason = format!("it ended {} and is no longer kept", status.state);
+        let event = draft.event(EventKind::RunArchived, RULE, reason);
+        event.run = Some(id);
+        event.agent = Some(run.agent.clone());
+        event.epic = Some(run.epic);
+        event.node = Some(run.node);
+    }
+    draft.forget(RecordKey::Run(id));
+    draft.forget(RecordKey::RunStatus(id));
+}
+
+/// Whether something that is kept belongs to an epic.
+fn is_referred_to(records: &Records, epic: EpicId) -> bool {
+    let worked = records.assignments.values().any(|assignment| assignment.epic == epic);
+    worked || records.runs.values().any(|run| run.epic == epic)
+}
+
+fn forget_goal(draft: &mut Draft<'_>, epic: EpicId) {
+    let records = draft.base();
+    if let (Some(goal), Some(state)) = (records.goals.get(&epic), records.goal_states.get(&epic)) {
+        let reason = format!("{:?} was {} and is no longer kept", goal.title, state.status);
+        draft.event(EventKind::GoalArchived, RULE, reason).epic = Some(epic);
+    }
+    let nodes = records.nodes.get(&epic).into_iter().flat_map(|nodes| nodes.keys());
+    nodes.for_each(|node| draft.forget(RecordKey::Node(epic, *node)));
+    let states = records.node_states.get(&epic).into_iter().flat_map(|states| states.keys());
+    states.for_each(|node| draft.forget(RecordKey::NodeState(epic, *node)));
+    draft.forget(RecordKey::Plan(epic));
+    draft.forget(RecordKey::GoalState(epic));
+    draft.forget(RecordKey::Goal(epic));
+}

@@ -1,0 +1,156 @@
+//! What is over is forgotten after its time, in portions, and leaves one milestone; what is used
+//! again, or referred to, stays.
+
+use super::fleet::{Fleet, human, id, po, success, tasks};
+use crate::id::{AgentId, EpicId};
+use crate::ledger::{Entry, EventKind, Record, RecordKey};
+use crate::limits::FORGOTTEN_MAX;
+use crate::owner::{Input, Kept, forgetting_is_late};
+use crate::request::Op;
+use crate::run::RunStatus;
+use crate::snapshot::{Due, Snapshot};
+use crate::time::{BusTime, Millis};
+
+const WITHIN: Millis = Millis(500);
+const KEPT: Kept = Kept {
+    decisions: Millis(50_000),
+    ended: Millis(10_000),
+    goals: Millis(100_000),
+    within: WITHIN,
+};
+
+fn milestones(entry: &Entry, kind: EventKind) -> usize {
+    entry.events.iter().filter(|event| event.kind == kind).count()
+}
+
+/// A goal whose one task a worker has done.
+fn done() -> (Fleet, EpicId, AgentId) {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    fleet.policy.kept = KEPT;
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.end(&worker, success("done"));
+    (fleet, epic, worker)
+}
+
+fn tick_at(fleet: &mut Fleet, at: BusTime) -> Entry {
+    fleet.now = at;
+    fleet.one(Input::Tick)
+}
+
+#[test]
+fn what_ended_is_forgotten_after_its_time_and_not_before() {
+    let (mut fleet, epic, worker) = done();
+    let run = fleet.run_of(&worker);
+    let since = fleet.agent(&worker).since;
+    let entry = tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0));
+    assert_eq!(entry.dropped, []);
+    let entry = tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0 + 1));
+    assert_eq!(entry.dropped.len(), 4, "{:?}", entry.dropped);
+    for key in [RecordKey::Agent(worker), RecordKey::Run(run), RecordKey::RunStatus(run)] {
+        assert!(entry.dropped.contains(&key), "{key:?}");
+    }
+    assert!(fleet.records.assignments.is_empty());
+    assert_eq!(milestones(&entry, EventKind::RunArchived), 1);
+    assert!(fleet.records.goals.contains_key(&epic), "its goal stays for longer");
+    assert_eq!(tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0 + 2)).dropped, []);
+}
+
+#[test]
+fn a_closed_goal_goes_with_its_plan_when_nothing_belongs_to_it_any_more() {
+    let (mut fleet, epic, worker) = done();
+    let since = fleet.records.goal_states[&epic].since;
+    let late = BusTime(since.0 + KEPT.goals.0 + 1);
+    let run = fleet.run_of(&worker);
+    let before = tick_at(&mut fleet, late);
+    assert!(before.dropped.contains(&RecordKey::Run(run)));
+    assert_eq!(milestones(&before, EventKind::GoalArchived), 0, "its run went only now");
+    let entry = tick_at(&mut fleet, late);
+    assert_eq!(milestones(&entry, EventKind::GoalArchived), 1);
+    assert!(fleet.records.goals.is_empty() && fleet.records.goal_states.is_empty());
+    assert!(fleet.records.plans.is_empty() && fleet.records.nodes.is_empty());
+    assert!(fleet.records.node_states.is_empty());
+    assert_eq!(tick_at(&mut fleet, late).dropped, []);
+}
+
+#[test]
+fn an_open_goal_stays_however_old_it_is() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    fleet.policy.kept = KEPT;
+    tick_at(&mut fleet, BusTime(1_000 * KEPT.goals.0));
+    assert!(fleet.records.goals.contains_key(&epic));
+}
+
+#[test]
+fn names_that_are_used_again_keep_their_epochs() {
+    let mut fleet = Fleet::ready();
+    fleet.policy.kept = KEPT;
+    let agent = po();
+    fleet.op(&human(), Op::AgentRetire { agent: agent.clone(), reason: String::new() });
+    let since = fleet.agent(&agent).since;
+    tick_at(&mut fleet, BusTime(since.0 + 100 * KEPT.ended.0));
+    assert_eq!(fleet.agent(&agent).epoch, 1);
+    assert!(fleet.records.agents.contains_key(&id("HO@h1")));
+}
+
+#[test]
+fn many_are_forgotten_in_portions_and_more_ticks_follow_when_they_fall_behind() {
+    let (mut fleet, _, worker) = done();
+    let run = fleet.run_of(&worker);
+    let (sample, status) =
+        (fleet.records.runs[&run].clone(), fleet.records.run_status[&run].clone());
+    for number in 0..300_u128 {
+        let mut id = run;
+        id.0.0 ^= number + 1;
+        let status = RunStatus { id, ..status.clone() };
+        fleet.records.put(Record::Run(Box::new(crate::run::Run { id, ..sample.clone() })));
+        fleet.records.put(Record::RunStatus(Box::new(status)));
+    }
+    let oldest = fleet.records.ended().next().unwrap().0;
+    let late = forgetting_is_late(&fleet.records, &fleet.policy).unwrap();
+    assert_eq!(late, oldest + KEPT.ended + WITHIN);
+    let entry = tick_at(&mut fleet, late);
+    assert_eq!(milestones(&entry, EventKind::RunArchived), FORGOTTEN_MAX - 1);
+    assert!(forgetting_is_late(&fleet.records, &fleet.policy).unwrap() <= fleet.now);
+    let entry = tick_at(&mut fleet, late);
+    assert_eq!(milestones(&entry, EventKind::RunArchived), 301 + 1 - FORGOTTEN_MAX);
+    let decided = fleet.records.first_decided().unwrap();
+    let next = forgetting_is_late(&fleet.records, &fleet.policy).unwrap();
+    assert_eq!(next, decided + KEPT.decisions + WITHIN);
+}
+
+fn snapshot(through: u64, part: &str) -> Snapshot {
+    Snapshot {
+        through,
+        epoch: 1,
+        intake_seq: 0,
+        at: BusTime(1),
+        records: 1,
+        bytes: 1,
+        parts: vec![part.to_owned()],
+        before: Vec::new(),
+    }
+}
+
+#[test]
+fn a_snapshot_names_the_parts_it_replaces_and_an_older_one_counts_for_nothing() {
+    let mut fleet = Fleet::ready();
+    let take = |through, part| Input::Snapshot(Box::new(snapshot(through, part)), Due::Entries);
+    fleet.one(take(1, "a"));
+    assert_eq!(fleet.records.snapshot.as_ref().unwrap().before, [""; 0]);
+    fleet.one(take(2, "b"));
+    assert_eq!(fleet.records.snapshot.as_ref().unwrap().before, ["a"]);
+    for (through, part) in [(2, "c"), (1, "d")] {
+        let entry = fleet.one(take(through, part));
+        assert!(entry.records.is_empty() && entry.events.is_empty());
+    }
+    assert_eq!(fleet.records.snapshot.as_ref().unwrap().parts, ["b"]);
+}
+
+#[test]
+fn people_are_told_when_the_ledger_is_trimmed_before_its_time() {
+    let mut fleet = Fleet::ready();
+    let entry = fleet.one(Input::TrimmedEarly { through: 7, bytes: 9, limit: 10 });
+    let told = &entry.events[0];
+    assert_eq!(told.kind, EventKind::Alert);
+    assert!(told.reason.contains("ledger.full") && told.reason.contains("up to 7"), "{told:?}");
+}

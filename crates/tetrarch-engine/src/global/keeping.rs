@@ -1,0 +1,202 @@
+//! Keeping the ledger short (spec 02, Snapshots): a task beside the owner that takes snapshots and
+//! trims behind them. It reads STATE and the ledger's tail as a new owner would, so that no commit
+//! waits for it; what is due is core's to say, that a snapshot counts the owner's to commit.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ractor::ActorRef;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::first_since;
+use tetrarch_bus::{Bus, snapshot};
+use tetrarch_core::id::AgentId;
+use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::owner::Input;
+use tetrarch_core::records::Records;
+use tetrarch_core::snapshot::{Due, Extent, Retention, Snapshot};
+use tetrarch_core::time::BusTime;
+use tokio::sync::watch;
+
+use super::owner::OwnerMsg;
+use super::restore;
+use crate::clock::Clock;
+use crate::error::EngineError;
+use crate::pump::Pump;
+
+/// How often it is looked at when little happens.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How often it is looked at in the time of one snapshot's entries.
+const LOOKS_PER_SNAPSHOT: u64 = 100;
+
+/// How far the outbox got.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Recorded {
+    through: u64,
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Recorded {
+    /// Notes entries that are out.
+    pub(super) fn add(&mut self, entries: &[(u64, Arc<Entry>)]) {
+        for (seq, entry) in entries {
+            self.through = self.through.max(*seq);
+            let taken = entry.records.iter().find_map(|record| {
+                if let Record::Snapshot(snapshot) = record { Some(snapshot) } else { None }
+            });
+            if let Some(taken) = taken {
+                self.snapshot = Some(Arc::new((**taken).clone()));
+            }
+        }
+    }
+}
+
+/// What it is started with.
+pub(super) struct Keeping {
+    pub(super) bus: Bus,
+    pub(super) retention: Retention,
+    pub(super) clock: Clock,
+    pub(super) owner: ActorRef<OwnerMsg>,
+}
+
+/// Starts it on what the records say; `recorded` tells of what the outbox has done.
+pub(super) fn start(
+    keeping: Keeping,
+    records: &Records,
+    recorded: watch::Receiver<Recorded>,
+) -> Pump {
+    let began = records.agents.get(&AgentId::Go).map(|go| go.created);
+    let keeper = Keeper {
+        began: began.unwrap_or_else(|| keeping.clock.now()),
+        with: keeping,
+        kept: records.snapshot.clone().map(Arc::new),
+        tidied: 0,
+        asked: 0,
+        looked: 0,
+    };
+    Pump::run(keeper.run(recorded))
+}
+
+struct Keeper {
+    with: Keeping,
+    /// When the installation began.
+    began: BusTime,
+    /// The latest snapshot, which STATE tells of.
+    kept: Option<Arc<Snapshot>>,
+    /// The snapshot whose predecessor is removed, by its last entry.
+    tidied: u64,
+    /// The snapshot that the owner was told of last, by its last entry.
+    asked: u64,
+    /// Where the outbox was when the ledger was looked at.
+    looked: u64,
+}
+
+impl Keeper {
+    async fn run(mut self, mut recorded: watch::Receiver<Recorded>) {
+        let mut beat = tokio::time::interval(LOOK_EVERY);
+        let stride = (self.with.retention.entries / LOOKS_PER_SNAPSHOT).max(1);
+        loop {
+            let on_time = tokio::select! {
+                changed = recorded.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    false
+                }
+                _ = beat.tick() => true,
+            };
+            let Recorded { through, snapshot } = recorded.borrow_and_update().clone();
+            let news = snapshot
+                .filter(|new| self.kept.as_ref().is_none_or(|kept| kept.through < new.through));
+            let fresh = news.is_some();
+            if fresh {
+                self.kept = news;
+            }
+            if !(on_time || fresh || through >= self.looked.saturating_add(stride)) {
+                continue;
+            }
+            self.looked = through;
+            if let Err(error) = self.look().await {
+                tracing::error!(%error, "the ledger is not kept short; trying again");
+            }
+        }
+    }
+
+    /// Does what is due: removes what the latest snapshot replaces, trims behind it, takes the next.
+    async fn look(&mut self) -> Result<(), EngineError> {
+        if let Some(kept) = self.kept.clone() {
+            self.tidy(&kept).await?;
+            self.trim(&kept).await?;
+        }
+        let last = self.kept.as_ref().map_or((0, self.began), |kept| (kept.through, kept.at));
+        if self.asked > last.0 {
+            // The owner has not told of it yet.
+            return Ok(());
+        }
+        let extent = self.with.bus.stream_extent(LEDGER).await?;
+        let now = self.with.clock.now();
+        match self.with.retention.due(last.0, last.1, &extent, now) {
+            Some(due) => self.take(due).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn tidy(&mut self, kept: &Snapshot) -> Result<(), EngineError> {
+        if self.tidied < kept.through {
+            let gone = kept.before.iter().filter(|part| !kept.parts.contains(part));
+            let gone: Vec<String> = gone.cloned().collect();
+            snapshot::remove(&self.with.bus, &gone).await.map_err(snapshot::SnapshotError::from)?;
+            self.tidied = kept.through;
+        }
+        Ok(())
+    }
+
+    async fn trim(&self, kept: &Snapshot) -> Result<(), EngineError> {
+        let bus = &self.with.bus;
+        let extent = bus.stream_extent(LEDGER).await?;
+        let aged = self.aged(&extent).await?;
+        let Some(trim) = Retention::trim(kept, &extent, aged) else { return Ok(()) };
+        let purged = bus.purge(LEDGER, None, Some(trim.through)).await?;
+        tracing::info!(through = trim.through, purged, early = trim.early, "trimmed the ledger");
+        if trim.early {
+            let Extent { bytes, limit, .. } = extent;
+            let through = trim.through;
+            self.tell(Input::TrimmedEarly { through, bytes, limit });
+        }
+        Ok(())
+    }
+
+    /// The last entry that is older than the retention, 0 when none is.
+    async fn aged(&self, extent: &Extent) -> Result<u64, EngineError> {
+        let horizon = self.with.clock.now().0.saturating_sub(self.with.retention.ledger.0);
+        let horizon = BusTime(horizon);
+        let first = self.with.bus.get_seq(LEDGER, extent.first).await?;
+        if first.is_none_or(|first| first.time_unix_ms >= horizon.0) {
+            return Ok(0);
+        }
+        let since = first_since(&self.with.bus, horizon, extent.first, extent.last).await?;
+        Ok(since - 1)
+    }
+
+    async fn take(&mut self, due: Due) -> Result<(), EngineError> {
+        let began = Instant::now();
+        let base = restore::base(&self.with.bus).await?;
+        let read = began.elapsed();
+        let taken = snapshot::keep(&self.with.bus, base, self.with.clock.now()).await?;
+        tracing::info!(
+            through = taken.through,
+            records = taken.records,
+            bytes = taken.bytes,
+            read_ms = read.as_millis(),
+            all_ms = began.elapsed().as_millis(),
+            "took a snapshot"
+        );
+        self.asked = taken.through;
+        self.tell(Input::Snapshot(Box::new(taken), due));
+        Ok(())
+    }
+
+    fn tell(&self, input: Input) {
+        // An actor that ended keeps nothing short any more.
+        let _ended = self.with.owner.cast(OwnerMsg::Found(Box::new(input)));
+    }
+}
