@@ -131,8 +131,14 @@ fn second_host(fleet: &Fleet) -> Program {
 
 impl TwoHosts {
     pub(crate) async fn start() -> Self {
+        Self::start_with("TETRARCH_LIVENESS_WINDOW", &format!("{}ms", WINDOW.as_millis())).await
+    }
+
+    /// The same with one more setting.
+    pub(crate) async fn start_with(name: &str, value: &str) -> Self {
         let fleet = Fleet::prepared()
             .with_env("TETRARCH_LIVENESS_WINDOW", format!("{}ms", WINDOW.as_millis()))
+            .with_env(name, value)
             .started();
         let second = second_host(&fleet);
         let (witness, gate) = (fleet.cwd().join("witness"), fleet.cwd().join("gate"));
