@@ -6,11 +6,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use tetrarch_bus::creds::Party;
 use tetrarch_bus::journal::last_checkpoint;
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::agent::Agent;
-use tetrarch_core::id::HostName;
 use tetrarch_core::ledger::EventKind;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::plan::NodeStatus;
@@ -119,14 +117,7 @@ fn on(agent: &Agent) -> &str {
 /// the first one.
 fn second_host(fleet: &Fleet) -> Program {
     fleet.ok(["project", "create", "mortal"]);
-    let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
-    // Work goes where there is more room.
-    let mut second = fleet.command(["host", "--name", "h2", "--capacity", "64"]);
-    second.args(["--url", &fleet.url()]).arg("--credentials").arg(credential);
-    second.arg("--data-dir").arg(fleet.cwd().join("far"));
-    let mut second = Program::start(&mut second);
-    second.line(|line| line.trim() == "ready");
-    second
+    fleet.second_host("h2")
 }
 
 impl TwoHosts {

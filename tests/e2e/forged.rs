@@ -10,10 +10,9 @@ use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::{DEAD, LEASES, LEDGER};
 use tetrarch_bus::{Bus, HeaderMap, codec};
 use tetrarch_core::goal::GoalStatus;
-use tetrarch_core::id::{AgentId, CommitId, HostName, HumanName, Ulid};
+use tetrarch_core::id::{AgentId, HostName, HumanName};
 use tetrarch_core::ledger::{Entry, Record};
-use tetrarch_core::time::BusTime;
-use tetrarch_tests::{Fleet, Ledger, wait};
+use tetrarch_tests::{Fleet, Ledger, empty_entry, wait};
 
 use crate::failover::owner_of;
 use crate::storm::run_to_its_end;
@@ -37,7 +36,7 @@ async fn garbage_on_the_ledger_is_skipped_set_aside_and_named() {
     let fleet = Fleet::up();
     let control = fleet.control().await;
     let ledger = Subject::Ledger.to_string();
-    let old = Entry { epoch: 0, ..empty(1) };
+    let old = Entry { epoch: 0, ..empty_entry(1, 1) };
     // An acknowledgement is what a client can have the server store anywhere, by a reply subject.
     let garbage = [
         (b"{\"stream\":\"MAIL\", \"seq\":7}".to_vec(), 24),
@@ -117,20 +116,6 @@ async fn garbage_on_keys_of_others_stops_the_fleet_for_a_moment_only() {
 }
 
 /// An entry that changes nothing.
-fn empty(number: u128) -> Entry {
-    Entry {
-        commit: CommitId(Ulid(number)),
-        epoch: 1,
-        at: BusTime(1_000),
-        intake_seq: 0,
-        events: Vec::new(),
-        records: Vec::new(),
-        dropped: Vec::new(),
-        seals: Vec::new(),
-        mail: Vec::new(),
-        plans: Vec::new(),
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_break_a_rule_are_named_by_sequence_and_commit() {
@@ -154,7 +139,7 @@ async fn entries_that_break_a_rule_are_named_by_sequence_and_commit() {
     let last = control.stream_last_seq(LEDGER).await.unwrap().max(last);
 
     let intake_seq = sound.intake_seq;
-    let sealed = |number, records| Entry { intake_seq, records, ..empty(number) };
+    let sealed = |number, records| Entry { intake_seq, records, ..empty_entry(number, 1) };
     let worker = sound.agents.values().find(|agent| agent.work.is_some()).unwrap();
     let risen = tetrarch_core::agent::Agent { depth: worker.depth + 1, ..worker.clone() };
     let run = sound.run_status.values().find(|status| status.state.is_terminal()).unwrap();

@@ -20,12 +20,13 @@ use tetrarch_bus::state::Revisions;
 use tetrarch_core::agent::Host;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{
-    AgentId, CommitId, EpicId, HostName, PlanId, Principal, ProjectName, SessionId, Ulid,
+    AgentId, EpicId, HostName, PlanId, Principal, ProjectName, SessionId, Ulid,
 };
 use tetrarch_core::ledger::{Entry, Record, Seal};
 use tetrarch_core::mail::{Mail, MailBody};
 use tetrarch_core::plan::{PlanEvent, PlanReason, PlanSource};
 use tetrarch_core::time::BusTime;
+use tetrarch_tests::empty_entry;
 
 /// Longest wait for something that has to happen.
 const SOON: Duration = Duration::from_secs(20);
@@ -43,22 +44,6 @@ fn worker(number: u128) -> AgentId {
 
 fn epic(number: u128) -> EpicId {
     EpicId(Ulid(number))
-}
-
-/// An entry that changes nothing.
-fn entry(commit: u128, epoch: u64) -> Entry {
-    Entry {
-        commit: CommitId(Ulid(commit)),
-        epoch,
-        at: BusTime(1_000),
-        intake_seq: 0,
-        events: Vec::new(),
-        records: Vec::new(),
-        dropped: Vec::new(),
-        seals: Vec::new(),
-        mail: Vec::new(),
-        plans: Vec::new(),
-    }
 }
 
 fn host(name: &str, capacity: u32) -> Record {

@@ -13,6 +13,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Party};
 use tetrarch_bus::server::endpoint;
+use tetrarch_core::id::HostName;
 
 use crate::processes::{Process, processes_of};
 use crate::program::{Ended, Program};
@@ -183,6 +184,18 @@ impl Fleet {
     pub fn json(&self, args: &[&str]) -> Value {
         let out = self.ok(args.iter().copied().chain(["-o", "json"]));
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{args:?}: {error}\n{out}"))
+    }
+
+    /// Starts a second host beside the first, with more room than that, so that new work goes there.
+    #[must_use]
+    pub fn second_host(&self, name: &str) -> Program {
+        let credential = self.credentials(&Party::Host(HostName::new(name).unwrap()));
+        let mut second = self.command(["host", "--name", name, "--capacity", "64"]);
+        second.args(["--url", &self.url()]).arg("--credentials").arg(credential);
+        second.arg("--data-dir").arg(self.cwd().join("far"));
+        let mut second = Program::start(&mut second);
+        second.line(|line| line.trim() == "ready");
+        second
     }
 
     /// A connection as a party.

@@ -8,11 +8,29 @@ use std::time::Duration;
 use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger};
-use tetrarch_core::id::AgentId;
+use tetrarch_core::id::{AgentId, CommitId, Ulid};
 use tetrarch_core::ledger::{Entry, Event, EventKind, Record};
 use tetrarch_core::records::Records;
+use tetrarch_core::time::BusTime;
 
 use crate::wait;
+
+/// An entry that changes nothing.
+#[must_use]
+pub fn empty_entry(commit: u128, epoch: u64) -> Entry {
+    Entry {
+        commit: CommitId(Ulid(commit)),
+        epoch,
+        at: BusTime(1_000),
+        intake_seq: 0,
+        events: Vec::new(),
+        records: Vec::new(),
+        dropped: Vec::new(),
+        seals: Vec::new(),
+        mail: Vec::new(),
+        plans: Vec::new(),
+    }
+}
 
 /// The ledger from its beginning to where a test has read it.
 pub struct Ledger {

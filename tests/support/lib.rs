@@ -11,7 +11,7 @@ mod server;
 pub mod wait;
 
 pub use fleet::{Fleet, binary, python};
-pub use ledger::Ledger;
+pub use ledger::{Ledger, empty_entry};
 pub use owner::Owner;
 pub use processes::{Process, processes_of};
 pub use program::{Ended, Program};

@@ -5,9 +5,7 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::json;
-use tetrarch_bus::creds::Party;
-use tetrarch_core::id::HostName;
-use tetrarch_tests::{Fleet, Program};
+use tetrarch_tests::Fleet;
 
 use super::witness::Witness;
 use crate::Effort;
@@ -39,12 +37,7 @@ fn lost(window_ms: u32) -> f64 {
     let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", window).started();
     // Its orchestrator stays on the first host, its worker goes where there is more room.
     fleet.ok(["project", "create", "mortal"]);
-    let credential = fleet.credentials(&Party::Host(HostName::new("h2").unwrap()));
-    let mut second = fleet.command(["host", "--name", "h2", "--capacity", "64"]);
-    second.args(["--url", &fleet.url()]).arg("--credentials").arg(credential);
-    second.arg("--data-dir").arg(fleet.cwd().join("far"));
-    let mut second = Program::start(&mut second);
-    second.line(|line| line.trim() == "ready");
+    let second = fleet.second_host("h2");
     let witness = Witness::at(&fleet.cwd().join("steps"));
     let plan = json!({
         "project": "mortal", "goal": {"title": "Outlive a host"},

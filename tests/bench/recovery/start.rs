@@ -13,13 +13,13 @@ use tetrarch_bus::{Bus, HeaderMap, codec};
 use tetrarch_core::agent::{Agent, Hosting};
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::{Account, Limits};
-use tetrarch_core::id::{AgentId, CommitId, Principal, ProjectName, SessionId, Ulid};
+use tetrarch_core::id::{AgentId, Principal, ProjectName, SessionId, Ulid};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 use tetrarch_core::time::BusTime;
-use tetrarch_tests::{Program, Server, binary};
+use tetrarch_tests::{Program, Server, binary, empty_entry};
 
 use crate::Effort;
 use crate::fleet::{ask, new_id, soon};
@@ -124,18 +124,7 @@ async fn read(control: &Bus, name: &str) -> f64 {
 /// An entry that admits agents, as an owner would have written it.
 fn admitted(number: u64) -> Entry {
     let records = (0..AGENTS).map(|index| Record::Agent(Box::new(agent(number * AGENTS + index))));
-    Entry {
-        commit: CommitId(Ulid::from_parts(1, u128::from(number))),
-        epoch: 1,
-        at: BusTime(1),
-        intake_seq: 0,
-        events: Vec::new(),
-        records: records.collect(),
-        dropped: Vec::new(),
-        seals: Vec::new(),
-        mail: Vec::new(),
-        plans: Vec::new(),
-    }
+    Entry { records: records.collect(), ..empty_entry(u128::from(number), 1) }
 }
 
 fn agent(number: u64) -> Agent {

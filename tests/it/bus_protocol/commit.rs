@@ -11,7 +11,7 @@ use tetrarch_bus::tail::{InvalidEntry, read_ledger};
 use tetrarch_bus::{Bus, HeaderMap};
 use tetrarch_core::ledger::Entry;
 
-use super::{SOON, entry, soon};
+use super::{SOON, empty_entry, soon};
 
 /// What reaches the ledger when the answer is lost on the way back.
 async fn land(bus: &Bus, entry: &Entry, expect: u64) -> u64 {
@@ -32,12 +32,12 @@ async fn an_entry_whose_answer_was_lost_is_committed_once() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut committer = Committer::new(bus.clone(), 0, 1);
-    assert_eq!(committer.commit(&entry(1, 1)).await.unwrap(), 1);
-    let landed = land(&bus, &entry(2, 1), 1).await;
-    assert_eq!(committer.commit(&entry(2, 1)).await.unwrap(), landed);
-    assert_eq!(committer.commit(&entry(3, 1)).await.unwrap(), 3);
+    assert_eq!(committer.commit(&empty_entry(1, 1)).await.unwrap(), 1);
+    let landed = land(&bus, &empty_entry(2, 1), 1).await;
+    assert_eq!(committer.commit(&empty_entry(2, 1)).await.unwrap(), landed);
+    assert_eq!(committer.commit(&empty_entry(3, 1)).await.unwrap(), 3);
     let found: Vec<Entry> = ledger(&bus).await.into_iter().map(|(_, e)| e.unwrap()).collect();
-    assert_eq!(found, [entry(1, 1), entry(2, 1), entry(3, 1)]);
+    assert_eq!(found, [empty_entry(1, 1), empty_entry(2, 1), empty_entry(3, 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,10 +45,10 @@ async fn an_owner_of_a_higher_epoch_deposes() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut old = Committer::new(bus.clone(), 0, 1);
-    old.commit(&entry(1, 1)).await.unwrap();
+    old.commit(&empty_entry(1, 1)).await.unwrap();
     let mut new = Committer::new(bus.clone(), 1, 2);
-    new.commit(&entry(2, 2)).await.unwrap();
-    let refused = old.commit(&entry(3, 1)).await;
+    new.commit(&empty_entry(2, 2)).await.unwrap();
+    let refused = old.commit(&empty_entry(3, 1)).await;
     assert!(matches!(refused, Err(CommitError::Deposed { epoch: 2 })), "{refused:?}");
     assert_eq!(ledger(&bus).await.len(), 2);
 }
@@ -58,16 +58,16 @@ async fn anything_else_in_the_way_means_load_anew() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut first = Committer::new(bus.clone(), 0, 1);
-    first.commit(&entry(1, 1)).await.unwrap();
+    first.commit(&empty_entry(1, 1)).await.unwrap();
     let mut lagging = Committer::new(bus.clone(), 0, 1);
-    let refused = lagging.commit(&entry(2, 1)).await;
+    let refused = lagging.commit(&empty_entry(2, 1)).await;
     assert!(matches!(refused, Err(CommitError::Reload { last: 1 })), "{refused:?}");
-    let again = lagging.commit(&entry(2, 1)).await;
+    let again = lagging.commit(&empty_entry(2, 1)).await;
     assert!(matches!(again, Err(CommitError::Reload { .. })), "it is used up: {again:?}");
     let garbage = b"no entry".as_slice().into();
     let subject = Subject::Ledger.to_string();
     bus.publish_expect(&subject, HeaderMap::new(), garbage, Some(1)).await.unwrap();
-    let refused = first.commit(&entry(3, 1)).await;
+    let refused = first.commit(&empty_entry(3, 1)).await;
     assert!(matches!(refused, Err(CommitError::Reload { last: 2 })), "{refused:?}");
 }
 
@@ -76,16 +76,16 @@ async fn a_commit_outlives_the_server() {
     let mut server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut committer = Committer::new(bus.clone(), 0, 1);
-    committer.commit(&entry(1, 1)).await.unwrap();
+    committer.commit(&empty_entry(1, 1)).await.unwrap();
     server.kill().await;
     let open = tokio::spawn(async move {
-        let seq = committer.commit(&entry(2, 1)).await;
+        let seq = committer.commit(&empty_entry(2, 1)).await;
         (seq, committer)
     });
     server.restart().await;
     let (seq, mut committer) = soon("the commit", open).await.unwrap();
     assert_eq!(seq.unwrap(), 2);
-    assert_eq!(committer.commit(&entry(3, 1)).await.unwrap(), 3);
+    assert_eq!(committer.commit(&empty_entry(3, 1)).await.unwrap(), 3);
     assert_eq!(ledger(&bus).await.len(), 3);
 }
 
@@ -94,11 +94,11 @@ async fn a_server_that_stood_still_stores_a_repeated_commit_once() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let mut committer = Committer::new(bus.clone(), 0, 1);
-    committer.commit(&entry(1, 1)).await.unwrap();
+    committer.commit(&empty_entry(1, 1)).await.unwrap();
     let sent = bus.client().statistics();
     let before = sent.out_messages.load(Ordering::Relaxed);
     server.pause().await;
-    let second = entry(2, 1);
+    let second = empty_entry(2, 1);
     let open = committer.commit(&second);
     let resume = async {
         let mut retry = Retry::until(SOON);
@@ -116,12 +116,12 @@ async fn a_server_that_stood_still_stores_a_repeated_commit_once() {
 async fn entries_that_are_no_valid_commits_are_told_apart() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
-    land(&bus, &entry(1, 3), 0).await;
-    land(&bus, &entry(2, 2), 1).await;
+    land(&bus, &empty_entry(1, 3), 0).await;
+    land(&bus, &empty_entry(2, 2), 1).await;
     let subject = Subject::Ledger.to_string();
     let garbage = b"no entry".as_slice().into();
     bus.publish_expect(&subject, HeaderMap::new(), garbage, Some(2)).await.unwrap();
-    land(&bus, &entry(4, 3), 3).await;
+    land(&bus, &empty_entry(4, 3), 3).await;
     let found = ledger(&bus).await;
     assert!(found[0].1.is_ok());
     assert!(matches!(found[1].1, Err(InvalidEntry::Deposed { epoch: 2, highest: 3, .. })));
@@ -135,7 +135,7 @@ async fn a_publish_is_unknown_as_soon_as_its_connection_is_lost() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     server.pause().await;
-    let payload = codec::encode_entry(&entry(1, 1)).unwrap().into();
+    let payload = codec::encode_entry(&empty_entry(1, 1)).unwrap().into();
     let subject = Subject::Ledger.to_string();
     let sent = bus.start_publish(&subject, HeaderMap::new(), payload, None).await.unwrap();
     server.kill().await;

@@ -5,7 +5,7 @@ use tetrarch_bus::cursor::{Claimed, CursorError, claim, read_cursor, write_curso
 use tetrarch_core::cursor::{Claim, Cursor, Positions};
 use tetrarch_core::id::HostName;
 
-use super::{batch, entry, outbox, seal, worker};
+use super::{batch, empty_entry, outbox, seal, worker};
 use tetrarch_bus::Bus;
 use tetrarch_core::ledger::Entry;
 
@@ -14,7 +14,7 @@ fn ours(host: &str, instance: &str) -> Claim {
 }
 
 async fn sealed(bus: &Bus, epoch: u64) {
-    let order = Entry { seals: vec![seal(&worker(1), epoch)], ..entry(epoch.into(), 1) };
+    let order = Entry { seals: vec![seal(&worker(1), epoch)], ..empty_entry(epoch.into(), 1) };
     outbox(bus).publish(&batch(epoch, &[order])).await.unwrap();
 }
 

@@ -11,7 +11,7 @@ use tetrarch_core::id::{AgentId, HostName, Principal, SessionId, Ulid};
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::mail::{Lane, Mail, MailBody, SessionOrder};
 
-use super::{batch, entry, info, mail, outbox, soon, worker};
+use super::{batch, empty_entry, info, mail, outbox, soon, worker};
 
 fn me() -> Principal {
     worker(1).into()
@@ -138,7 +138,7 @@ async fn what_the_owner_sends_again_is_left_out_also_after_a_restart() {
     let entries: Vec<Entry> = (1..=3u128)
         .map(|n| Entry {
             mail: vec![info(&me(), &n.to_string()), stop(&n.to_string())],
-            ..entry(n, 1)
+            ..empty_entry(n, 1)
         })
         .collect();
     outbox(&bus).publish(&batch(5, &entries)).await.unwrap();
@@ -249,7 +249,7 @@ async fn a_host_reads_the_inboxes_of_many_agents_over_one_connection() {
         inboxes.push((id.clone(), Inbox::open(&wakeup, &id, Positions::default()).await.unwrap()));
     }
     let mails = inboxes.iter().map(|(id, _)| info(id, &id.to_string())).collect();
-    outbox(&bus).publish(&batch(1, &[Entry { mail: mails, ..entry(1, 1) }])).await.unwrap();
+    outbox(&bus).publish(&batch(1, &[Entry { mail: mails, ..empty_entry(1, 1) }])).await.unwrap();
     for (id, inbox) in &mut inboxes {
         assert_eq!(says(&next(inbox).await), id.to_string());
     }

@@ -10,7 +10,7 @@ use tetrarch_core::id::{RunId, SessionId, Ulid};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
 use tetrarch_core::ledger::{Entry, Seal};
 
-use super::{batch, entry, outbox, seal, worker};
+use super::{batch, empty_entry, outbox, seal, worker};
 
 const RUN: RunId = RunId(Ulid(77));
 
@@ -56,12 +56,12 @@ async fn a_successor_goes_on_where_the_journal_ends() {
 async fn a_seal_ends_the_old_journal_and_keeps_its_positions() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
-    let first = Entry { seals: vec![seal(&worker(1), 1)], ..entry(1, 1) };
+    let first = Entry { seals: vec![seal(&worker(1), 1)], ..empty_entry(1, 1) };
     outbox(&bus).publish(&batch(1, &[first])).await.unwrap();
     let mut old = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
     old.append(at(5, 8), JournalEvent::Unblocked).await.unwrap();
     let order = Seal { ends: Some(RUN), ..seal(&worker(1), 2) };
-    let second = Entry { seals: vec![order], ..entry(2, 1) };
+    let second = Entry { seals: vec![order], ..empty_entry(2, 1) };
     outbox(&bus).publish(&batch(2, std::slice::from_ref(&second))).await.unwrap();
     outbox(&bus).publish(&batch(2, &[second])).await.unwrap();
     let (cursor, _) = read_cursor(&bus, &worker(1)).await.unwrap().unwrap();

@@ -12,7 +12,7 @@ use tetrarch_core::id::{HostName, Principal, RunId, SessionId, Ulid};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
 use tetrarch_core::ledger::{Entry, Record, RecordKey, Seal};
 
-use super::{batch, entry, epic, host, info, outbox, plan_event, seal, worker};
+use super::{batch, empty_entry, epic, host, info, outbox, plan_event, seal, worker};
 
 async fn stream(bus: &Bus, name: &str) -> Vec<RawMessage> {
     bus.next_by_subject_batch(name, ">", 1, 1_000).await.unwrap()
@@ -34,7 +34,7 @@ fn work() -> Vec<Entry> {
             plans: vec![plan_event(epic(1), index + 1), plan_event(epic(2), index + 1)],
             seals: if index == 0 { vec![seal(&worker(1), 1)] } else { Vec::new() },
             dropped: if index == 4 { vec![key("h0")] } else { Vec::new() },
-            ..entry(u128::from(index) + 1, 1)
+            ..empty_entry(u128::from(index) + 1, 1)
         })
         .collect()
 }
@@ -132,7 +132,7 @@ async fn two_owners_at_once_leave_one_line_of_versions() {
         .map(|index| Entry {
             plans: vec![plan_event(epic(1), index + 1)],
             records: vec![host("a", index)],
-            ..entry(u128::from(index) + 1, 1)
+            ..empty_entry(u128::from(index) + 1, 1)
         })
         .collect();
     let all = batch(1, &entries);
@@ -152,8 +152,8 @@ async fn two_owners_at_once_leave_one_line_of_versions() {
 async fn an_old_owner_does_not_bring_a_dropped_record_back() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
-    let born = Entry { records: vec![host("a", 1)], ..entry(1, 1) };
-    let gone = Entry { dropped: vec![key("a")], ..entry(2, 1) };
+    let born = Entry { records: vec![host("a", 1)], ..empty_entry(1, 1) };
+    let gone = Entry { dropped: vec![key("a")], ..empty_entry(2, 1) };
     outbox(&bus).publish(&batch(1, &[born.clone(), gone])).await.unwrap();
     outbox(&bus).publish(&batch(1, &[born])).await.unwrap();
     assert!(hosts(&bus).await.is_empty());
@@ -180,7 +180,7 @@ async fn more_records_than_one_answer_holds_are_read_too() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let records = (0..1_100).map(|index| host(&format!("h{index}"), 1)).collect();
-    let many = Entry { records, ..entry(1, 1) };
+    let many = Entry { records, ..empty_entry(1, 1) };
     outbox(&bus).publish(&batch(1, &[many])).await.unwrap();
     let selected = state::read_records(&bus, &[Select::Kind(KeyKind::Host)]).await.unwrap();
     assert_eq!(selected.records.len(), 1_100);
@@ -192,7 +192,7 @@ async fn what_cannot_be_read_is_handed_on() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     outbox(&bus)
-        .publish(&batch(1, &[Entry { records: vec![host("a", 1)], ..entry(1, 1) }]))
+        .publish(&batch(1, &[Entry { records: vec![host("a", 1)], ..empty_entry(1, 1) }]))
         .await
         .unwrap();
     let subject = Subject::State(key("b")).to_string();
@@ -226,7 +226,7 @@ async fn a_journal_with_the_highest_number_there_is_ends_like_any_other() {
     let payload = codec::encode_journal(&forged).unwrap().into();
     bus.publish_expect(&subject, Default::default(), payload, None).await.unwrap();
     let next = Seal { ends: Some(run), ..seal(&worker(1), 2) };
-    let sealing = Entry { seals: vec![next], ..entry(1, 1) };
+    let sealing = Entry { seals: vec![next], ..empty_entry(1, 1) };
     outbox(&bus).publish(&batch(1, &[sealing])).await.unwrap();
     let journal = stream(&bus, pattern::RUNS).await;
     let last = codec::decode_journal(&journal.last().unwrap().payload).unwrap();

@@ -13,7 +13,7 @@ use tetrarch_core::ledger::{Decision, Entry, Record};
 use tetrarch_core::mail::Mail;
 use tetrarch_core::time::BusTime;
 
-use super::{batch, entry, epic, info, outbox, plan_event, soon};
+use super::{batch, empty_entry, epic, info, outbox, plan_event, soon};
 
 fn human() -> HumanName {
     HumanName::new("Shai").unwrap()
@@ -30,7 +30,7 @@ async fn plans_are_watched_from_the_start_or_from_now() {
     let entries: Vec<Entry> = (1..=4u32)
         .map(|version| Entry {
             plans: vec![plan_event(epic(1), version), plan_event(epic(2), version)],
-            ..entry(version.into(), 1)
+            ..empty_entry(version.into(), 1)
         })
         .collect();
     let all = batch(1, &entries);
@@ -61,7 +61,7 @@ async fn a_quiet_plan_is_watched_by_one_consumer_which_ends_with_the_watch() {
     let bus = server.control().await;
     let told = |seq: u128, version: u32, of: u128| Entry {
         plans: vec![plan_event(epic(of), version)],
-        ..entry(seq, 1)
+        ..empty_entry(seq, 1)
     };
     let mut out = outbox(&bus);
     out.publish(&batch(1, &[told(1, 1, 1)])).await.unwrap();
@@ -112,7 +112,7 @@ async fn an_answer_is_found_in_the_mail_or_in_the_decision() {
     let patience = Duration::from_secs(15);
     let waiting = tokio::spawn(async move { (replies.wait(mailed, patience).await, replies) });
     let other = Mail { correlation: Some(open), ..answer(open) };
-    let reply = Entry { mail: vec![other, answer(mailed)], ..entry(1, 1) };
+    let reply = Entry { mail: vec![other, answer(mailed)], ..empty_entry(1, 1) };
     outbox(&bus).publish(&batch(1, &[reply])).await.unwrap();
     let (got, mut replies) = soon("the reply", waiting).await.unwrap();
     assert_eq!(got.unwrap(), answer(mailed));
@@ -125,7 +125,7 @@ async fn an_answer_is_found_in_the_mail_or_in_the_decision() {
         at: BusTime(1_000),
     };
     let record = Record::Decision(Box::new(decision));
-    let recorded = Entry { records: vec![record], ..entry(2, 1) };
+    let recorded = Entry { records: vec![record], ..empty_entry(2, 1) };
     outbox(&bus).publish(&batch(2, &[recorded])).await.unwrap();
     assert_eq!(replies.wait(decided, patience).await.unwrap(), answer(decided));
 

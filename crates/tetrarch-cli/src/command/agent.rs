@@ -72,8 +72,8 @@ Exits with 3 when there is no such agent or session, and with 5 when it has ende
 stopped.";
 
 const ROTATE_HELP: &str = "\
-Its program reads a `rotate` line and has 30 s, then its processes are ended; see
-docs/stdio-protocol.md. A program that gives its result instead has finished.
+Its program reads a `rotate` line and has its host's `runs.drain` (30 s unless configured), then its
+processes are ended; see docs/stdio-protocol.md. A program that gives its result instead has finished.
 Exits with 3 when there is no such agent, and with 5 when it has no session that is at work.";
 
 /// What `agent add` is told.

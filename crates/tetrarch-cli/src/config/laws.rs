@@ -3,13 +3,10 @@
 
 use std::time::Duration;
 
+use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
+
 use super::settings::Settings;
 use crate::exit::{CliError, Code};
-
-/// Windows after its last renewal from which a host freezes its agents (spec 04, Hosts).
-const FROZEN_AFTER: u32 = 2;
-/// Windows after its last renewal from which they are started elsewhere (spec 04, Hosts).
-const ELSEWHERE_AFTER: u32 = 3;
 
 /// Refuses values that do not fit together.
 ///
@@ -46,12 +43,13 @@ pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
 /// The window with where it comes from, when it is too short here.
 pub(crate) fn check_freezing(settings: &Settings, freeze_time: Duration) -> Result<(), CliError> {
     let window = settings.span("liveness.window");
-    if FROZEN_AFTER * window + freeze_time < ELSEWHERE_AFTER * window {
+    let elsewhere = u32::try_from(OFFLINE_WINDOWS).unwrap_or(u32::MAX) * window;
+    if FREEZE_WINDOWS * window + freeze_time < elsewhere {
         return Ok(());
     }
     let what = format!(
-        "{}: a host freezes its agents {FROZEN_AFTER} windows after its last renewal, which takes \
-         about {} ms on this machine, and they are started elsewhere after {ELSEWHERE_AFTER}; two \
+        "{}: a host freezes its agents {FREEZE_WINDOWS} windows after its last renewal, which takes \
+         about {} ms on this machine, and they are started elsewhere after {OFFLINE_WINDOWS}; two \
          could run at once",
         shown(settings, "liveness.window"),
         freeze_time.as_millis()

@@ -12,11 +12,11 @@ use crate::limits::{LOST_MAX, RECOVERED_BYTES_MAX, RECOVERED_MAX};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
 use crate::records::Records;
-use crate::run::{Run, RunState};
+use crate::run::Run;
 use crate::step::Draft;
 
 use super::hosts::{host_views, is_alive, on_live_host, place_again};
-use super::{plans, sessions, weight};
+use super::{plans, sessions, stopping, weight};
 
 /// What one decision has done so far: many agents are dealt with in portions, each of which fits
 /// into a commit.
@@ -45,16 +45,16 @@ pub(super) fn recover_host(draft: &mut Draft<'_>, host: &HostName, why: &str) {
     recover_offline(draft, &mut portion);
 }
 
-/// Recovers a portion of what ended lives of hosts left behind, and whoever waits for a host.
+/// Recovers a portion of what an ended life of a host left behind, and whoever waits for a host.
 pub(super) fn recover_due(draft: &mut Draft<'_>) {
-    let mut portion = Portion::default();
-    let left = left_behind(draft).take(LOST_MAX);
-    let left: Vec<_> = left.map(|(host, id)| (host.clone(), id.clone())).collect();
-    for (host, id) in left {
-        let why = format!("the life of {host} that it belonged to is over");
-        recover(draft, &mut portion, vec![id], &why);
+    let left = left_behind(draft).next().map(|(host, _)| host.clone());
+    match left {
+        Some(host) => {
+            let why = format!("the life of {host} that it belonged to is over");
+            recover_host(draft, &host, &why);
+        }
+        None => recover_offline(draft, &mut Portion::default()),
     }
-    recover_offline(draft, &mut portion);
 }
 
 /// Recovers whoever waits for a host.
@@ -93,8 +93,7 @@ fn recover(draft: &mut Draft<'_>, portion: &mut Portion, lost: Vec<AgentId>, why
         if agent.liveness == Liveness::Terminated {
             continue;
         }
-        let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
-        if run.is_some_and(|status| status.state == RunState::Cancelling) {
+        if agent.work.as_ref().is_some_and(|work| stopping::is_asked_for(draft, work.run)) {
             give_up(draft, &id, Outcome::Cancelled, why);
         } else if let Some(placement) = place_again(draft, &mut hosts, &agent) {
             let brief = agent.work.as_ref().and_then(|work| draft.run(work.run));

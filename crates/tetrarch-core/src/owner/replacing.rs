@@ -9,10 +9,9 @@ use crate::intensity::FailureCause;
 use crate::limits::TEXT_BYTES_MAX;
 use crate::liveness::Liveness;
 use crate::request::Request;
-use crate::run::RunState;
 use crate::step::Draft;
 
-use super::{Policy, ending, fit, recovery, sessions};
+use super::{Policy, ending, fit, recovery, sessions, stopping};
 
 /// Replaces the named session, or gives its agent up; says what came of it so far. Where a process
 /// may live it is killed, and the next session starts when its host says that it is gone.
@@ -138,10 +137,9 @@ fn hosted(agent: &Agent) -> Result<(), Refusal> {
     Err(Refusal::new(ErrorCode::InvalidRequest, detail))
 }
 
-/// A run that is cancelling is given up, never replaced (spec 04).
+/// A run that is asked to stop is given up, never replaced (spec 04).
 fn not_stopping(draft: &Draft<'_>, agent: &Agent) -> Result<(), Refusal> {
-    let run = agent.work.as_ref().and_then(|work| draft.run_status(work.run));
-    if run.is_none_or(|run| run.state != RunState::Cancelling) {
+    if !agent.work.as_ref().is_some_and(|work| stopping::is_asked_for(draft, work.run)) {
         return Ok(());
     }
     let detail = format!("{} is being stopped; to end it at once, give it up", agent.id);

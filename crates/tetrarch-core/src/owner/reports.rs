@@ -199,7 +199,7 @@ pub(super) fn end(
     };
     let succeeded = result.outcome == Outcome::Success;
     let status = draft.run_status(run.id);
-    let stopping = status.is_some_and(|s| s.cancel_kept || s.state == RunState::Cancelling);
+    let stopping = stopping::is_asked_for(draft, run.id);
     let spawning = status.is_some_and(|status| status.state == RunState::Spawning);
     if spawning && !succeeded {
         sessions::move_run(draft, run.id, RunEvent::SpawnFailed, &result.error)?;

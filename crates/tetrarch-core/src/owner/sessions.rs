@@ -254,7 +254,8 @@ pub(super) fn rotate(draft: &mut Draft<'_>, agent: &Agent, why: &str) {
     draft.mail(to, None, MailBody::Rotate(order(agent, why)));
 }
 
-fn order(agent: &Agent, why: &str) -> SessionOrder {
+/// Which session an order is about, and why it is given.
+pub(super) fn order(agent: &Agent, why: &str) -> SessionOrder {
     SessionOrder {
         agent: agent.id.clone(),
         session: agent.session,

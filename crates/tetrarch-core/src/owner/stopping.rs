@@ -6,7 +6,7 @@ use crate::agent::Hosting;
 use crate::brief::Outcome;
 use crate::id::{AgentId, Principal, RunId};
 use crate::liveness::Liveness;
-use crate::mail::{MailBody, SessionOrder};
+use crate::mail::MailBody;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
@@ -57,12 +57,6 @@ pub(super) fn go_on(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
         recovery::give_up(draft, id, Outcome::Cancelled, why);
         return;
     }
-    let order = SessionOrder {
-        agent: id.clone(),
-        session: agent.session,
-        epoch: agent.epoch,
-        host_epoch: agent.placement.as_ref().map_or(0, |placement| placement.host_epoch),
-        reason: why.to_owned(),
-    };
+    let order = sessions::order(&agent, why);
     draft.mail(Principal::Agent(id.clone()), Some(work.epic), MailBody::Stop(order));
 }

@@ -118,7 +118,6 @@ impl Story {
             Focus::Agent(id) => id == agent,
             Focus::Attempt(..) | Focus::Node(..) => self.serving.contains(agent),
         };
-        // The first event of an agent stands in the entry that admits it.
         itself
             || match event.kind {
                 EventKind::HostJoined | EventKind::HostLeft | EventKind::AgentLiveness => {

@@ -1,6 +1,6 @@
 //! What comes of runs that stand in a state for too long, at both ends of every deadline.
 
-use super::fleet::{Fleet, create, human, id, po, tasks, topics};
+use super::fleet::{Fleet, create, human, id, killed, po, tasks, topics};
 use crate::brief::Usage;
 use crate::id::{AgentId, EpicId, Principal};
 use crate::ledger::Entry;
@@ -201,15 +201,7 @@ fn what_hangs_below_an_end_ends_with_it_children_first() {
     moved(&mut fleet, &specialist, RunEvent::ExternalBlocked);
     let since = fleet.records.run_status[&fleet.run_of(&specialist)].since;
     let entry = tick_at(&mut fleet, since + SHORT.blocked);
-    let killed: Vec<&AgentId> =
-        entry
-            .mail
-            .iter()
-            .filter_map(|mail| {
-                if let MailBody::Kill(order) = &mail.body { Some(&order.agent) } else { None }
-            })
-            .collect();
-    assert_eq!(killed, [&child, &specialist]);
+    assert_eq!(killed(&entry), [&child, &specialist]);
 }
 
 #[test]

@@ -54,6 +54,14 @@ pub(crate) fn po() -> AgentId {
     AgentId::Po(project())
 }
 
+/// Whose processes an entry has killed, in their order.
+pub(crate) fn killed(entry: &Entry) -> Vec<&AgentId> {
+    let orders = entry.mail.iter().filter_map(|mail| {
+        if let MailBody::Kill(order) = &mail.body { Some(&order.agent) } else { None }
+    });
+    orders.collect()
+}
+
 pub(crate) fn success(text: &str) -> RunResult {
     RunResult { deliverable: text.to_owned(), ..RunResult::ended(Outcome::Success, "") }
 }

@@ -1,11 +1,10 @@
 //! Stops: children first, within one budget, and an end also where nobody hears them.
 
-use super::fleet::{Fleet, create, human, id, po, success, tasks, topics};
+use super::fleet::{Fleet, create, human, id, killed, po, success, tasks, topics};
 use crate::brief::{Outcome, RunResult, Usage};
 use crate::id::{AgentId, EpicId};
 use crate::ledger::Entry;
 use crate::liveness::Liveness;
-use crate::mail::MailBody;
 use crate::owner::{Input, Silence, next_deadline};
 use crate::plan::NodeStatus;
 use crate::request::{Op, Report};
@@ -135,15 +134,7 @@ fn what_does_not_end_in_the_time_a_stop_may_take_is_killed_children_first() {
     assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due));
     fleet.now = due;
     let entry = fleet.one(Input::Tick);
-    let killed: Vec<&AgentId> =
-        entry
-            .mail
-            .iter()
-            .filter_map(|mail| {
-                if let MailBody::Kill(order) = &mail.body { Some(&order.agent) } else { None }
-            })
-            .collect();
-    assert_eq!(killed, [&child, &specialist]);
+    assert_eq!(killed(&entry), [&child, &specialist]);
     for on in ["T1.1", "T1.3"] {
         assert_eq!(fleet.node(epic, on).blocker.as_ref().unwrap().kind, "stopped", "{on}");
     }
@@ -153,14 +144,6 @@ fn what_does_not_end_in_the_time_a_stop_may_take_is_killed_children_first() {
 fn an_orchestrator_that_is_retired_takes_all_below_with_it_children_first() {
     let (mut fleet, _, specialist, child) = two_levels();
     let entry = retire(&mut fleet, &po());
-    let killed: Vec<&AgentId> =
-        entry
-            .mail
-            .iter()
-            .filter_map(|mail| {
-                if let MailBody::Kill(order) = &mail.body { Some(&order.agent) } else { None }
-            })
-            .collect();
-    assert_eq!(killed, [&child, &specialist, &po()]);
+    assert_eq!(killed(&entry), [&child, &specialist, &po()]);
     assert_eq!(fleet.op(&human(), Op::ProjectCreate(create(false))).error, None);
 }
