@@ -21,7 +21,9 @@ use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::Launch;
 use tetrarch_core::order::{Order, RunnerEvent};
+use tetrarch_core::request::Report;
 use tetrarch_core::run::Run;
+use tetrarch_failpoint::{Step, reach, reach_if};
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument;
 
@@ -168,7 +170,11 @@ impl AgentState {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => self.machine.begin(),
-            AgentMsg::Runner(event) => self.machine.step(now, Input::Runner(event.it)),
+            AgentMsg::Runner(event) => {
+                let is_result = || matches!(event.it, RunnerEvent::Result { .. });
+                reach_if(Step::ResultSeen, is_result);
+                self.machine.step(now, Input::Runner(event.it))
+            }
             AgentMsg::Forwarded(input) => self.machine.step(now, *input),
             AgentMsg::Tick => self.machine.step(now, Input::Tick),
             AgentMsg::Incoming(incoming) => match self.session.admit(*incoming.it).await {
@@ -241,6 +247,10 @@ impl AgentState {
                 let seed = self.session.session.to_string();
                 let id = RequestId::derive(now, &seed, report.kind(), self.reports);
                 self.session.report(id, &report).await?;
+                reach_if(Step::ReadyReported, || matches!(*report, Report::Ready));
+                reach_if(Step::ResultReported, || matches!(*report, Report::Result { .. }));
+                reach_if(Step::CrashReported, || matches!(*report, Report::Crashed { .. }));
+                reach_if(Step::GoneReported, || matches!(*report, Report::Gone { .. }));
             }
             Effect::ReadSpawn { json } => {
                 let node = None;
@@ -271,6 +281,7 @@ impl AgentState {
     async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<Input, EngineError> {
         let outcome = match self.session.claim().await? {
             Claimed::Ours { cursor, .. } => {
+                reach(Step::CursorClaimed);
                 let Session { shared, agent, session, epoch, .. } = &self.session;
                 let writer = Writer {
                     run: self.run.id,
@@ -301,7 +312,13 @@ impl AgentState {
 
     async fn append(&mut self, event: JournalEvent) -> Result<(), EngineError> {
         if let Some(journal) = &mut self.journal {
+            let starting = matches!(event, JournalEvent::Starting { .. });
+            let checkpoint = matches!(event, JournalEvent::Checkpoint { .. });
+            let result = matches!(event, JournalEvent::Result(_));
             journal.append(self.positions, event).await?;
+            reach_if(Step::StartingJournaled, || starting);
+            reach_if(Step::CheckpointJournaled, || checkpoint);
+            reach_if(Step::ResultJournaled, || result);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
 use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
+use tetrarch_failpoint::{Step, reach, reach_if};
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{AgentActor, AgentArgs, AgentMsg};
@@ -129,6 +130,7 @@ impl Roster {
             tracing::debug!(agent = %launch.agent, "a launch order for another life or an earlier session");
             return Ok(());
         }
+        reach_if(Step::LaunchRead, || matches!(launch.duty, Duty::Run(_)));
         let (agent, session, epoch) = (launch.agent.clone(), launch.session, launch.epoch);
         let supervisor = self.tree.supervisor();
         let failed = |error: ractor::SpawnErr| EngineError::Actor("session", error.to_string());
@@ -176,6 +178,7 @@ impl Roster {
             self.pass_on(order, from, mail);
             return Ok(());
         };
+        reach(Step::EndRead);
         if let Some(seated) = self.seated.get_mut(&agent) {
             let by_itself = matches!(seated.seat, Seat::Agent(..));
             if seated.session == session && !by_itself {

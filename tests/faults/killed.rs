@@ -1,0 +1,55 @@
+//! Kill -9 at a step: whoever follows goes on, nothing recorded is made again, nothing runs twice,
+//! nothing is left.
+
+use tetrarch_core::id::AgentId;
+use tetrarch_failpoint::{Party, Step};
+
+use crate::case::{Fault, death_before, steps, turn};
+use crate::stage::{Stage, until_gone};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
+    killed(&[Party::Owner]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_or_guard_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
+    killed(&[Party::Host, Party::Guard]).await;
+}
+
+async fn killed(parties: &[Party]) {
+    let steps = steps(Fault::Kill, parties);
+    if steps.is_empty() {
+        return;
+    }
+    let mut stage = Stage::start().await;
+    for step in steps {
+        kill_at(&mut stage, step).await;
+    }
+    stage.end();
+}
+
+async fn kill_at(stage: &mut Stage, step: Step) {
+    let turn = turn(step);
+    let follower: Option<AgentId> = match step.party() {
+        Party::Owner => Some(AgentId::Go),
+        Party::Host => Some("HO@h1".parse().unwrap()),
+        // Its host starts another one and says nothing of it.
+        Party::Guard => None,
+    };
+    let before = match &follower {
+        Some(follower) => stage.epoch(follower).await,
+        None => 0,
+    };
+    let running = stage.begin(step, Fault::Kill, turn).await;
+    stage.take_turn(&running, turn).await;
+    for step in death_before(step).into_iter().chain([step]) {
+        until_gone(stage.reached(step));
+    }
+    stage.end_turn(&running, turn).await;
+    stage.settle(running);
+    if let Some(follower) = follower {
+        stage.until_back(&follower, before).await;
+    }
+    stage.without_second();
+}
