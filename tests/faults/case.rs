@@ -17,6 +17,8 @@ pub(crate) enum Fault {
 pub(crate) enum Turn {
     /// Its program dies.
     Dies,
+    /// Nothing, until the fault.
+    Waits,
     /// Somebody asks for its next session.
     IsReplaced,
     /// Its host is killed.
@@ -41,8 +43,6 @@ pub(crate) fn turn(step: Step) -> Turn {
         | Step::StartingJournaled
         | Step::ProgramStarted
         | Step::ReadyReported
-        | Step::HeartbeatDue
-        | Step::HeartbeatSent
         | Step::CheckpointJournaled
         | Step::ResultSeen
         | Step::ResultJournaled
@@ -58,6 +58,7 @@ pub(crate) fn turn(step: Step) -> Turn {
         | Step::OwnerLeaseHeld
         | Step::HostLeaseHeld
         | Step::JoinSent => Turn::Dies,
+        Step::HeartbeatDue | Step::HeartbeatSent => Turn::Waits,
         Step::EndRead | Step::GoneReported => Turn::IsReplaced,
         Step::Frozen
         | Step::LossFound
@@ -103,7 +104,7 @@ pub(crate) fn steps(fault: Fault, parties: &[Party]) -> Vec<Step> {
     let taken = |step: &Step| match wanted.as_str() {
         "" => sample.contains(step),
         "all" => true,
-        name => name == step.name(),
+        names => names.split(',').any(|name| name == step.name()),
     };
     let all = Step::ALL.iter().copied();
     all.filter(|step| parties.contains(&step.party()) && taken(step)).collect()

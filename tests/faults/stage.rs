@@ -22,6 +22,8 @@ use crate::witness::{STEPS, assert_made_once, has_saved};
 
 /// The host beside the one that `up` runs.
 pub(crate) const SECOND: &str = "h2";
+/// Agents that the first host takes: an orchestrator for each step, and fewer than the second takes.
+const ROOM: &str = "48";
 /// The liveness window: short, and long enough for a machine that is busy.
 const WINDOW: &str = "400ms";
 /// The time to live of the owner's lease, for the same reason.
@@ -53,6 +55,7 @@ impl Stage {
         std::fs::create_dir(&armed).unwrap();
         let fleet = fleet
             .with_binary(binary_with_failpoints())
+            .with_option("--capacity", ROOM)
             .with_env("FAILPOINT_DIR", armed.to_str().unwrap())
             .with_env("TETRARCH_LIVENESS_WINDOW", WINDOW)
             .with_env("TETRARCH_RETENTION_GO_TTL", OWNER_TTL)
@@ -129,12 +132,12 @@ impl Stage {
 
     /// Has happen to the worker what leads to the step.
     pub(crate) async fn take_turn(&mut self, running: &Running, turn: Turn) {
-        if turn == Turn::Dies {
+        if matches!(turn, Turn::Dies | Turn::Waits) {
             return;
         }
         wait::until("the third step", || has_saved(&running.witness, 3).then_some(()));
         match turn {
-            Turn::Dies => {}
+            Turn::Dies | Turn::Waits => {}
             Turn::IsReplaced => self.replace(running).await,
             Turn::LosesItsHost => self.second.as_ref().unwrap().signal(Signal::KILL),
             Turn::LosesTheBus => {
@@ -147,7 +150,7 @@ impl Stage {
     /// Goes on after the fault where the worker would wait for ever.
     pub(crate) async fn end_turn(&mut self, running: &Running, turn: Turn) {
         match turn {
-            Turn::Dies | Turn::IsReplaced => {}
+            Turn::Dies | Turn::Waits | Turn::IsReplaced => {}
             Turn::LosesItsHost => {
                 let worker = self.worker(running).await.id;
                 let elsewhere = |records: &Records| {
