@@ -5,7 +5,7 @@ use tetrarch_core::id::AgentId;
 use tetrarch_failpoint::{Party, Step};
 
 use crate::case::{Fault, death_before, steps, turn};
-use crate::stage::{Stage, until_gone};
+use crate::stage::{STEPS_OF_A_FLEET, Stage, until_gone};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
@@ -18,15 +18,13 @@ async fn a_host_or_guard_that_is_killed_at_a_step_is_followed_by_one_that_goes_o
 }
 
 async fn killed(parties: &[Party]) {
-    let steps = steps(Fault::Kill, parties);
-    if steps.is_empty() {
-        return;
+    for steps in steps(Fault::Kill, parties).chunks(STEPS_OF_A_FLEET) {
+        let mut stage = Stage::start().await;
+        for &step in steps {
+            kill_at(&mut stage, step).await;
+        }
+        stage.end();
     }
-    let mut stage = Stage::start().await;
-    for step in steps {
-        kill_at(&mut stage, step).await;
-    }
-    stage.end();
 }
 
 async fn kill_at(stage: &mut Stage, step: Step) {

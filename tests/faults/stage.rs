@@ -22,6 +22,8 @@ use crate::witness::{STEPS, assert_made_once, has_saved};
 
 /// The host beside the one that `up` runs.
 pub(crate) const SECOND: &str = "h2";
+/// Steps that are taken with one fleet: `up` starts again what ends later each time.
+pub(crate) const STEPS_OF_A_FLEET: usize = 4;
 /// Agents that the first host takes: an orchestrator for each step, and fewer than the second takes.
 const ROOM: &str = "48";
 /// The liveness window: short, and long enough for a machine that is busy.
@@ -246,8 +248,14 @@ fn stands_still(process: &Process) -> bool {
     let stopped = read("stat").is_ok_and(|stat| stat.contains(") T "));
     let group = read("cgroup").unwrap_or_default();
     let group = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
-    let events = std::fs::read_to_string(format!("/sys/fs/cgroup{group}/cgroup.events"));
-    stopped || events.is_ok_and(|events| events.contains("frozen 1"))
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let fields = |line: &'_ str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let top = mounts.lines().map(fields).find(|fields| fields[2] == "cgroup2");
+    let frozen = top.is_some_and(|fields| {
+        let events = std::fs::read_to_string(format!("{}{group}/cgroup.events", fields[1]));
+        events.is_ok_and(|events| events.contains("frozen 1"))
+    });
+    stopped || frozen
 }
 
 /// Waits until a process is gone.
