@@ -43,7 +43,11 @@ async fn pause_at(stage: &mut Stage, standby: &mut Program, step: Step) {
     let running = stage.begin(step, Fault::Pause, turn).await;
     stage.take_turn(&running, turn).await;
     if let Some(death) = death_before(step) {
-        until_gone(stage.reached(death));
+        let pid = stage.reached(death);
+        until_gone(pid);
+        if stage.second.as_ref().is_some_and(|second| is(second, pid)) {
+            stage.second = Some(stage.fleet.second_host_that_comes_up(SECOND));
+        }
     }
     let pid = stage.reached(step);
     match step.party() {

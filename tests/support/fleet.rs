@@ -211,13 +211,18 @@ impl Fleet {
     /// Starts a second host beside the first, with more room than that, so that new work goes there.
     #[must_use]
     pub fn second_host(&self, name: &str) -> Program {
+        let mut second = self.second_host_that_comes_up(name);
+        second.line(|line| line.trim() == "ready");
+        second
+    }
+
+    /// The same without waiting until it is ready.
+    #[must_use]
+    pub fn second_host_that_comes_up(&self, name: &str) -> Program {
         let credential = self.credentials(&Party::Host(HostName::new(name).unwrap()));
         let mut second = self.command(["host", "--name", name, "--capacity", "64"]);
         second.args(["--url", &self.url()]).arg("--credentials").arg(credential);
-        second.arg("--data-dir").arg(self.cwd().join("far"));
-        let mut second = Program::start(&mut second);
-        second.line(|line| line.trim() == "ready");
-        second
+        Program::start(second.arg("--data-dir").arg(self.cwd().join("far")))
     }
 
     /// Starts an owner that stands by for the one that `up` runs.
