@@ -78,6 +78,12 @@ pub(crate) fn death_before(step: Step) -> Option<Step> {
     after(&[Step::HostLeaseHeld, Step::JoinSent]).then_some(Step::CursorClaimed)
 }
 
+/// What is to be armed for a fault at a step.
+pub(crate) fn faults(step: Step, fault: Fault) -> Vec<(Step, Fault)> {
+    let before = death_before(step).map(|death| (death, Fault::Kill));
+    before.into_iter().chain([(step, fault)]).collect()
+}
+
 /// Steps that an ordinary run takes: of each sort the one at which most has happened that nobody
 /// knows yet.
 const SAMPLE: [(Fault, &[Step]); 2] = [

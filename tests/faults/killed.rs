@@ -1,10 +1,9 @@
 //! Kill -9 at a step: whoever follows goes on, nothing recorded is made again, nothing runs twice,
 //! nothing is left.
 
-use tetrarch_core::id::AgentId;
 use tetrarch_failpoint::{Party, Step};
 
-use crate::case::{Fault, death_before, steps, turn};
+use crate::case::{Fault, faults, steps, turn};
 use crate::stage::{STEPS_OF_A_FLEET, Stage, until_gone};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,24 +28,16 @@ async fn killed(parties: &[Party]) {
 
 async fn kill_at(stage: &mut Stage, step: Step) {
     let turn = turn(step);
-    let follower: Option<AgentId> = match step.party() {
-        Party::Owner => Some(AgentId::Go),
-        Party::Host => Some("HO@h1".parse().unwrap()),
-        // Its host starts another one and says nothing of it.
-        Party::Guard => None,
-    };
-    let before = match &follower {
-        Some(follower) => stage.epoch(follower).await,
-        None => 0,
-    };
-    let running = stage.begin(step, Fault::Kill, turn).await;
+    let follower = stage.follower(step.party()).await;
+    let faults = faults(step, Fault::Kill);
+    let running = stage.begin(&faults, turn);
     stage.take_turn(&running, turn).await;
-    for step in death_before(step).into_iter().chain([step]) {
+    for (step, _) in faults {
         until_gone(stage.reached(step));
     }
     stage.end_turn(&running, turn).await;
     stage.settle(running);
-    if let Some(follower) = follower {
+    if let Some((follower, before)) = follower {
         stage.until_back(&follower, before).await;
     }
     stage.without_second();

@@ -6,6 +6,7 @@
 mod absence;
 mod case;
 mod killed;
+mod pairs;
 mod paused;
 mod stage;
 mod witness;

@@ -8,7 +8,7 @@ use tetrarch_core::records::Records;
 use tetrarch_failpoint::{Party, Step};
 use tetrarch_tests::Program;
 
-use crate::case::{Fault, death_before, steps, turn};
+use crate::case::{Fault, death_before, faults, steps, turn};
 use crate::stage::{SECOND, STEPS_OF_A_FLEET, Stage, let_go, until_gone};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,7 +40,7 @@ async fn paused(parties: &[Party]) {
 async fn pause_at(stage: &mut Stage, standby: &mut Program, step: Step) {
     let turn = turn(step);
     let owner = stage.epoch(&AgentId::Go).await;
-    let running = stage.begin(step, Fault::Pause, turn).await;
+    let running = stage.begin(&faults(step, Fault::Pause), turn);
     stage.take_turn(&running, turn).await;
     if let Some(death) = death_before(step) {
         let pid = stage.reached(death);
@@ -85,9 +85,8 @@ async fn host_goes_on(stage: &mut Stage, pid: Pid) {
 }
 
 async fn until_offline(stage: &mut Stage, host: &AgentId) {
-    let offline = |records: &Records| {
-        (records.agents.get(host)?.liveness == Liveness::Offline).then_some(())
-    };
+    let offline =
+        |records: &Records| (records.agents.get(host)?.liveness == Liveness::Offline).then_some(());
     stage.ledger.until(&format!("{host} is offline"), offline).await;
 }
 

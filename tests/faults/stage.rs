@@ -12,12 +12,10 @@ use tetrarch_core::id::AgentId;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
-use tetrarch_failpoint::Step;
-use tetrarch_tests::{
-    Ended, Fleet, Ledger, Process, Program, binary_with_failpoints, python, wait,
-};
+use tetrarch_failpoint::{Party, Step};
+use tetrarch_tests::{Fleet, Ledger, Process, Program, binary_with_failpoints, python, wait};
 
-use crate::case::{Fault, Turn, death_before};
+use crate::case::{Fault, Turn};
 use crate::witness::{STEPS, assert_made_once, has_saved};
 
 /// The host beside the one that `up` runs.
@@ -44,7 +42,7 @@ pub(crate) struct Stage {
 
 /// A plan that runs, with the file in which its worker tells what it does.
 pub(crate) struct Running {
-    step: Step,
+    said: String,
     project: String,
     witness: PathBuf,
     program: Program,
@@ -90,9 +88,17 @@ impl Stage {
         Pid::from_raw(pid).unwrap()
     }
 
-    /// Arms a step, and gives work to a project of its own.
-    pub(crate) async fn begin(&mut self, step: Step, fault: Fault, turn: Turn) -> Running {
+    /// Takes back what is armed; says whether it took effect before.
+    pub(crate) fn disarm(&self, step: Step) -> bool {
+        std::fs::remove_file(self.armed.join(step.name())).is_err()
+    }
+
+    /// Arms these steps, and gives work to a project of its own.
+    pub(crate) fn begin(&mut self, faults: &[(Step, Fault)], turn: Turn) -> Running {
         self.cases += 1;
+        let names: Vec<String> =
+            faults.iter().map(|(step, fault)| format!("{} {fault:?}", step.name())).collect();
+        let said = names.join(", ");
         let project = format!("case-{}", self.cases);
         // Its orchestrator is placed before there is a second host.
         self.fleet.ok(["project", "create", &project]);
@@ -116,7 +122,7 @@ impl Stage {
         let plan = json!({
             "project": project,
             "output": "T1.1",
-            "goal": {"title": step.name()},
+            "goal": {"title": said},
             "phases": [{"id": "P1", "name": "Go on", "tasks": [
                 {"id": "T1.1", "name": "steps", "profile": "record", "maxAttempts": 1,
                  "acceptance": ["every step is made once"]},
@@ -124,12 +130,11 @@ impl Stage {
             "profiles": {"record": {"argv": argv, "wall": "5m"}},
         });
         let plan = self.fleet.file(&format!("{project}.json"), &plan.to_string());
-        if let Some(death) = death_before(step) {
-            self.arm(death, Fault::Kill);
+        for (step, fault) in faults {
+            self.arm(*step, *fault);
         }
-        self.arm(step, fault);
         let program = self.fleet.spawn(["run", "--quiet", plan.to_str().unwrap()]);
-        Running { step, project, witness, program }
+        Running { said, project, witness, program }
     }
 
     /// Has happen to the worker what leads to the step.
@@ -196,6 +201,18 @@ impl Stage {
         self.ledger.records.agents.get(agent).map_or(0, |agent| agent.epoch)
     }
 
+    /// The follower of a party that is killed: who is in a later session then, and what its epoch is
+    /// before. The host of a guard starts another one and says nothing of it.
+    pub(crate) async fn follower(&mut self, party: Party) -> Option<(AgentId, u64)> {
+        let id: AgentId = match party {
+            Party::Owner => AgentId::Go,
+            Party::Host => "HO@h1".parse().unwrap(),
+            Party::Guard => return None,
+        };
+        let before = self.epoch(&id).await;
+        Some((id, before))
+    }
+
     /// Waits until an agent is in a later session than this and alive.
     pub(crate) async fn until_back(&mut self, agent: &AgentId, before: u64) {
         let back = |records: &Records| {
@@ -206,15 +223,14 @@ impl Stage {
     }
 
     /// Waits for the plan's end, and looks at what came of it.
-    pub(crate) fn settle(&self, running: Running) -> Ended {
-        let said = running.step.name().to_owned();
+    pub(crate) fn settle(&self, running: Running) {
+        let said = running.said;
         let ended = running.program.ended();
         assert_eq!(ended.code, Some(0), "{said}: {}", ended.err);
         assert_made_once(&running.witness, &said);
         wait::until(&format!("{said}: no program is left"), || {
             self.fleet.agents().is_empty().then_some(())
         });
-        ended
     }
 
     /// A process of this installation.
