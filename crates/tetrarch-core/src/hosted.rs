@@ -204,6 +204,11 @@ impl Hosted {
         self.usage
     }
 
+    /// Goes on from this state of what it continues, which takes a while to read.
+    pub fn go_on_from(&mut self, checkpoint: Option<String>) {
+        self.checkpoint = checkpoint;
+    }
+
     /// The effects that begin it.
     #[must_use]
     pub fn begin(&self) -> Vec<Effect> {

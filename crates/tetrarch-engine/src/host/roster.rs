@@ -88,12 +88,12 @@ impl Roster {
 
     /// A message to the host orchestrator itself.
     pub(super) async fn read(&mut self, incoming: Incoming) -> Result<(), EngineError> {
-        let Some(Admitted { mail, from, .. }) = self.own.admit(incoming).await else {
+        let Some(Admitted { mail, from, ledger_seq, .. }) = self.own.admit(incoming).await else {
             return Ok(());
         };
         let Mail { body, trace, .. } = mail.clone();
         match body {
-            MailBody::Launch(launch) => self.launch(*launch, trace).await?,
+            MailBody::Launch(launch) => self.launch(*launch, ledger_seq, trace).await?,
             MailBody::Kill(order) | MailBody::Rotate(order) => {
                 self.end_session(&order, from, mail).await?;
             }
@@ -123,7 +123,12 @@ impl Roster {
     }
 
     /// Seats a session, unless the order is for another life of this host or has come before.
-    async fn launch(&mut self, launch: Launch, trace: Option<String>) -> Result<(), EngineError> {
+    async fn launch(
+        &mut self,
+        launch: Launch,
+        ledger_seq: u64,
+        trace: Option<String>,
+    ) -> Result<(), EngineError> {
         let ours = launch.host_epoch == self.own.shared.claim.host_epoch;
         let known = self.seated.get(&launch.agent);
         if !ours || known.is_some_and(|seated| seated.epoch >= launch.epoch) {
@@ -142,6 +147,7 @@ impl Roster {
                     shared: self.shared(),
                     launch,
                     run,
+                    ledger_seq,
                     orders: self.orders.clone(),
                     trace,
                     pulse: tell,
