@@ -20,7 +20,7 @@ use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
-use log::{Log, head};
+use log::{Log, beginning};
 
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -493,9 +493,4 @@ impl Hosted {
         self.phase = Phase::Ending;
         effects.push(Effect::Order(Box::new(Order::Kill { run: self.run.id })));
     }
-}
-
-/// What a record keeps of a text that is stored as an artifact.
-fn beginning(text: &str) -> String {
-    format!("{}\n[the whole text is the artifact]", head(text, DELIVERABLE_BYTES_MAX / 4))
 }
