@@ -4,7 +4,7 @@
 //! armed it sees that it did, and in which process.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -12,9 +12,11 @@ use crate::Step;
 
 /// Where the files are.
 const DIRECTORY: &str = "FAILPOINT_DIR";
-/// Longer than a stopped process needs to stand still in every thread. The rest of it passes after
-/// it was continued.
-const UNTIL_STOPPED: Duration = Duration::from_millis(50);
+/// Time between two looks at whether the process stood still, and goes on.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// A look that comes this much later was held up by standing still: tests pause for longer, a busy
+/// machine for less.
+const STOOD_STILL: Duration = Duration::from_millis(200);
 
 /// Does what is armed for this step.
 pub(crate) fn reach_if(step: Step, is_so: impl FnOnce() -> bool) {
@@ -30,7 +32,12 @@ pub(crate) fn reach_if(step: Step, is_so: impl FnOnce() -> bool) {
         return;
     }
     let signal = if order.trim() == "stop" { Signal::STOP } else { Signal::KILL };
+    let mut looked = Instant::now();
     // A process may always send a signal to itself.
     let _sent = kill_process(getpid(), signal);
-    std::thread::sleep(UNTIL_STOPPED);
+    // The stop may reach this thread a moment later than others; it goes on when they do.
+    while looked.elapsed() < STOOD_STILL {
+        looked = Instant::now();
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
