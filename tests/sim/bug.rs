@@ -62,6 +62,8 @@ pub(crate) enum Bug {
     NeverDue,
     /// The control plane commits when nothing happens.
     Restless,
+    /// An owner goes on with a ledger that lost its memory.
+    AmnesiaUnnoticed,
 }
 
 impl Bug {
@@ -107,7 +109,8 @@ impl Bug {
             | Self::Tireless
             | Self::MassUnguarded
             | Self::NeverDue
-            | Self::Restless => {}
+            | Self::Restless
+            | Self::AmnesiaUnnoticed => {}
         }
     }
 

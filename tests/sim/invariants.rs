@@ -20,6 +20,7 @@ mod n20_replay;
 mod n22_placement;
 mod n23_restraint;
 mod n27_settling;
+mod n28_memory;
 mod n29_idleness;
 
 use crate::bug::Bug;

@@ -9,7 +9,6 @@ mod bus;
 mod dice;
 mod host;
 mod invariants;
-mod lease;
 mod observe;
 mod owner;
 mod people;

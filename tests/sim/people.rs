@@ -121,7 +121,7 @@ impl People {
             trace: None,
             body,
         };
-        let stored = Stored { place: None, from: human(), mail };
+        let stored = Stored { place: None, from: human(), mail, seq: 0 };
         reach.send(Wire::Mail(Box::new(stored)), 0);
     }
 

@@ -4,6 +4,8 @@
 mod clockwork;
 mod faults;
 mod look;
+mod memory;
+mod replicas;
 mod settle;
 
 use std::collections::BTreeSet;
@@ -15,15 +17,16 @@ use tetrarch_core::ledger::Entry;
 use tetrarch_core::owner::Policy;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::RequestBody;
+use tetrarch_core::restart::Memory;
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::{BusTime, Millis};
+use tetrarch_tests::simulated::Leases;
 
 use crate::bug::Bug;
-use crate::bus::Bus;
+use crate::bus::{Bus, View};
 use crate::dice::Dice;
 use crate::host::Host;
-use crate::lease::Leases;
-use crate::owner::{Owner, Rules, Sent, deadlines};
+use crate::owner::{Owner, Rules, Sent, Stop, Way, deadlines};
 use crate::people::People;
 use crate::seat::{Seat, Turn};
 use crate::tally::Tally;
@@ -42,6 +45,8 @@ const QUIET_MAX: usize = 40_000;
 /// Messages on their way, at most: senders wait then.
 const WIRES_MAX: usize = 400;
 
+/// What is told of an owner that the amnesia guard stopped.
+const STOPPED: &str = "owner stopped: the ledger lost its memory";
 /// Commits after which an owner's records are compared with a replay: it is much to compare.
 const COMPARED_EVERY: usize = 7;
 
@@ -81,6 +86,16 @@ pub(crate) struct World {
     leases: Leases,
     /// Nobody reaches the bus until then.
     outage: BusTime,
+    /// Nobody leads the streams until then.
+    election: BusTime,
+    /// What a replica shows, which does not catch up until then.
+    replica: View,
+    lag: BusTime,
+    /// What the owner's data directory remembers of the ledger.
+    kept: Memory,
+    /// The step at which the bus forgets, in some seeds, and how much it knew after that.
+    forgets: Option<usize>,
+    shrunk: Option<usize>,
     rules: Rules,
     /// When the last fault was over.
     calmed: BusTime,
@@ -118,13 +133,15 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Outcome {
 impl World {
     fn new(seed: u64, bug: Option<Bug>) -> Self {
         let mut dice = Dice::new(seed);
-        let faults = Faults::by_chance(&mut dice);
+        let faults = Faults::by_chance(&mut dice, bug);
         let goals = dice.range(1, 2);
         let mut rules = rules(&mut dice, bug);
         let intensity = rules.policy.intensity;
         if bug == Some(Bug::Tireless) {
             rules.policy.intensity.max = u32::MAX;
         }
+        let forgets = dice.percent(10) || bug == Some(Bug::AmnesiaUnnoticed);
+        let forgets = forgets.then(|| dice.range(STORMY / 3, STORMY - STORMY / 8));
         let crowd = dice.percent(10) || bug == Some(Bug::MassUnguarded);
         let mut world = Self {
             dice,
@@ -138,6 +155,12 @@ impl World {
             orphans: Vec::new(),
             leases: Leases::default(),
             outage: BusTime::default(),
+            election: BusTime::default(),
+            replica: View::default(),
+            lag: BusTime::default(),
+            kept: Memory::default(),
+            forgets,
+            shrunk: None,
             calmed: BusTime(u64::MAX),
             intensity,
             rules,
@@ -159,10 +182,18 @@ impl World {
         world
     }
 
+    /// Starts one, unless it does not know the ledger again.
     fn start_owner(&mut self) {
         self.owner_epochs += 1;
-        let rules = self.rules.clone();
-        self.owners.push(Owner::start(&self.bus, self.owner_epochs, rules, self.now));
+        let (rules, sight) = (self.rules.clone(), self.sight());
+        match Owner::start(&self.bus, self.owner_epochs, rules, &sight, self.now) {
+            Ok(owner) => {
+                self.owners.push(owner);
+                self.note_lag(self.owners.len() - 1);
+            }
+            Err(Stop::Amnesia(_)) => self.tally.note(STOPPED),
+            Err(Stop::Deposed) => self.tally.note("owner deposed"),
+        }
     }
 
     fn start_host(&mut self, name: &HostName) {
@@ -187,6 +218,10 @@ impl World {
             now: self.now,
             faulty: self.faults.on,
             unheard: self.faults.unacknowledged,
+            replica: self.replica,
+            stale: self.faults.stale,
+            spurious: self.faults.spurious,
+            electing: self.election > self.now,
         }
     }
 
@@ -213,11 +248,17 @@ impl World {
     }
 
     fn live(&mut self) -> Result<(), String> {
-        for _ in 0..STORMY {
+        for at in 0..STORMY {
             self.break_something();
+            if self.forgets == Some(at) {
+                self.forget();
+            }
             self.step()?;
         }
         self.calm();
+        if self.shrunk.is_some() {
+            return self.nobody_goes_on();
+        }
         for _ in 0..QUIET_MAX {
             if self.is_settled() {
                 self.judge()?;
@@ -240,6 +281,7 @@ impl World {
             None => self.wait(),
         }
         self.ring_timers();
+        self.replicate();
         self.nobody_runs_twice()?;
         match self.watch.broken.pop() {
             Some(broken) => Err(broken),
@@ -266,9 +308,13 @@ impl World {
             if owner.can_send() {
                 acts.push(Act::Commit(at));
             }
-            if owner.can_publish() {
+            if owner.can_publish(&self.bus) {
                 acts.extend([Act::Publish(at), Act::Publish(at), Act::Publish(at)]);
             }
+        }
+        if self.election > self.now {
+            // Everybody else waits for what it wrote to be acknowledged.
+            return acts;
         }
         let all = (0..self.hosts.len()).map(Which::Host);
         let all: Vec<Which> = all.chain((0..self.zombies.len()).map(Which::Zombie)).collect();
@@ -298,8 +344,11 @@ impl World {
             }
             Act::Commit(at) => self.commit(at)?,
             Act::Publish(at) => {
-                let World { owners, bus, dice, tally, bug, .. } = self;
-                owners[at].publish(bus, dice, tally, *bug);
+                let (view, way) = (self.reach().view(), self.way_of_write());
+                let World { owners, bus, dice, tally, .. } = self;
+                if way != Way::Lost {
+                    owners[at].publish(bus, dice, tally, (view, way == Way::Clear));
+                }
             }
             Act::HostReads(which) => {
                 self.with_host(which, Host::read);
@@ -348,7 +397,12 @@ impl World {
         let Some(sender) = sent(some).or_else(|| sent(0)).map(Sending::sender) else { return };
         let first = self.wires.iter().position(|sending| sending.sender() == sender);
         let Some(at) = first else { return };
-        let again = self.faults.on && self.dice.percent(self.faults.repeat);
+        let way = self.way_of_write();
+        if way == Way::Lost {
+            return;
+        }
+        let repeated = self.faults.on && self.dice.percent(self.faults.repeat);
+        let again = repeated || way == Way::Unheard;
         let wire = if again && self.wires.len() < WIRES_MAX {
             self.wires[at].wire.clone()
         } else {
@@ -367,36 +421,48 @@ impl World {
     }
 
     fn commit(&mut self, at: usize) -> Result<(), String> {
-        let lost = self.faults.on && self.dice.percent(self.faults.lost);
-        let unacknowledged = self.faults.on && self.dice.percent(self.faults.unacknowledged);
-        let bug = self.bug;
-        let unfenced = bug == Some(Bug::UnfencedLedger);
+        let (way, sight, bug) = (self.way_of_commit(at), self.sight(), self.bug);
         let truth = &self.truth;
         let spoil = |entry: &mut Entry| {
             if let Some(bug) = bug {
                 bug.spoil(truth, entry);
             }
         };
-        let owner = &mut self.owners[at];
-        let sent = owner.send(&mut self.bus, self.now, (lost, unacknowledged), unfenced, spoil);
-        let _ = writeln!(self.history, "  {sent:?}");
+        let sent = self.owners[at].send(&mut self.bus, self.now, way, &sight, spoil);
+        let _ = writeln!(self.history, "  {way:?}: {sent:?}");
         match sent {
-            Sent::Applied(_) if unacknowledged => self.tally.note("acknowledgement lost"),
-            Sent::Applied(_) | Sent::Known => self.tally.note("commit acknowledged"),
+            Sent::Applied(_) if way == Way::Unheard => self.tally.note("acknowledgement lost"),
+            Sent::Applied(_) => self.acknowledged(),
+            Sent::Known => {
+                self.tally.note("commit found its own before it");
+                self.acknowledged();
+            }
+            Sent::Unknown if way == Way::Busy => {
+                self.tally.note("commit refused, another in progress");
+            }
             Sent::Unknown => self.tally.note("commit lost, sent again"),
-            Sent::Reloaded => self.tally.note("commit refused, reloaded"),
+            Sent::Reloaded => {
+                self.tally.note("commit refused, reloaded");
+                self.note_lag(at);
+            }
             Sent::Deposed => {
                 self.tally.note("owner deposed");
                 self.owners.remove(at);
             }
+            Sent::Amnesia => {
+                self.tally.note(STOPPED);
+                self.owners.remove(at);
+            }
         }
+        self.nothing_follows()?;
         self.look()?;
         if !self.looked_at.is_multiple_of(COMPARED_EVERY) {
             return Ok(());
         }
         let settled = self.owners.get(at).and_then(Owner::settled_records);
         let same = settled.is_none_or(|records| *records == self.truth);
-        if same || sent == Sent::Deposed || unacknowledged || bug.is_some() {
+        let gone = matches!(sent, Sent::Deposed | Sent::Amnesia);
+        if same || gone || way == Way::Unheard || bug.is_some() {
             Ok(())
         } else {
             Err("invariant 20: an owner's records are not what the ledger replays to".to_owned())

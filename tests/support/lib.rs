@@ -8,6 +8,7 @@ mod owner;
 mod processes;
 mod program;
 mod server;
+pub mod simulated;
 pub mod wait;
 
 pub use fleet::{Fleet, binary, python};

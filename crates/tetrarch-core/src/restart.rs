@@ -110,6 +110,15 @@ impl Restart {
         self.through = self.through.max(seq);
     }
 
+    /// The epoch of another owner behind which the one of `epoch` may not write: a later one's, or,
+    /// before its own first commit, one that was given the same epoch (spec 10, 8). A commit that was
+    /// refused does not say so when what refused it cannot be read.
+    #[must_use]
+    pub fn deposed_by(&self, epoch: u64, has_begun: bool) -> Option<u64> {
+        let deposed = self.epoch > epoch || (self.epoch == epoch && !has_begun);
+        deposed.then_some(self.epoch)
+    }
+
     /// The records alone.
     #[must_use]
     pub fn records(self) -> Records {
@@ -185,6 +194,16 @@ mod tests {
         restart.add(8, &gone);
         restart.skip(9);
         assert_eq!((restart.images.len(), restart.through), (0, 9));
+    }
+
+    #[test]
+    fn an_owner_writes_behind_no_other_of_its_epoch_or_a_later_one() {
+        let restart = Restart { epoch: 6, ..Restart::default() };
+        assert_eq!(restart.deposed_by(7, false), None);
+        assert_eq!(restart.deposed_by(6, true), None, "its own entries");
+        assert_eq!(restart.deposed_by(6, false), Some(6));
+        assert_eq!(restart.deposed_by(5, true), Some(6));
+        assert_eq!(Restart::default().deposed_by(1, false), None, "a new installation");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl World {
         let (Some(owner), 1) = (self.owners.first(), self.owners.len()) else { return false };
         let owner = !owner.can_take(&self.bus, self.now)
             && !owner.can_send()
-            && !owner.can_publish()
+            && !owner.can_publish(&self.bus)
             && owner.sweeping.is_idle();
         // Silence that began before is found out later.
         let known = self.now - self.calmed > Millis(OFFLINE_WINDOWS * WINDOW.0);

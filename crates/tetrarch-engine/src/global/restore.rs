@@ -47,9 +47,17 @@ pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
 /// Loads STATE and folds the ledger's tail in.
 ///
 /// # Errors
-/// The ledger is shorter or younger than what was acknowledged.
-pub(crate) async fn restore(bus: &Bus) -> Result<Restored, EngineError> {
+/// The ledger is shorter or younger than what was acknowledged, or another owner writes it:
+/// `epoch` is the caller's, which has begun when it has sent a commit before.
+pub(crate) async fn restore(
+    bus: &Bus,
+    epoch: u64,
+    has_begun: bool,
+) -> Result<Restored, EngineError> {
     let Folded { restart, unpublished, revisions, created, .. } = fold(bus).await?;
+    if let Some(epoch) = restart.deposed_by(epoch, has_begun) {
+        return Err(EngineError::Deposed { epoch });
+    }
     let (last, intake_seq) = (restart.through, restart.intake_seq);
     Ok(Restored { records: restart.records(), last, intake_seq, unpublished, revisions, created })
 }
@@ -92,7 +100,7 @@ async fn fold(bus: &Bus) -> Result<Folded, EngineError> {
         images: images.collect(),
         epoch: meta.owner_epoch,
         intake_seq: meta.intake_seq,
-        through: meta.outbox_through,
+        through: meta.outbox_through.min(last),
     };
     let mut unpublished = Vec::new();
     for item in read_ledger(bus, meta.outbox_through + 1, last, meta.owner_epoch).await {
