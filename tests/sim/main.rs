@@ -6,7 +6,6 @@
 
 mod bug;
 mod bus;
-mod dice;
 mod host;
 mod invariants;
 mod observe;
@@ -23,6 +22,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tally::Tally;
+use tetrarch_tests::dice;
 
 /// Seeds of an ordinary run; `SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 200;

@@ -42,6 +42,8 @@ const STORMY: usize = 500;
 const CROWD: usize = 12;
 /// Steps in which everything has to settle after that.
 const QUIET_MAX: usize = 40_000;
+/// The same for a seed with a planted bug, of which many settle never.
+const QUIET_PLANTED_MAX: usize = 6_000;
 /// Messages on their way, at most: senders wait then.
 const WIRES_MAX: usize = 400;
 
@@ -259,7 +261,8 @@ impl World {
         if self.shrunk.is_some() {
             return self.nobody_goes_on();
         }
-        for _ in 0..QUIET_MAX {
+        let quiet = if self.bug.is_some() { QUIET_PLANTED_MAX } else { QUIET_MAX };
+        for _ in 0..quiet {
             if self.is_settled() {
                 self.judge()?;
                 return self.idle();

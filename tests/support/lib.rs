@@ -1,6 +1,7 @@
 //! What every suite shares: a real server per test, the product's binary as a user starts it,
 //! waiting for a state. It asserts nothing about the product itself.
 
+pub mod dice;
 mod fleet;
 mod ledger;
 pub mod life;

@@ -3,7 +3,7 @@
 use tetrarch_core::id::RunId;
 use tetrarch_core::journal::JournalEvent;
 
-use super::{Stream, WrongLast};
+use super::{NOW, Stream, WrongLast};
 
 /// An entry, with the epoch of whoever wrote it.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ impl Journals {
         }
     }
 
-    /// Appends behind the entry at `expect`.
+    /// Appends behind the entry at `expect`. The same again is known again.
     ///
     /// # Errors
     /// Another one stands there: the session is over.
@@ -42,7 +42,11 @@ impl Journals {
         event: JournalEvent,
         expect: u64,
     ) -> Result<u64, WrongLast> {
-        self.0.publish(run, Journaled { epoch, event }, expect)
+        let entry = Journaled { epoch, event };
+        self.0.publish(run, entry.clone(), expect).or_else(|refused| {
+            let found = self.0.last(&run, NOW).filter(|(_, found)| **found == entry);
+            found.map(|(seq, _)| seq).ok_or(refused)
+        })
     }
 
     /// Ends a journal in the name of a session of `epoch`; the first read is as of `through`.
