@@ -108,11 +108,12 @@ fn what_lags_behind_refuses_more_and_never_less() {
         let mut dice = Dice::new(seed);
         let mut model = Model::default();
         for (at, deed) in deeds(seed, DEEDS, &mut dice).into_iter().enumerate() {
-            let honest = model.clone().perform(&deed);
+            let before = model.clone();
+            let honest = before.clone().perform(&deed);
             model.lag_by_chance(&mut dice);
             let found = model.perform(&deed);
             model.catch_up();
-            let stale = model.was_so(&deed, &found);
+            let stale = before.was_so(&deed, &found);
             let allowed = found == honest || found.is_refusal() || stale;
             assert!(allowed, "sequence {seed}, {at}: {deed:?} gave {found:?}, not {honest:?}");
             refused += u32::from(found != honest);
