@@ -1,7 +1,7 @@
 //! The deeds at the simulated bus.
 
 use tetrarch_core::cursor::{Cursor, Positions};
-use tetrarch_core::id::{AgentId, HostName, RunId};
+use tetrarch_core::id::{AgentId, CommitId, HostName, RunId};
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::time::BusTime;
 use tetrarch_tests::dice::Dice;
@@ -93,23 +93,7 @@ impl Model {
                 self.owners[*owner] = Some((*epoch, last.saturating_sub(*lag)));
                 Outcome::Nothing
             }
-            Deed::Commit { owner, commit: id, unheard } => {
-                let Some((epoch, last)) = self.owners[*owner].take() else {
-                    return Outcome::Nothing;
-                };
-                let entry = entry(*id, epoch);
-                if *unheard {
-                    let _unheard = commit(&mut self.ledger, &entry, last);
-                }
-                match commit(&mut self.ledger, &entry, last) {
-                    Commit::Stored(seq) | Commit::Known(seq) => {
-                        self.owners[*owner] = Some((epoch, seq));
-                        Outcome::Stored(seq)
-                    }
-                    Commit::Deposed(epoch) => Outcome::Deposed(epoch),
-                    Commit::Reload(last) => Outcome::Reload(last),
-                }
-            }
+            Deed::Commit { owner, commit, unheard } => self.commit(*owner, *commit, *unheard),
             Deed::Seal(order) => {
                 if let Some(run) = order.ends {
                     self.journals.end(run, order.epoch, self.seen[1]);
@@ -157,6 +141,22 @@ impl Model {
             | Deed::Release { .. }
             | Deed::Look { .. }
             | Deed::Revoke { .. } => self.at_lease(deed),
+        }
+    }
+
+    fn commit(&mut self, owner: usize, id: CommitId, unheard: bool) -> Outcome {
+        let Some((epoch, last)) = self.owners[owner].take() else { return Outcome::Nothing };
+        let entry = entry(id, epoch);
+        if unheard {
+            let _unheard = commit(&mut self.ledger, &entry, last);
+        }
+        match commit(&mut self.ledger, &entry, last) {
+            Commit::Stored(seq) | Commit::Known(seq) => {
+                self.owners[owner] = Some((epoch, seq));
+                Outcome::Stored(seq)
+            }
+            Commit::Deposed(epoch) => Outcome::Deposed(epoch),
+            Commit::Reload(last) => Outcome::Reload(last),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tetrarch_bus::Bus;
+use tetrarch_bus::codec;
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::snapshot::Base;
@@ -39,9 +40,13 @@ pub(crate) struct Restored {
     pub(crate) created: String,
 }
 
-/// The highest owner epoch that STATE tells of.
+/// The highest owner epoch that STATE, or the ledger's last entry, tells of: STATE may be behind.
 pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
-    Ok(state::load_meta(bus).await?.map_or(0, |meta| meta.owner_epoch))
+    let shown = state::load_meta(bus).await?.map_or(0, |meta| meta.owner_epoch);
+    let last = bus.stream_last_seq(LEDGER).await?;
+    let last = if last == 0 { None } else { bus.get_seq(LEDGER, last).await? };
+    let last = last.and_then(|message| codec::decode_entry(&message.payload).ok());
+    Ok(shown.max(last.map_or(0, |entry| entry.epoch)))
 }
 
 /// Loads STATE and folds the ledger's tail in.
