@@ -17,6 +17,7 @@ mod n14_intent;
 mod n15_mail;
 mod n18_budgets;
 mod n20_replay;
+mod n21_bounds;
 mod n22_placement;
 mod n23_restraint;
 mod n27_settling;
