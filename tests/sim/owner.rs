@@ -3,7 +3,7 @@
 
 mod sweeping;
 
-use tetrarch_core::id::CommitId;
+use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::order::StopWithin;
@@ -100,8 +100,9 @@ pub(crate) struct Owner {
     pub(crate) paused: BusTime,
     /// Its sweeper hears nothing until then, and knows it by its canary.
     pub(crate) deaf: BusTime,
-    /// Its sweeper hears no renewal until then, and its canary all the same.
+    /// Its sweeper hears no renewal until then, or none of one host, and its canary all the same.
     pub(crate) mute: BusTime,
+    pub(crate) muted: Option<HostName>,
 }
 
 /// What operators of this seed have set.
@@ -130,6 +131,7 @@ impl Owner {
             paused: BusTime::default(),
             deaf: BusTime::default(),
             mute: BusTime::default(),
+            muted: None,
             records,
             known: 0,
             group: Group::default(),
@@ -212,6 +214,12 @@ impl Owner {
     pub(crate) fn next_deadline(&self, now: BusTime) -> Option<BusTime> {
         let at = next_deadline(&self.records, &self.rules.policy, now);
         at.filter(|_| self.rules.bug != Some(Bug::NeverDue))
+    }
+
+    /// Whether its sweeper hears a host's renewals.
+    pub(crate) fn hears(&self, host: &HostName, now: BusTime) -> bool {
+        let mute = self.mute > now && self.muted.as_ref().is_none_or(|muted| muted == host);
+        self.is_up(now) && self.deaf <= now && !mute
     }
 
     /// Whether its process does something.

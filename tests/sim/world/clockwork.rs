@@ -69,7 +69,7 @@ impl World {
         let now = self.now;
         for owner in &mut self.owners {
             let lost = self.faults.on && self.dice.percent(self.faults.unheard);
-            if owner.is_up(now) && owner.deaf.max(owner.mute) <= now && !lost {
+            if owner.hears(&renewal.host, now) && !lost {
                 owner.sweeping.hear(renewal, now);
             }
         }

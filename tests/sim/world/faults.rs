@@ -59,8 +59,7 @@ impl Faults {
             people: often(15),
         };
         match bug {
-            // It shows only while a sweeper misses for long what the bus hears.
-            Some(Bug::LeaseNotTaken) => Self { sweepers: 40, owners: 0, bus: 0, ..weather },
+            Some(Bug::LeaseNotTaken) => Self { sweepers: 15, owners: 0, bus: 0, ..weather },
             Some(_) | None => weather,
         }
     }
@@ -115,7 +114,10 @@ impl World {
 
     fn break_sweeper(&mut self) {
         let until = self.for_some_time();
-        let which = if self.bug == Some(Bug::LeaseNotTaken) { 1 } else { self.dice.below(3) };
+        // Only while it misses what the bus hears does it show that a lease is not taken.
+        let planted = self.bug == Some(Bug::LeaseNotTaken);
+        let which = if planted { 1 } else { self.dice.below(3) };
+        let one = planted || self.dice.percent(50);
         let Some(owner) = self.owners.last_mut() else { return };
         match which {
             0 => {
@@ -123,8 +125,13 @@ impl World {
                 owner.deaf = until;
             }
             1 => {
-                self.tally.note("sweeper does not hear renewals");
+                let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.clone()).collect();
+                owner.muted = self.dice.pick(&hosts).filter(|_| one).cloned();
                 owner.mute = until;
+                self.tally.note(match owner.muted {
+                    Some(_) => "sweeper does not hear one host",
+                    None => "sweeper does not hear renewals",
+                });
             }
             _ => {
                 self.tally.note("owner paused");
