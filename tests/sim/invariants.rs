@@ -28,7 +28,7 @@ use crate::bug::Bug;
 use crate::world;
 
 /// Seeds within which a planted bug has to be found.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 200;
 
 /// A planted bug is found, and told as this.
 fn found(bug: Bug, expected: &str) {

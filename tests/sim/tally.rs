@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 77] = [
+pub(crate) const EXPECTED: [&str; 78] = [
     "acknowledgement lost",
     "actor died",
     "attempt failed",
@@ -58,6 +58,7 @@ pub(crate) const EXPECTED: [&str; 77] = [
     "plan event repeated, dropped",
     "project orchestrator replaced",
     "question answered",
+    "question not answered",
     "renewal found its own before it",
     "renewal lost with a leader",
     "renewal not answered",

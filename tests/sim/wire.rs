@@ -87,6 +87,8 @@ pub(crate) struct Reach<'w> {
     pub(crate) stale: usize,
     /// Writes that are refused for nothing, of a hundred.
     pub(crate) spurious: usize,
+    /// Questions that nobody answers, of a hundred.
+    pub(crate) unanswered: usize,
     /// Nobody leads the streams: nothing is acknowledged.
     pub(crate) electing: bool,
 }

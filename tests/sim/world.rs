@@ -222,6 +222,7 @@ impl World {
             replica: self.replica,
             stale: self.faults.stale,
             spurious: self.faults.spurious,
+            unanswered: self.faults.unanswered,
             electing: self.election > self.now,
         }
     }

@@ -25,6 +25,7 @@ pub(super) struct Faults {
     pub(super) stale: usize,
     /// Writes that are refused for nothing.
     pub(super) spurious: usize,
+    pub(super) unanswered: usize,
     lags: usize,
     elections: usize,
     bus: usize,
@@ -48,6 +49,7 @@ impl Faults {
             unheard: often(40),
             stale: often(40),
             spurious: often(6),
+            unanswered: often(10),
             lags: often(15),
             elections: often(6),
             bus: often(6),
@@ -60,6 +62,9 @@ impl Faults {
         };
         match bug {
             Some(Bug::LeaseNotTaken) => Self { sweepers: 15, owners: 0, bus: 0, ..weather },
+            Some(Bug::EpochUnchecked) => Self { actors: 40, repeat: 40, ..weather },
+            Some(Bug::MassUnguarded) => Self { crowds: 15, owners: 0, ..weather },
+            Some(Bug::NeverDue) => Self { unanswered: 60, ..weather },
             Some(_) | None => weather,
         }
     }
