@@ -2,5 +2,6 @@
 
 mod bus_infra;
 mod bus_protocol;
+mod fidelity;
 mod life;
 mod ownership;

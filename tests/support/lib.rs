@@ -1,6 +1,7 @@
 //! What every suite shares: a real server per test, the product's binary as a user starts it,
 //! waiting for a state. It asserts nothing about the product itself.
 
+pub mod dice;
 mod fleet;
 mod ledger;
 pub mod life;
@@ -8,6 +9,7 @@ mod owner;
 mod processes;
 mod program;
 mod server;
+pub mod simulated;
 pub mod wait;
 
 pub use fleet::{Fleet, binary, binary_with_failpoints, python};

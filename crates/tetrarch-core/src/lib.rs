@@ -29,6 +29,7 @@ pub mod owner;
 pub mod plan;
 pub mod records;
 pub mod request;
+pub mod restart;
 pub mod role;
 pub mod run;
 pub mod size;

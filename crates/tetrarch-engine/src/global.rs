@@ -83,15 +83,19 @@ pub async fn serve_global(
     reach(Step::OwnerLeaseHeld);
     let clock = clock_of(&bus, &lease).await?;
     let epoch = lease.epoch();
+    let mut has_begun = false;
     loop {
-        let spell = spell(&bus, &config, epoch, clock, ready.clone());
+        let spell = spell(&bus, &config, (epoch, has_begun), clock, ready.clone());
         let ending = tokio::select! {
             ending = spell => ending?,
             lost = keep(&mut lease, config.ttl_secs) => return Err(lost),
             _ = stop.wait_for(|stop| *stop) => Ending::Stopped,
         };
         match ending {
-            Ending::Reload => tracing::warn!("a commit was refused; deciding again"),
+            Ending::Reload => {
+                tracing::warn!("a commit was refused; deciding again");
+                has_begun = true;
+            }
             Ending::Stopped => {
                 lease.release().await?;
                 return Ok(());
@@ -183,11 +187,11 @@ async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
 async fn spell(
     bus: &Bus,
     config: &GlobalConfig,
-    epoch: u64,
+    (epoch, has_begun): (u64, bool),
     clock: Clock,
     ready: watch::Sender<bool>,
 ) -> Result<Ending, EngineError> {
-    let restored = restore::restore(bus).await?;
+    let restored = restore::restore(bus, epoch, has_begun).await?;
     let mut tree = Tree::start().await?;
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {

@@ -34,7 +34,8 @@ impl Bus {
         payload: Bytes,
         expect: Option<u64>,
     ) -> Result<u64, PublishError> {
-        self.start_publish(subject, headers, payload, expect).await?.stored().await
+        let sent = self.start_publish(subject, headers, payload, expect).await?;
+        sent.stored().await.map_err(|error| in_progress(error, expect))
     }
 
     /// Sends like [`Bus::publish_expect`] but does not wait for the acknowledgement, so that many
@@ -133,6 +134,20 @@ fn server_said(subject: String, error: &NatsError) -> PublishError {
     }
 }
 
+/// A refusal that names the very sequence that was expected says that another write was in the way
+/// and is not stored: the same as one in progress, so that nobody takes it for a lost session.
+fn in_progress(error: PublishError, expect: Option<u64>) -> PublishError {
+    match error {
+        PublishError::WrongLast { subject, last } if Some(last) == expect => {
+            PublishError::Busy { subject }
+        }
+        other @ (PublishError::WrongLast { .. }
+        | PublishError::Busy { .. }
+        | PublishError::Unknown { .. }
+        | PublishError::Refused { .. }) => other,
+    }
+}
+
 /// The sequence in `wrong last sequence: 17 (code ...)`.
 fn wrong_last(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once("wrong last sequence: ")?;
@@ -143,6 +158,17 @@ fn wrong_last(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_that_names_what_was_expected_is_no_conflict() {
+        let subject = "s".to_owned();
+        let refused = |last| PublishError::WrongLast { subject: subject.clone(), last };
+        let busy = PublishError::Busy { subject: subject.clone() };
+        assert_eq!(in_progress(refused(7), Some(7)), busy);
+        assert_eq!(in_progress(refused(0), Some(0)), busy);
+        assert_eq!(in_progress(refused(8), Some(7)), refused(8));
+        assert_eq!(in_progress(refused(7), None), refused(7));
+    }
 
     #[test]
     fn the_last_sequence_is_read_from_the_servers_words() {
