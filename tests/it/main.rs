@@ -1,5 +1,6 @@
 //! The `it` suite.
 
+mod amnesia;
 mod bus_infra;
 mod bus_protocol;
 mod life;

@@ -179,7 +179,10 @@ impl Keeper {
 
     async fn take(&mut self, due: Due) -> Result<(), EngineError> {
         let began = Instant::now();
-        let base = restore::base(&self.with.bus).await?;
+        let (base, troubles) = restore::base(&self.with.bus).await?;
+        for trouble in troubles {
+            self.tell(Input::Trouble(trouble));
+        }
         let read = began.elapsed();
         let taken = snapshot::keep(&self.with.bus, base, self.with.clock.now()).await?;
         tracing::info!(
