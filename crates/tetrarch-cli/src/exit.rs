@@ -154,7 +154,7 @@ impl From<EngineError> for CliError {
             EngineError::Unanswered(..) => Code::BusUnreachable,
             EngineError::Window(_) => Code::Usage,
             EngineError::LeaseLost(_)
-            | EngineError::Amnesia(_)
+            | EngineError::Amnesia { .. }
             | EngineError::Memory { .. }
             | EngineError::Snapshot(_)
             | EngineError::Actor(..)

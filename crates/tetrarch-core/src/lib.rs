@@ -7,7 +7,6 @@
 
 pub mod admission;
 pub mod agent;
-pub mod amnesia;
 pub mod assignment;
 pub mod brief;
 pub mod budget;
@@ -30,6 +29,7 @@ pub mod owner;
 pub mod plan;
 pub mod records;
 pub mod request;
+pub mod restart;
 pub mod role;
 pub mod run;
 pub mod size;

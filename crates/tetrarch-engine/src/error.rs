@@ -13,9 +13,11 @@ use tetrarch_bus::send::SendError;
 use tetrarch_bus::snapshot::SnapshotError;
 use tetrarch_bus::state::{MetaError, UnreadableMeta};
 use tetrarch_bus::topology::TopologyError;
-use tetrarch_core::amnesia::Amnesia;
 use tetrarch_core::error::Refusal;
+use tetrarch_core::restart::Amnesia;
 use tetrarch_core::sweep::WindowError;
+
+use crate::global::Keeper;
 
 /// Why an engine process ended.
 #[derive(Debug, thiserror::Error)]
@@ -42,10 +44,15 @@ pub enum EngineError {
     LeaseLost(String),
     /// The ledger is shorter or younger than what was acknowledged (spec 02, Amnesia guard).
     #[error(
-        "the ledger lost its memory: {0}; restore the stream from a backup, or accept it as it is \
+        "the ledger lost its memory: {lost}, says {keeper}; restore the stream from a backup, or accept it as it is \
          with `tetrarch doctor --accept-ledger <its last sequence>`"
     )]
-    Amnesia(#[from] Amnesia),
+    Amnesia {
+        /// Who remembers it otherwise.
+        keeper: Keeper,
+        /// How.
+        lost: Amnesia,
+    },
     /// What the data directory remembers of the ledger cannot be read or written.
     #[error(
         "{} cannot be used, so that nobody knows whether the ledger is whole: {reason}; put it back, \

@@ -29,6 +29,7 @@ use crate::error::EngineError;
 use crate::tree::Tree;
 
 pub use accepting::{Acceptance, Accepted, accept_ledger};
+pub use memory::Keeper;
 use memory::{Kept, Memoir};
 use owner::{OwnerActor, OwnerArgs};
 use sweeping::Patience;
@@ -102,7 +103,7 @@ pub async fn serve_global(
             Ok(Ending::Reload) => tracing::warn!("a commit was refused; deciding again"),
             Ok(Ending::Stopped) => break lease.release().await.map_err(EngineError::from),
             // It waits for a human, who has to be able to act in its stead.
-            Err(stopped @ (EngineError::Amnesia(_) | EngineError::Memory { .. })) => {
+            Err(stopped @ (EngineError::Amnesia { .. } | EngineError::Memory { .. })) => {
                 lease.release().await?;
                 break Err(stopped);
             }

@@ -18,5 +18,5 @@ pub mod trace;
 mod tree;
 
 pub use error::EngineError;
-pub use global::{Acceptance, Accepted, GlobalConfig, accept_ledger, serve_global};
+pub use global::{Acceptance, Accepted, GlobalConfig, Keeper, accept_ledger, serve_global};
 pub use host::{HostConfig, serve_host};

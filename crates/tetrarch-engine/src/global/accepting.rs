@@ -16,13 +16,13 @@ use tetrarch_bus::retry::Retry;
 use tetrarch_bus::state::{self, Loaded, Meta};
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_core::amnesia::{Keeper, Memory};
 use tetrarch_core::id::{CommitId, HumanName, Principal};
 use tetrarch_core::ledger::{Entry, Event, EventKind, Record, RecordKey};
 use tetrarch_core::owner::{Frame, restoring};
+use tetrarch_core::restart::{Memory, Restart};
 use tetrarch_core::time::BusTime;
 
-use super::memory::Kept;
+use super::memory::{Keeper, Kept};
 use super::restore::{self, Rebuilt, memory_of};
 use super::{clock_of, keep};
 use crate::clock::wall_unix_ms;
@@ -144,8 +144,8 @@ impl Found {
             Err(error) => because = Some(error.to_string()),
         }
         for (keeper, memory) in &memories {
-            if let Err(amnesia) = memory.recognize(*keeper, &created, last) {
-                because = Some(amnesia.to_string());
+            if let Err(lost) = memory.judge(&created, last) {
+                because = Some(format!("{lost}, says {keeper}"));
             }
         }
         let written = loaded.records.iter().map(|(_, seq)| *seq).max().unwrap_or(0);
@@ -169,8 +169,8 @@ impl Found {
 
     fn frame(&self, by: &HumanName, at: BusTime, because: &str) -> Frame {
         let meta = self.loaded.meta.as_ref();
-        let epoch = meta.map_or(0, |meta| meta.owner_epoch).max(self.ledger.epoch);
-        let decided = meta.map_or(0, |meta| meta.intake_seq).max(self.ledger.intake_seq);
+        let epoch = meta.map_or(0, |meta| meta.owner_epoch).max(self.ledger.restart.epoch);
+        let decided = meta.map_or(0, |meta| meta.intake_seq).max(self.ledger.restart.intake_seq);
         let event = Event {
             kind: EventKind::LedgerAccepted,
             actor: Principal::Human(by.clone()),
@@ -188,7 +188,7 @@ impl Found {
     /// What the ledger says, and what it should. Where nothing is missing, and where STATE is gone,
     /// that is the same.
     fn images(&self) -> (BTreeMap<RecordKey, Record>, BTreeMap<RecordKey, Record>) {
-        let images = &self.ledger.images;
+        let images = &self.ledger.restart.images;
         let ledger: BTreeMap<RecordKey, Record> =
             images.iter().map(|(key, (record, _))| (key.clone(), record.clone())).collect();
         if self.last >= self.high || self.loaded.records.is_empty() {
@@ -221,7 +221,7 @@ impl Found {
         let mut number = entries.len();
         let mut last = self.last;
         while last < self.high {
-            let (epoch, decided) = (self.ledger.epoch, self.ledger.intake_seq);
+            let Restart { epoch, intake_seq: decided, .. } = self.ledger.restart;
             let filler = Entry::empty(commit(number), epoch, frame.at, decided);
             last = committer.commit(&filler).await.map_err(refused)?;
             number += 1;

@@ -2,13 +2,14 @@
 //! Amnesia guard). It is written whole or not at all, by a task of its own, so that no commit waits
 //! for a disk (docs/decisions/0021). What follows from it is core's to say.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tetrarch_core::amnesia::Memory;
+use tetrarch_core::restart::Memory;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -18,6 +19,24 @@ use crate::error::EngineError;
 const FILE: &str = "ledger.memory";
 /// The least time between two writes.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+/// Where it is remembered what the ledger was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// STATE's own record.
+    State,
+    /// The owner's data directory.
+    DataDirectory,
+}
+
+impl fmt::Display for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::State => "STATE",
+            Self::DataDirectory => "the data directory",
+        })
+    }
+}
 
 /// What is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,25 +6,31 @@ mod rebuild;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::outbox;
+use tetrarch_bus::retry::Retry;
 use tetrarch_bus::snapshot::Base;
 use tetrarch_bus::state::{self, Loaded, Meta, MetaError, Revisions};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::subject::{Origin, Subject};
 use tetrarch_bus::tail::{InvalidEntry, last_epoch, read_ledger};
-use tetrarch_core::amnesia::{Amnesia, Keeper, Memory};
-use tetrarch_core::ledger::{Entry, Record, RecordKey};
+use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::records::Records;
-use tetrarch_core::snapshot::Snapshot;
+use tetrarch_core::restart::{Memory, Restart};
+use tetrarch_core::snapshot::{Extent, Snapshot};
 use tetrarch_core::trouble::{NoCommit, Trouble};
 
-use super::memory::Kept;
+use super::memory::{Keeper, Kept};
 use crate::error::EngineError;
 
 pub(super) use rebuild::{Rebuilt, rebuild};
+
+/// How long a server may lag behind what was acknowledged: a partitioned leader was measured to do
+/// so for 8.8 s (spec 02, Client rules).
+const LAGS_AT_MOST: Duration = Duration::from_secs(15);
 
 /// Everything an owner starts with.
 #[derive(Debug)]
@@ -63,15 +69,12 @@ pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
 /// read and the ledger does not have it any more.
 pub(crate) async fn restore(bus: &Bus, kept: Option<&Kept>) -> Result<Restored, EngineError> {
     let folded = fold(bus, kept).await?;
-    let Folded { images, epoch, intake_seq, last, empty, unpublished, revisions, .. } = folded;
-    let Folded { created, outbox, troubles, .. } = folded;
-    let mut records = Records::default();
-    records.epoch = epoch;
-    records.intake_seq = intake_seq;
-    images.into_values().for_each(|(record, _)| records.put(record));
-    let kept = Kept { ledger: Memory { created, high: last }, outbox_through: outbox };
+    let Folded { restart, empty, unpublished, revisions, created, outbox, troubles } = folded;
+    let (high, intake_seq) = (restart.through, restart.intake_seq);
     // A commit expects nothing where everything was purged.
-    let last = if empty { 0 } else { last };
+    let last = if empty { 0 } else { high };
+    let kept = Kept { ledger: Memory { created, high }, outbox_through: outbox };
+    let records = restart.records();
     Ok(Restored { records, last, intake_seq, unpublished, revisions, kept, troubles })
 }
 
@@ -81,74 +84,92 @@ pub(crate) async fn restore(bus: &Bus, kept: Option<&Kept>) -> Result<Restored, 
 /// # Errors
 /// As for [`restore`].
 pub(crate) async fn base(bus: &Bus) -> Result<(Base, Vec<Trouble>), EngineError> {
-    let Folded { images, epoch, intake_seq, last, mut troubles, .. } = fold(bus, None).await?;
+    let Folded { restart, mut troubles, .. } = fold(bus, None).await?;
     // The owner itself meets what is no commit.
     troubles.retain(|trouble| matches!(trouble, Trouble::StateMended { .. }));
+    let Restart { images, epoch, intake_seq, through } = restart;
     let records = images.into_values().collect();
-    Ok((Base { through: last, epoch, intake_seq, records }, troubles))
+    Ok((Base { through, epoch, intake_seq, records }, troubles))
 }
-
-/// Records with the sequences of the entries that wrote them.
-type Images = BTreeMap<RecordKey, (Record, u64)>;
 
 /// STATE with the ledger's tail.
 struct Folded {
-    images: Images,
-    epoch: u64,
-    /// The epoch below which the first entry of the tail is a deposed owner's.
-    before: u64,
-    intake_seq: u64,
-    last: u64,
+    restart: Restart,
     /// Whether the ledger has no entry any more.
     empty: bool,
     unpublished: Vec<(u64, Arc<Entry>)>,
     revisions: Revisions,
     created: String,
+    /// Up to where the outbox got.
     outbox: u64,
     troubles: Vec<Trouble>,
 }
 
+/// What there is before the tail is read.
+struct Begun {
+    restart: Restart,
+    revisions: Revisions,
+    /// Up to where the outbox got.
+    outbox: u64,
+    /// The highest epoch up to there: an entry of a lower one is a deposed owner's.
+    epoch: u64,
+    troubles: Vec<Trouble>,
+}
+
 async fn fold(bus: &Bus, kept: Option<&Kept>) -> Result<Folded, EngineError> {
-    let created = bus.stream_created(LEDGER).await?;
     let loaded = state::load(bus).await;
-    // Nothing of STATE can come from an entry after this one.
-    let extent = bus.stream_extent(LEDGER).await?;
-    let last = extent.last;
-    recognize(loaded.meta.as_ref(), kept, &created, last)?;
-    let empty = extent.first > last;
-    let mut folded = Folded { created, last, empty, ..Folded::nothing() };
-    match occasion(&loaded, extent.first, kept) {
-        Some(reason) => folded.mend(bus, loaded, kept, reason).await?,
-        None => folded.load(loaded),
-    }
-    let mut troubles = BTreeMap::new();
-    for item in read_ledger(bus, folded.outbox + 1, last, folded.before).await {
+    // Nothing of STATE can come from an entry after the last one.
+    let (created, extent) = remembered(bus, loaded.meta.as_ref(), kept).await?;
+    let begun = match occasion(&loaded, extent.first, kept) {
+        Some(reason) => mend(bus, loaded, extent.last, kept, reason).await?,
+        None => as_it_is(loaded),
+    };
+    let Begun { mut restart, revisions, outbox, epoch, mut troubles } = begun;
+    let (mut unpublished, mut invalid) = (Vec::new(), BTreeMap::new());
+    for item in read_ledger(bus, outbox + 1, extent.last, epoch).await {
         match item.entry {
             Ok(entry) => {
-                folded.add(item.seq, &entry);
-                folded.unpublished.push((item.seq, Arc::new(entry)));
+                restart.add(item.seq, &entry);
+                unpublished.push((item.seq, Arc::new(entry)));
             }
             Err(error) => {
-                note(&mut troubles, item.seq, &error);
+                restart.skip(item.seq);
+                note(&mut invalid, item.seq, &error);
                 set_aside(bus, item.seq, error.to_string(), item.payload).await?;
             }
         }
     }
-    folded.troubles.extend(troubles.into_values());
-    Ok(folded)
+    troubles.extend(invalid.into_values());
+    let empty = extent.first > extent.last;
+    Ok(Folded { restart, empty, unpublished, revisions, created, outbox, troubles })
 }
 
-/// The amnesia guard (spec 02).
-fn recognize(
+/// When the server made the ledger, and what it holds, unless it is not the one that is remembered
+/// (spec 02, Amnesia guard). A shorter one is looked at for as long as a server may lag behind.
+async fn remembered(
+    bus: &Bus,
     meta: Option<&Meta>,
     kept: Option<&Kept>,
-    created: &str,
-    last: u64,
-) -> Result<(), Amnesia> {
-    if let Some(meta) = meta {
-        memory_of(meta).recognize(Keeper::State, created, last)?;
+) -> Result<(String, Extent), EngineError> {
+    let told = meta.map(memory_of);
+    let told = told.iter().map(|memory| (Keeper::State, memory));
+    let known = kept.iter().map(|kept| (Keeper::DataDirectory, &kept.ledger));
+    let memories: Vec<(Keeper, &Memory)> = told.chain(known).collect();
+    let mut lagging = Retry::until(LAGS_AT_MOST);
+    loop {
+        let created = bus.stream_created(LEDGER).await?;
+        let extent = bus.stream_extent(LEDGER).await?;
+        let judged = memories.iter().try_for_each(|(keeper, memory)| {
+            memory.judge(&created, extent.last).map_err(|lost| (*keeper, lost))
+        });
+        match judged {
+            Ok(()) => return Ok((created, extent)),
+            Err((_, lost)) if lost.may_be_lag() && lagging.pause().await => {
+                tracing::warn!(%lost, "the ledger seems to have lost its memory; asking again");
+            }
+            Err((keeper, lost)) => return Err(EngineError::Amnesia { keeper, lost }),
+        }
     }
-    kept.map_or(Ok(()), |kept| kept.ledger.recognize(Keeper::DataDirectory, created, last))
 }
 
 /// What STATE remembers of the ledger.
@@ -195,69 +216,46 @@ async fn set_aside(
     Ok(())
 }
 
-impl Folded {
-    fn nothing() -> Self {
-        Self {
-            images: Images::new(),
-            epoch: 0,
-            before: 0,
-            empty: false,
-            intake_seq: 0,
-            last: 0,
-            unpublished: Vec::new(),
-            revisions: Revisions::new(),
-            created: String::new(),
-            outbox: 0,
-            troubles: Vec::new(),
-        }
-    }
+/// STATE, when there is nothing wrong with it.
+fn as_it_is(loaded: Loaded) -> Begun {
+    let meta = loaded.meta.unwrap_or_default();
+    let images = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
+    let restart = Restart {
+        images: images.collect(),
+        epoch: meta.owner_epoch,
+        intake_seq: meta.intake_seq,
+        through: meta.outbox_through,
+    };
+    let (outbox, epoch) = (meta.outbox_through, meta.owner_epoch);
+    Begun { restart, revisions: loaded.revisions, outbox, epoch, troubles: Vec::new() }
+}
 
-    /// Takes STATE as it is.
-    fn load(&mut self, loaded: Loaded) {
-        let meta = loaded.meta.unwrap_or_default();
-        self.epoch = meta.owner_epoch;
-        self.before = meta.owner_epoch;
-        self.intake_seq = meta.intake_seq;
-        self.outbox = meta.outbox_through;
-        self.revisions = loaded.revisions;
-        let images = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
-        self.images = images.collect();
-    }
-
-    /// Takes the ledger instead, and has STATE agree with it.
-    async fn mend(
-        &mut self,
-        bus: &Bus,
-        loaded: Loaded,
-        kept: Option<&Kept>,
-        reason: String,
-    ) -> Result<(), EngineError> {
-        tracing::error!(reason, "STATE is compared with the ledger");
-        let rebuilt = rebuild(bus, latest(&loaded).cloned(), self.last).await?;
-        let remembered = kept.map_or(0, |kept| kept.outbox_through).min(self.last);
-        self.outbox = match &loaded.meta {
-            Some(meta) => meta.outbox_through,
-            None => rebuilt.shown(&loaded).max(remembered),
-        };
-        let mends = rebuilt.mends(&loaded, self.outbox);
-        self.revisions = loaded.revisions;
-        let written = mends.iter().filter(|mend| mend.known.is_some()).count();
-        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let dropped = count(mends.len() - written);
-        outbox::mend(bus, mends, self.last, &mut self.revisions).await?;
-        self.troubles.push(Trouble::StateMended { written: count(written), dropped, reason });
-        self.before = rebuilt.epoch_at(self.outbox);
-        self.images = rebuilt.images;
-        self.epoch = rebuilt.epoch;
-        self.intake_seq = rebuilt.intake_seq;
-        Ok(())
-    }
-
-    fn add(&mut self, seq: u64, entry: &Entry) {
-        self.epoch = self.epoch.max(entry.epoch);
-        self.intake_seq = entry.decided(self.intake_seq);
-        fold_in(&mut self.images, seq, entry);
-    }
+/// The ledger instead of STATE, which is made to agree with it.
+async fn mend(
+    bus: &Bus,
+    loaded: Loaded,
+    last: u64,
+    kept: Option<&Kept>,
+    reason: String,
+) -> Result<Begun, EngineError> {
+    tracing::error!(reason, "STATE is compared with the ledger");
+    let rebuilt = rebuild(bus, latest(&loaded).cloned(), last).await?;
+    let remembered = kept.map_or(0, |kept| kept.outbox_through).min(last);
+    let outbox = match &loaded.meta {
+        Some(meta) => meta.outbox_through,
+        None => rebuilt.shown(&loaded).max(remembered),
+    };
+    let mends = rebuilt.mends(&loaded, outbox);
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let written = mends.iter().filter(|mend| mend.known.is_some()).count();
+    let (written, dropped) = (count(written), count(mends.len() - written));
+    let mut revisions = loaded.revisions;
+    outbox::mend(bus, mends, last, &mut revisions).await?;
+    let epoch = rebuilt.epoch_at(outbox);
+    let mut restart = rebuilt.restart;
+    restart.skip(outbox);
+    let troubles = vec![Trouble::StateMended { written, dropped, reason }];
+    Ok(Begun { restart, revisions, outbox, epoch, troubles })
 }
 
 /// The latest snapshot that STATE tells of.
@@ -265,21 +263,4 @@ fn latest(loaded: &Loaded) -> Option<&Snapshot> {
     loaded.records.iter().find_map(|(record, _)| {
         if let Record::Snapshot(snapshot) = record { Some(&**snapshot) } else { None }
     })
-}
-
-/// An after-image applies only if its entry is later than the one STATE has it from.
-fn fold_in(images: &mut Images, seq: u64, entry: &Entry) {
-    let newer =
-        |images: &Images, key: &RecordKey| images.get(key).is_none_or(|(_, known)| *known < seq);
-    for record in &entry.records {
-        let key = record.key();
-        if newer(images, &key) {
-            images.insert(key, (record.clone(), seq));
-        }
-    }
-    for key in &entry.dropped {
-        if newer(images, key) {
-            images.remove(key);
-        }
-    }
 }

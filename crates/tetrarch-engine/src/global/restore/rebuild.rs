@@ -11,9 +11,9 @@ use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
+use tetrarch_core::restart::Restart;
 use tetrarch_core::snapshot::Snapshot;
 
-use super::{Images, fold_in};
 use crate::error::EngineError;
 
 /// Entries that are read at one stroke.
@@ -22,9 +22,7 @@ const STRETCH: u64 = 2048;
 /// What the ledger says.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilt {
-    pub(crate) images: Images,
-    pub(crate) epoch: u64,
-    pub(crate) intake_seq: u64,
+    pub(crate) restart: Restart,
     /// From which entry on each epoch was.
     raised: Vec<(u64, u64)>,
 }
@@ -42,12 +40,13 @@ pub(crate) async fn rebuild(
     let base =
         if first <= 1 { Base::default() } else { base(bus, hint.as_ref(), first, last).await? };
     let images = base.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
-    let mut rebuilt = Rebuilt {
+    let restart = Restart {
         images: images.collect(),
         epoch: base.epoch,
         intake_seq: base.intake_seq,
-        raised: vec![(base.through, base.epoch)],
+        through: base.through,
     };
+    let mut rebuilt = Rebuilt { restart, raised: vec![(base.through, base.epoch)] };
     each(bus, base.through + 1, last, base.epoch, |seq, entry| rebuilt.add(seq, entry)).await;
     Ok(rebuilt)
 }
@@ -96,12 +95,10 @@ async fn each(bus: &Bus, from: u64, last: u64, epoch: u64, mut take: impl FnMut(
 
 impl Rebuilt {
     fn add(&mut self, seq: u64, entry: &Entry) {
-        if entry.epoch > self.epoch {
-            self.epoch = entry.epoch;
+        if entry.epoch > self.restart.epoch {
             self.raised.push((seq, entry.epoch));
         }
-        self.intake_seq = entry.decided(self.intake_seq);
-        fold_in(&mut self.images, seq, entry);
+        self.restart.add(seq, entry);
     }
 
     /// The highest epoch up to an entry.
@@ -114,7 +111,8 @@ impl Rebuilt {
     /// went out. Forged ones, which the ledger does not have, show nothing.
     pub(crate) fn shown(&self, loaded: &Loaded) -> u64 {
         let known = |(record, seq): &&(Record, u64)| {
-            self.images
+            self.restart
+                .images
                 .get(&record.key())
                 .is_some_and(|known| known.0 == *record && known.1 == *seq)
         };
@@ -127,7 +125,7 @@ impl Rebuilt {
             loaded.records.iter().map(|image| (image.0.key(), image)).collect();
         let mut mends = Vec::new();
         let mut broken: Vec<&String> = loaded.unreadable.iter().map(|it| &it.subject).collect();
-        for (key, known) in &self.images {
+        for (key, known) in &self.restart.images {
             let subject = Subject::State(key.clone()).to_string();
             let had = broken.len();
             broken.retain(|other| **other != subject);
