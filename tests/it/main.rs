@@ -4,4 +4,5 @@ mod amnesia;
 mod bus_infra;
 mod bus_protocol;
 mod life;
+mod mending;
 mod ownership;

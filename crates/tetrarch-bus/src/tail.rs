@@ -156,6 +156,35 @@ pub async fn first_since(
     Ok(low)
 }
 
+/// Everything that a stream holds now, as bytes: for who looks for words in it.
+#[derive(Debug)]
+pub struct Texts {
+    follower: Follower,
+    ended: bool,
+}
+
+impl Texts {
+    /// Begins with the stream's first message.
+    #[must_use]
+    pub fn of(bus: &Bus, stream: &'static str) -> Self {
+        Self { follower: Follower::new(bus.clone(), stream, Vec::new(), 1), ended: false }
+    }
+
+    /// The next message's body; none after the last one. Waits while the bus is away.
+    pub async fn next(&mut self) -> Option<bytes::Bytes> {
+        if self.ended {
+            return None;
+        }
+        match self.follower.step().await {
+            Step::Message { message, pending } => {
+                self.ended = pending == 0;
+                Some(message.payload)
+            }
+            Step::Nothing => None,
+        }
+    }
+}
+
 /// Every entry from sequence `from` on, as they come, for ever.
 /// `highest_epoch` is the highest epoch before them, 0 when unknown.
 pub fn follow_ledger(

@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod agent;
+pub mod artifacts;
 pub mod assignment;
 pub mod brief;
 pub mod budget;

@@ -29,7 +29,7 @@ use crate::error::EngineError;
 use crate::tree::Tree;
 
 pub use accepting::{Acceptance, Accepted, accept_ledger};
-pub use memory::Keeper;
+pub use memory::{Keeper, remembered};
 use memory::{Kept, Memoir};
 use owner::{OwnerActor, OwnerArgs};
 use sweeping::Patience;

@@ -114,6 +114,14 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// What a data directory remembers of the ledger; nothing where no owner ever was.
+///
+/// # Errors
+/// It is there and cannot be read.
+pub async fn remembered(data_dir: &Path) -> Result<Option<Memory>, EngineError> {
+    Ok(Kept::read(data_dir).await?.map(|kept| kept.ledger))
+}
+
 /// Keeps what it is told, once a second at most.
 #[derive(Debug)]
 pub(super) struct Memoir {
