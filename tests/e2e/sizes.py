@@ -49,14 +49,17 @@ async def main(url, credential, name, run):
     await nc.flush(20)
     assert not lost.is_set(), said
     await nc.close()
-    ends = {}
+    ends = []
     for size in TOO_LARGE:
-        nc, lost, said = await connected(url, credential)
-        nc._transport.write(b"PUB report.%s %d\r\n" % (name.encode(), size))
-        nc._transport.write(b"x" * size + b"\r\n")
-        await asyncio.wait_for(lost.wait(), 20)
-        ends[size] = said
-        await nc.close()
+        for sends_it in (False, True):
+            nc, lost, said = await connected(url, credential)
+            nc._transport.write(b"PUB report.%s %d\r\n" % (name.encode(), size))
+            if sends_it:
+                nc._transport.write(b"x" * size + b"\r\n")
+            await nc._flush_pending(True)
+            await asyncio.wait_for(lost.wait(), 20)
+            ends.append(size)
+            await nc.close()
     print(json.dumps({"told": told, "ends": ends}))
 
 

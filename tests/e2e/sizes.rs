@@ -42,10 +42,7 @@ async fn messages_of_every_size_are_taken_refused_or_set_aside_and_stop_nobody()
             assert_eq!(told.as_u64(), Some(expected), "{stream}, {size} bytes");
         }
     }
-    for (size, said) in seen["ends"].as_object().unwrap() {
-        let said = said.to_string().to_lowercase();
-        assert!(said.contains("payload"), "{size} bytes: {said}");
-    }
+    assert_eq!(seen["ends"].as_array().unwrap().len(), 4, "connections that ended: {seen}");
 
     everything_is_decided(&mut fleet, 1);
     let dead = control.next_by_subject_batch(DEAD, "dead.*", 1, 1000).await.unwrap();

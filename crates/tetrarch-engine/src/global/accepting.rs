@@ -189,7 +189,7 @@ impl Found {
     /// that is the same.
     fn images(&self) -> (BTreeMap<RecordKey, Record>, BTreeMap<RecordKey, Record>) {
         let images = &self.ledger.restart.images;
-        let ledger: BTreeMap<RecordKey, Record> =
+        let mut ledger: BTreeMap<RecordKey, Record> =
             images.iter().map(|(key, (record, _))| (key.clone(), record.clone())).collect();
         if self.last >= self.high || self.loaded.records.is_empty() {
             return (ledger.clone(), ledger);
@@ -204,6 +204,9 @@ impl Found {
                 state.insert(key.clone(), record.clone());
             }
         }
+        // STATE has it from an entry that is lost: it is written again, even if it is the same.
+        let lost = self.loaded.records.iter().filter(|(_, seq)| *seq > self.last);
+        lost.for_each(|(record, _)| drop(ledger.remove(&record.key())));
         (ledger, state)
     }
 
