@@ -234,11 +234,6 @@ async fn artifacts_that_nothing_names_go_and_what_is_named_or_stored_again_stays
     config.retention.unnamed = Millis(1_500);
     let mut owner = Owner::start(&server, config).await;
     owner.until_ready().await;
-    // A record that names it: what a project's label may hold is any text.
-    let body = format!(
-        "{{\"requestId\":\"01JD8Z5W6T4QK3M9X2V7B1N777\",\"project\":\"p\",\"external\":true}}"
-    );
-    put(&bus, "op.project.create.human:ada", body.into_bytes()).await;
     put(&bus, "$KV.STATE.project.names", named(&stored[0])).await;
 
     let gone = async {

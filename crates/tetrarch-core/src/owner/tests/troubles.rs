@@ -90,7 +90,7 @@ fn an_accepted_ledger_is_given_back_what_state_still_has() {
     for (ledger, state) in [
         (BTreeMap::new(), state.clone()),
         (known.clone(), state.clone()),
-        (state.clone(), known.clone()),
+        (state.clone(), known),
         (state.clone(), BTreeMap::new()),
         (state.clone(), state.clone()),
     ] {
