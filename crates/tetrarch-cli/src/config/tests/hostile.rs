@@ -5,7 +5,7 @@ use super::super::keys::KEYS;
 use super::*;
 
 /// Values made up for each key, unless `FUZZ_ROUNDS` says how many.
-const ROUNDS: u64 = 60;
+const ROUNDS: u64 = 12;
 /// What numbers, lengths of time, sizes, lists and texts break on.
 const PIECES: [&str; 48] = [
     "",
@@ -121,7 +121,7 @@ fn any_value_of_any_key_is_taken_or_refused_with_its_place() {
             taken += usize::from(bear(&Stage::new().file("t.toml", &file), "t.toml"));
         }
     }
-    assert!(taken > 100, "some of them are sound: {taken}");
+    assert!(taken > 30, "some of them are sound: {taken}");
 }
 
 #[test]
