@@ -2,6 +2,7 @@
 //! programs that do not. What `Done when` of the first issue promises, point by point.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
+mod amnesia;
 mod chaos;
 mod deadlines;
 mod deaths;
@@ -19,6 +20,7 @@ mod pauses;
 mod racing;
 mod renewal;
 mod resume;
+mod sizes;
 mod storm;
 mod traces;
 

@@ -147,13 +147,15 @@ impl From<SnapshotError> for CliError {
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         let code = match &error {
-            EngineError::Held { .. } | EngineError::Deposed { .. } => Code::Conflict,
+            EngineError::Held { .. }
+            | EngineError::Deposed { .. }
+            | EngineError::NotThat { .. } => Code::Conflict,
             EngineError::Refused { .. } => Code::Denied,
             EngineError::Unanswered(..) => Code::BusUnreachable,
             EngineError::Window(_) => Code::Usage,
             EngineError::LeaseLost(_)
-            | EngineError::Amnesia(_)
-            | EngineError::Unreadable(_)
+            | EngineError::Amnesia { .. }
+            | EngineError::Memory { .. }
             | EngineError::Snapshot(_)
             | EngineError::Actor(..)
             | EngineError::ActorDied(..)

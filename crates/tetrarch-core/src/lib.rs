@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod agent;
+pub mod artifacts;
 pub mod assignment;
 pub mod brief;
 pub mod budget;
@@ -37,3 +38,4 @@ pub mod snapshot;
 pub mod step;
 pub mod sweep;
 pub mod time;
+pub mod trouble;

@@ -91,7 +91,7 @@ impl Restart {
         };
         self.through = self.through.max(seq);
         self.epoch = self.epoch.max(entry.epoch);
-        self.intake_seq = self.intake_seq.max(entry.intake_seq);
+        self.intake_seq = entry.decided(self.intake_seq);
         for record in &entry.records {
             let key = record.key();
             if newer(&self.images, &key) {

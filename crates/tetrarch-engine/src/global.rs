@@ -2,12 +2,16 @@
 //! it visible (spec 02, One ledger, one owner). One commit is in flight at a time; what arrives
 //! meanwhile is decided at once and is the next commit.
 
+mod accepting;
 mod keeping;
+mod memory;
 mod owner;
 mod reached;
 mod restore;
 mod sweeping;
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ractor::Actor;
@@ -18,12 +22,17 @@ use tetrarch_bus::topology::{self, Ages, Shape};
 use tetrarch_core::owner::Policy;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
+use tetrarch_core::trouble::{NoCommit, Trouble};
 use tetrarch_failpoint::{Step, reach};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
 use crate::error::EngineError;
 use crate::tree::Tree;
+
+pub use accepting::{Acceptance, Accepted, accept_ledger};
+pub use memory::{Keeper, remembered};
+use memory::{Kept, Memoir};
 use owner::{OwnerActor, OwnerArgs};
 use sweeping::Patience;
 
@@ -37,6 +46,8 @@ const EXPIRY_LAG: Duration = Duration::from_millis(200);
 pub struct GlobalConfig {
     /// The id of this installation's process, kept in its data directory.
     pub instance: String,
+    /// Where it remembers what the ledger was; none keeps nothing beside STATE.
+    pub data_dir: Option<PathBuf>,
     /// Where it runs, for people.
     pub address: String,
     /// Time to live of the lease, in seconds.
@@ -82,25 +93,54 @@ pub async fn serve_global(
     let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
     reach(Step::OwnerLeaseHeld);
     let clock = clock_of(&bus, &lease).await?;
-    let epoch = lease.epoch();
-    let mut has_begun = false;
-    loop {
-        let spell = spell(&bus, &config, (epoch, has_begun), clock, ready.clone());
+    let memoir = Memoir::begin(config.data_dir.clone());
+    let mut reign = Reign { epoch: lease.epoch(), clock, has_begun: false, told: BTreeSet::new() };
+    let ended = loop {
+        let spell = spell(&bus, &config, &mut reign, &memoir, ready.clone());
         let ending = tokio::select! {
-            ending = spell => ending?,
-            lost = keep(&mut lease, config.ttl_secs) => return Err(lost),
-            _ = stop.wait_for(|stop| *stop) => Ending::Stopped,
+            ending = spell => ending,
+            lost = keep(&mut lease, config.ttl_secs) => break Err(lost),
+            _ = stop.wait_for(|stop| *stop) => Ok(Ending::Stopped),
         };
         match ending {
-            Ending::Reload => {
+            Ok(Ending::Reload) => {
                 tracing::warn!("a commit was refused; deciding again");
-                has_begun = true;
+                reign.has_begun = true;
             }
-            Ending::Stopped => {
+            Ok(Ending::Stopped) => break lease.release().await.map_err(EngineError::from),
+            // It waits for a human, who has to be able to act in its stead.
+            Err(stopped @ (EngineError::Amnesia { .. } | EngineError::Memory { .. })) => {
                 lease.release().await?;
-                return Ok(());
+                break Err(stopped);
             }
+            Err(failed) => break Err(failed),
         }
+    };
+    memoir.end().await;
+    ended
+}
+
+/// One time of holding the lease.
+struct Reign {
+    epoch: u64,
+    clock: Clock,
+    /// Whether it has sent a commit.
+    has_begun: bool,
+    /// Of what people were told already: once is enough of each.
+    told: BTreeSet<NoCommit>,
+}
+
+impl Reign {
+    /// What people have not been told yet.
+    fn news(&mut self, troubles: Vec<Trouble>) -> Vec<Trouble> {
+        let mut news = troubles;
+        news.retain(|trouble| match trouble {
+            Trouble::NoCommits { cause, .. } => self.told.insert(*cause),
+            Trouble::IntakeShrank { .. }
+            | Trouble::InboxShrank { .. }
+            | Trouble::StateMended { .. } => true,
+        });
+        news
     }
 }
 
@@ -187,11 +227,16 @@ async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
 async fn spell(
     bus: &Bus,
     config: &GlobalConfig,
-    (epoch, has_begun): (u64, bool),
-    clock: Clock,
+    reign: &mut Reign,
+    memoir: &Memoir,
     ready: watch::Sender<bool>,
 ) -> Result<Ending, EngineError> {
-    let restored = restore::restore(bus, epoch, has_begun).await?;
+    let kept = match &config.data_dir {
+        Some(data_dir) => Kept::read(data_dir).await?,
+        None => None,
+    };
+    let mut restored = restore::restore(bus, kept.as_ref(), (reign.epoch, reign.has_begun)).await?;
+    restored.troubles = reign.news(restored.troubles);
     let mut tree = Tree::start().await?;
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {
@@ -199,14 +244,15 @@ async fn spell(
         policy: config.policy.clone(),
         retention: config.retention,
         instance: config.instance.clone(),
-        epoch,
+        epoch: reign.epoch,
         patience: Patience {
             window: config.window,
             register_deadline: config.register_deadline,
             mass: config.mass,
         },
-        clock,
+        clock: reign.clock,
         restored,
+        memory: memoir.told(),
         ready,
         ending: tell,
     };

@@ -99,7 +99,7 @@ pub async fn serve_host(
         bus,
     };
     let own = Session::of_host(shared.clone(), session);
-    let inbox = own.inbox(positions).await?;
+    let (inbox, _) = own.inbox(positions, |it| it).await?;
     tracing::info!(host = %config.name, epoch = host_epoch, "host joined");
     let tree = Tree::start().await?;
     let mut roster = Roster::new(own, tree, orders);

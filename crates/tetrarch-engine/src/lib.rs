@@ -18,5 +18,7 @@ pub mod trace;
 mod tree;
 
 pub use error::EngineError;
-pub use global::{GlobalConfig, serve_global};
+pub use global::{
+    Acceptance, Accepted, GlobalConfig, Keeper, accept_ledger, remembered, serve_global,
+};
 pub use host::{HostConfig, serve_host};

@@ -39,6 +39,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
     let window = context.config.liveness.window;
     let config = GlobalConfig {
         instance: instance.id.clone(),
+        data_dir: Some(context.config.bus.data_dir.clone()),
         address: address(),
         window,
         ttl_secs: context.config.retention.go_ttl_secs,

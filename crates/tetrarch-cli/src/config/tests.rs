@@ -1,6 +1,8 @@
 //! The layers of spec 12: later wins, each value knows where it comes from, and whatever is
 //! wrong is said with its place, its key and what is allowed.
 
+mod hostile;
+
 use std::fs;
 
 use tetrarch_core::time::Millis;

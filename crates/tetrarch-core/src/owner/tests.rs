@@ -13,3 +13,4 @@ mod silence;
 mod spawning;
 mod stopping;
 mod stories;
+mod troubles;

@@ -1,23 +1,32 @@
 //! Start of an owner: STATE, then the ledger's tail (spec 02). What was committed but perhaps
-//! not made visible is given back to be published again.
+//! not made visible is given back to be published again. What of STATE cannot be read is made anew
+//! from the ledger, of which STATE is a projection.
 
+mod rebuild;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tetrarch_bus::Bus;
-use tetrarch_bus::codec;
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
+use tetrarch_bus::outbox;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::snapshot::Base;
-use tetrarch_bus::state::{self, Revisions};
+use tetrarch_bus::state::{self, Loaded, Meta, MetaError, Revisions};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::subject::{Origin, Subject};
-use tetrarch_bus::tail::read_ledger;
-use tetrarch_core::ledger::Entry;
+use tetrarch_bus::tail::{InvalidEntry, last_epoch, read_ledger};
+use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::records::Records;
 use tetrarch_core::restart::{Memory, Restart};
+use tetrarch_core::snapshot::{Extent, Snapshot};
+use tetrarch_core::trouble::{NoCommit, Trouble};
 
+use super::memory::{Keeper, Kept};
 use crate::error::EngineError;
+
+pub(super) use rebuild::{Rebuilt, rebuild};
 
 /// How long a server may lag behind what was acknowledged: a partitioned leader was measured to do
 /// so for 8.8 s (spec 02, Client rules).
@@ -28,7 +37,7 @@ const LAGS_AT_MOST: Duration = Duration::from_secs(15);
 pub(crate) struct Restored {
     /// The records.
     pub(crate) records: Records,
-    /// The last sequence of the ledger that is folded in.
+    /// The sequence of the ledger's last entry, 0 when it has none.
     pub(crate) last: u64,
     /// Requests up to this sequence are decided.
     pub(crate) intake_seq: u64,
@@ -36,79 +45,96 @@ pub(crate) struct Restored {
     pub(crate) unpublished: Vec<(u64, Arc<Entry>)>,
     /// The revisions of STATE.
     pub(crate) revisions: Revisions,
-    /// When the server made the ledger.
-    pub(crate) created: String,
+    /// What there is to remember.
+    pub(crate) kept: Kept,
+    /// What people have to be told.
+    pub(crate) troubles: Vec<Trouble>,
 }
 
-/// The highest owner epoch that STATE, or the ledger's last entry, tells of: STATE may be behind.
+/// The highest owner epoch that STATE and the ledger tell of.
 pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
-    let shown = state::load_meta(bus).await?.map_or(0, |meta| meta.owner_epoch);
-    let last = bus.stream_last_seq(LEDGER).await?;
-    let last = if last == 0 { None } else { bus.get_seq(LEDGER, last).await? };
-    let last = last.and_then(|message| codec::decode_entry(&message.payload).ok());
-    Ok(shown.max(last.map_or(0, |entry| entry.epoch)))
+    let known = match state::load_meta(bus).await {
+        Ok(meta) => meta.map_or(0, |meta| meta.owner_epoch),
+        // It is made anew as soon as there is an owner.
+        Err(MetaError::Unreadable(_)) => 0,
+        Err(error @ MetaError::Read(_)) => return Err(error.into()),
+    };
+    Ok(last_epoch(bus, known).await?)
 }
 
-/// Loads STATE and folds the ledger's tail in.
+/// Loads STATE and folds the ledger's tail in. `kept`: what the data directory remembers.
 ///
 /// # Errors
-/// The ledger is shorter or younger than what was acknowledged, or another owner writes it:
-/// `epoch` is the caller's, which has begun when it has sent a commit before.
+/// The ledger is shorter or younger than what was acknowledged, something of STATE cannot be read
+/// and the ledger does not have it any more, or another owner writes it: `epoch` is the caller's,
+/// which has begun when it has sent a commit before.
 pub(crate) async fn restore(
     bus: &Bus,
-    epoch: u64,
-    has_begun: bool,
+    kept: Option<&Kept>,
+    (epoch, has_begun): (u64, bool),
 ) -> Result<Restored, EngineError> {
-    let Folded { restart, unpublished, revisions, created, .. } = fold(bus).await?;
+    let folded = fold(bus, kept).await?;
+    let Folded { restart, empty, unpublished, revisions, created, outbox, troubles } = folded;
     if let Some(epoch) = restart.deposed_by(epoch, has_begun) {
         return Err(EngineError::Deposed { epoch });
     }
-    let (last, intake_seq) = (restart.through, restart.intake_seq);
-    Ok(Restored { records: restart.records(), last, intake_seq, unpublished, revisions, created })
+    let (high, intake_seq) = (restart.through, restart.intake_seq);
+    // A commit expects nothing where everything was purged.
+    let last = if empty { 0 } else { high };
+    let kept = Kept { ledger: Memory { created, high }, outbox_through: outbox };
+    let records = restart.records();
+    Ok(Restored { records, last, intake_seq, unpublished, revisions, kept, troubles })
 }
 
-/// All records as they are after the ledger's last entry, read beside an owner that goes on.
+/// All records as they are after the ledger's last entry, read beside an owner that goes on, and
+/// what people have to be told.
 ///
 /// # Errors
-/// As for [`restore`], or a record cannot be read: it must not be lost.
-pub(crate) async fn base(bus: &Bus) -> Result<Base, EngineError> {
-    let Folded { restart, unreadable, .. } = fold(bus).await?;
+/// As for [`restore`].
+pub(crate) async fn base(bus: &Bus) -> Result<(Base, Vec<Trouble>), EngineError> {
+    let Folded { restart, mut troubles, .. } = fold(bus, None).await?;
+    // The owner itself meets what is no commit.
+    troubles.retain(|trouble| matches!(trouble, Trouble::StateMended { .. }));
     let Restart { images, epoch, intake_seq, through } = restart;
-    match unreadable {
-        Some(subject) => Err(EngineError::Unreadable(subject)),
-        None => {
-            let records = images.into_values().collect();
-            Ok(Base { through, epoch, intake_seq, records })
-        }
-    }
+    let records = images.into_values().collect();
+    Ok((Base { through, epoch, intake_seq, records }, troubles))
 }
 
 /// STATE with the ledger's tail.
 struct Folded {
     restart: Restart,
+    /// Whether the ledger has no entry any more.
+    empty: bool,
     unpublished: Vec<(u64, Arc<Entry>)>,
     revisions: Revisions,
     created: String,
-    unreadable: Option<String>,
+    /// Up to where the outbox got.
+    outbox: u64,
+    troubles: Vec<Trouble>,
 }
 
-async fn fold(bus: &Bus) -> Result<Folded, EngineError> {
-    let loaded = state::load(bus).await?;
-    let meta = loaded.meta.unwrap_or_default();
-    let memory = Memory { created: meta.ledger_created, high: meta.ledger_high };
-    let (created, last) = remembered(bus, &memory).await?;
-    for broken in &loaded.unreadable {
-        tracing::error!(subject = %broken.subject, error = %broken.error, "unreadable record");
-    }
-    let images = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
-    let mut restart = Restart {
-        images: images.collect(),
-        epoch: meta.owner_epoch,
-        intake_seq: meta.intake_seq,
-        through: meta.outbox_through.min(last),
+/// What there is before the tail is read.
+struct Begun {
+    restart: Restart,
+    revisions: Revisions,
+    /// Up to where the outbox got.
+    outbox: u64,
+    /// The highest epoch up to there: an entry of a lower one is a deposed owner's.
+    epoch: u64,
+    troubles: Vec<Trouble>,
+}
+
+async fn fold(bus: &Bus, kept: Option<&Kept>) -> Result<Folded, EngineError> {
+    let loaded = state::load(bus).await;
+    // Nothing of STATE can come from an entry after the last one.
+    let (created, extent) = remembered(bus, loaded.meta.as_ref(), kept).await?;
+    let begun = match occasion(&loaded, extent.first, kept) {
+        Some(reason) => mend(bus, loaded, extent.last, kept, reason).await?,
+        None => as_it_is(loaded, extent.last),
     };
-    let mut unpublished = Vec::new();
-    for item in read_ledger(bus, meta.outbox_through + 1, last, meta.owner_epoch).await {
+    let Begun { mut restart, revisions, outbox, epoch, mut troubles } = begun;
+    let (mut unpublished, mut invalid) = (Vec::new(), BTreeMap::new());
+    for item in read_ledger(bus, outbox + 1, extent.last, epoch).await {
         match item.entry {
             Ok(entry) => {
                 restart.add(item.seq, &entry);
@@ -116,28 +142,71 @@ async fn fold(bus: &Bus) -> Result<Folded, EngineError> {
             }
             Err(error) => {
                 restart.skip(item.seq);
+                note(&mut invalid, item.seq, &error);
                 set_aside(bus, item.seq, error.to_string(), item.payload).await?;
             }
         }
     }
-    let unreadable = loaded.unreadable.into_iter().next().map(|broken| broken.subject);
-    Ok(Folded { restart, unpublished, revisions: loaded.revisions, created, unreadable })
+    troubles.extend(invalid.into_values());
+    let empty = extent.first > extent.last;
+    Ok(Folded { restart, empty, unpublished, revisions, created, outbox, troubles })
 }
 
-/// When the server made the ledger, and its last sequence, unless it is not the one that is
-/// remembered. A shorter one is looked at for as long as a server may lag behind.
-async fn remembered(bus: &Bus, memory: &Memory) -> Result<(String, u64), EngineError> {
+/// When the server made the ledger, and what it holds, unless it is not the one that is remembered
+/// (spec 02, Amnesia guard). A shorter one is looked at for as long as a server may lag behind.
+async fn remembered(
+    bus: &Bus,
+    meta: Option<&Meta>,
+    kept: Option<&Kept>,
+) -> Result<(String, Extent), EngineError> {
+    let told = meta.map(memory_of);
+    let told = told.iter().map(|memory| (Keeper::State, memory));
+    let known = kept.iter().map(|kept| (Keeper::DataDirectory, &kept.ledger));
+    let memories: Vec<(Keeper, &Memory)> = told.chain(known).collect();
     let mut lagging = Retry::until(LAGS_AT_MOST);
     loop {
         let created = bus.stream_created(LEDGER).await?;
-        let last = bus.stream_last_seq(LEDGER).await?;
-        match memory.judge(&created, last) {
-            Ok(()) => return Ok((created, last)),
-            Err(lost) if lost.may_be_lag() && lagging.pause().await => {
+        let extent = bus.stream_extent(LEDGER).await?;
+        let judged = memories.iter().try_for_each(|(keeper, memory)| {
+            memory.judge(&created, extent.last).map_err(|lost| (*keeper, lost))
+        });
+        match judged {
+            Ok(()) => return Ok((created, extent)),
+            Err((_, lost)) if lost.may_be_lag() && lagging.pause().await => {
                 tracing::warn!(%lost, "the ledger seems to have lost its memory; asking again");
             }
-            Err(lost) => return Err(EngineError::Amnesia(lost.to_string())),
+            Err((keeper, lost)) => return Err(EngineError::Amnesia { keeper, lost }),
         }
+    }
+}
+
+/// What STATE remembers of the ledger.
+pub(super) fn memory_of(meta: &Meta) -> Memory {
+    Memory { created: meta.ledger_created.clone(), high: meta.ledger_high }
+}
+
+/// Why STATE has to be compared with the ledger; none when there is no need.
+fn occasion(loaded: &Loaded, first: u64, kept: Option<&Kept>) -> Option<String> {
+    if let Some(broken) = loaded.unreadable.first() {
+        return Some(format!("{} could not be read: {}", broken.subject, broken.error));
+    }
+    let written =
+        first > 1 || !loaded.records.is_empty() || kept.is_some_and(|kept| kept.outbox_through > 0);
+    let lost = loaded.meta.is_none() && written;
+    lost.then(|| "it does not say how far it is written".to_owned())
+}
+
+fn note(troubles: &mut BTreeMap<NoCommit, Trouble>, seq: u64, error: &InvalidEntry) {
+    let cause = error.cause();
+    let reason = || error.to_string();
+    let told = troubles.entry(cause).or_insert_with(|| Trouble::NoCommits {
+        cause,
+        count: 0,
+        first: seq,
+        reason: reason(),
+    });
+    if let Trouble::NoCommits { count, .. } = told {
+        *count += 1;
     }
 }
 
@@ -153,4 +222,53 @@ async fn set_aside(
     let letter = DeadLetter { origin: Origin::Ledger, seq, subject, reason, payload };
     dead_letter(bus, &letter).await?;
     Ok(())
+}
+
+/// STATE, when there is nothing wrong with it, and a ledger that goes up to `last`.
+fn as_it_is(loaded: Loaded, last: u64) -> Begun {
+    let meta = loaded.meta.unwrap_or_default();
+    let images = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
+    let restart = Restart {
+        images: images.collect(),
+        epoch: meta.owner_epoch,
+        intake_seq: meta.intake_seq,
+        through: meta.outbox_through.min(last),
+    };
+    let (outbox, epoch) = (meta.outbox_through, meta.owner_epoch);
+    Begun { restart, revisions: loaded.revisions, outbox, epoch, troubles: Vec::new() }
+}
+
+/// The ledger instead of STATE, which is made to agree with it.
+async fn mend(
+    bus: &Bus,
+    loaded: Loaded,
+    last: u64,
+    kept: Option<&Kept>,
+    reason: String,
+) -> Result<Begun, EngineError> {
+    tracing::error!(reason, "STATE is compared with the ledger");
+    let rebuilt = rebuild(bus, latest(&loaded).cloned(), last).await?;
+    let remembered = kept.map_or(0, |kept| kept.outbox_through).min(last);
+    let outbox = match &loaded.meta {
+        Some(meta) => meta.outbox_through,
+        None => rebuilt.shown(&loaded).max(remembered),
+    };
+    let mends = rebuilt.mends(&loaded, outbox);
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let written = mends.iter().filter(|mend| mend.known.is_some()).count();
+    let (written, dropped) = (count(written), count(mends.len() - written));
+    let mut revisions = loaded.revisions;
+    outbox::mend(bus, mends, last, &mut revisions).await?;
+    let epoch = rebuilt.epoch_at(outbox);
+    let mut restart = rebuilt.restart;
+    restart.skip(outbox);
+    let troubles = vec![Trouble::StateMended { written, dropped, reason }];
+    Ok(Begun { restart, revisions, outbox, epoch, troubles })
+}
+
+/// The latest snapshot that STATE tells of.
+fn latest(loaded: &Loaded) -> Option<&Snapshot> {
+    loaded.records.iter().find_map(|(record, _)| {
+        if let Record::Snapshot(snapshot) = record { Some(&**snapshot) } else { None }
+    })
 }

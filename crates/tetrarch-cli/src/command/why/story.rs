@@ -144,7 +144,9 @@ impl Story {
                 | EventKind::Question
                 | EventKind::RunArchived
                 | EventKind::GoalArchived
-                | EventKind::LedgerSnapshot => false,
+                | EventKind::LedgerSnapshot
+                | EventKind::IntakeMoved
+                | EventKind::LedgerAccepted => false,
             }
     }
 
