@@ -1,6 +1,7 @@
 //! What every suite shares: a real server per test, the product's binary as a user starts it,
 //! waiting for a state. It asserts nothing about the product itself.
 
+mod cluster;
 mod fleet;
 mod ledger;
 pub mod life;
@@ -10,6 +11,7 @@ mod program;
 mod server;
 pub mod wait;
 
+pub use cluster::Cluster;
 pub use fleet::{Fleet, binary, python};
 pub use ledger::{Ledger, empty_entry};
 pub use owner::Owner;

@@ -9,7 +9,7 @@ mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
 use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind};
@@ -28,6 +28,9 @@ pub use read::RawMessage;
 
 /// Time for the first connect and its proof.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// Time for a server that answers to answer for JetStream too: a cluster whose leader was just lost
+/// needs 4 to 9 s for another (spec 02).
+const PROVEN_WITHIN: Duration = Duration::from_secs(15);
 /// Time for one request or acknowledgement.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time between two pings of the server.
@@ -138,21 +141,29 @@ impl Bus {
             Ok(_) | Err(_) => return Err(old(&found)),
         }
         let missing = |reason: String| ConnectError::NoJetStream { url: url.to_owned(), reason };
-        let answer: Result<Value, _> = self.js.request("INFO", &serde_json::json!({})).await;
-        match answer {
-            Ok(body) => match body.pointer("/error/description").and_then(Value::as_str) {
-                Some(text) => Err(missing(text.to_owned())),
-                None => Ok(()),
-            },
-            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
-                Err(missing("nobody answers for it".to_owned()))
-            }
-            Err(error) if self.client.connection_state() == State::Connected => {
-                Err(missing(error.to_string()))
-            }
-            Err(error) => {
-                Err(ConnectError::Unreachable { url: url.to_owned(), reason: error.to_string() })
-            }
+        let until = Instant::now() + PROVEN_WITHIN;
+        loop {
+            let answer: Result<Value, _> = self.js.request("INFO", &serde_json::json!({})).await;
+            return match answer {
+                Ok(body) => match body.pointer("/error/description").and_then(Value::as_str) {
+                    Some(text) => Err(missing(text.to_owned())),
+                    None => Ok(()),
+                },
+                Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                    Err(missing("nobody answers for it".to_owned()))
+                }
+                Err(error) if self.client.connection_state() == State::Connected => {
+                    if Instant::now() < until {
+                        tracing::debug!(%error, "asking again for JetStream");
+                        continue;
+                    }
+                    Err(ConnectError::Leaderless { url: url.to_owned(), within: PROVEN_WITHIN })
+                }
+                Err(error) => Err(ConnectError::Unreachable {
+                    url: url.to_owned(),
+                    reason: error.to_string(),
+                }),
+            };
         }
     }
 

@@ -21,6 +21,7 @@ use crate::creds::{Authority, Party, private_file};
 use crate::error::ConnectError;
 use crate::retry::Retry;
 
+pub use config::{OwnServer, own_config};
 pub use error::ServerError;
 pub use lock::DataDirLock;
 pub use version::{MIN_VERSION, Version, VersionError};
@@ -214,7 +215,9 @@ impl ManagedServer {
             let reason = match Bus::connect(&options).await {
                 Ok(_) => return Ok(()),
                 Err(
-                    error @ (ConnectError::Unreachable { .. } | ConnectError::NoJetStream { .. }),
+                    error @ (ConnectError::Unreachable { .. }
+                    | ConnectError::NoJetStream { .. }
+                    | ConnectError::Leaderless { .. }),
                 ) => error.to_string(),
                 Err(error) => return Err(error.into()),
             };

@@ -21,12 +21,16 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
 use crate::error::EngineError;
+use crate::patience::until_answered;
 use crate::tree::Tree;
 use owner::{OwnerActor, OwnerArgs};
 use sweeping::Patience;
 
 /// Renewals of the GO lease in one time to live (spec 04).
 const RENEWALS_PER_TTL: u32 = 3;
+/// Attempts at a renewal that failed, in one time to live: an election takes most of that in a
+/// cluster, and what is left of it must do.
+const ATTEMPTS_PER_TTL: u32 = 30;
 /// How long after its time to live without a word the server may take to drop a lease.
 const EXPIRY_LAG: Duration = Duration::from_millis(200);
 
@@ -76,7 +80,11 @@ pub async fn serve_global(
     mut stop: watch::Receiver<bool>,
     ready: watch::Sender<bool>,
 ) -> Result<(), EngineError> {
-    topology::apply(&bus, Shape { replicas: config.replicas, ages: config.ages }).await?;
+    let shape = Shape { replicas: config.replicas, ages: config.ages };
+    tokio::select! {
+        applied = until_answered(|| topology::apply(&bus, shape)) => applied?,
+        _ = stop.wait_for(|stop| *stop) => return Ok(()),
+    }
     let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
     let clock = clock_of(&bus, &lease).await?;
     let epoch = lease.epoch();
@@ -107,22 +115,12 @@ async fn stand_by(
     let ttl = Duration::from_secs(u64::from(config.ttl_secs));
     let mut patience = ttl;
     loop {
-        let floor = restore::highest_epoch(bus).await?;
-        let claim = Claim {
-            key: LeaseKey::Go,
-            instance: config.instance.clone(),
-            address: config.address.clone(),
-            floor,
-            ttl_secs: Some(config.ttl_secs),
-            now_unix_ms: wall_unix_ms(),
-            body: Vec::new(),
-        };
-        match Lease::acquire(bus, claim).await {
+        match until_answered(|| acquire(bus, config)).await {
             Ok(lease) => return Ok(Some(lease)),
-            Err(AcquireError::Held { holder, .. }) => {
+            Err(EngineError::Lease(AcquireError::Held { holder, .. })) => {
                 tracing::debug!(holder = %holder.instance, at = %holder.address, "standing by");
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         tokio::select! {
             renewed = until_free(&mut changes, patience, ttl) => {
@@ -131,6 +129,20 @@ async fn stand_by(
             _ = stop.wait_for(|stop| *stop) => return Ok(None),
         }
     }
+}
+
+async fn acquire(bus: &Bus, config: &GlobalConfig) -> Result<Lease, EngineError> {
+    let floor = restore::highest_epoch(bus).await?;
+    let claim = Claim {
+        key: LeaseKey::Go,
+        instance: config.instance.clone(),
+        address: config.address.clone(),
+        floor,
+        ttl_secs: Some(config.ttl_secs),
+        now_unix_ms: wall_unix_ms(),
+        body: Vec::new(),
+    };
+    Ok(Lease::acquire(bus, claim).await?)
 }
 
 /// Waits until the lease is given back, or nothing was heard of it for `patience`; after a renewal
@@ -147,7 +159,7 @@ async fn until_free(changes: &mut Changes, patience: Duration, ttl: Duration) ->
 
 /// The server's time, as it stamped our lease.
 async fn clock_of(bus: &Bus, lease: &Lease) -> Result<Clock, EngineError> {
-    let stamped = bus.get_seq(LEASES, lease.seq()).await?;
+    let stamped = until_answered(|| bus.get_seq(LEASES, lease.seq())).await?;
     Ok(Clock::set(stamped.map_or_else(wall_unix_ms, |message| message.time_unix_ms)))
 }
 
@@ -156,12 +168,14 @@ async fn clock_of(bus: &Bus, lease: &Lease) -> Result<Clock, EngineError> {
 async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
     let ttl = Duration::from_secs(u64::from(ttl_secs));
     let margin = ttl / RENEWALS_PER_TTL / 2;
+    let mut wait = ttl / RENEWALS_PER_TTL;
     loop {
-        tokio::time::sleep(ttl / RENEWALS_PER_TTL).await;
+        tokio::time::sleep(wait).await;
+        wait = ttl / ATTEMPTS_PER_TTL;
         let deadline = lease.sent_at() + ttl - margin;
         let renewal = tokio::time::timeout_at(deadline.into(), lease.renew(Vec::new())).await;
         match renewal {
-            Ok(Ok(_)) => {}
+            Ok(Ok(_)) => wait = ttl / RENEWALS_PER_TTL,
             Ok(Err(error @ RenewError::Lost { .. })) => {
                 return EngineError::LeaseLost(error.to_string());
             }
@@ -184,7 +198,7 @@ async fn spell(
     clock: Clock,
     ready: watch::Sender<bool>,
 ) -> Result<Ending, EngineError> {
-    let restored = restore::restore(bus).await?;
+    let restored = until_answered(|| restore::restore(bus)).await?;
     let mut tree = Tree::start().await?;
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tetrarch_bus::retry::Retry;
-use tetrarch_bus::server::{DataDirLock, Durability, ManagedServer, ServerConfig};
+use tetrarch_bus::server::{DataDirLock, ManagedServer, ServerConfig};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
@@ -55,11 +55,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
     let _lock = DataDirLock::acquire(&data_dir)?;
     let server = ServerConfig {
         port: args.port.unwrap_or(context.config.bus.port),
-        durability: if context.config.bus.power_durable {
-            Durability::Power
-        } else {
-            Durability::Process
-        },
+        durability: context.config.bus.durability,
         ..ServerConfig::new(&data_dir)
     };
     let bus = ManagedServer::start(&server, &context.authority()?).await?;

@@ -1,0 +1,88 @@
+//! Three servers that form a cluster, and the leader of the ledger's stream killed every 20 s while
+//! a plan runs: it finishes, every step is made once, nothing that was acknowledged is lost.
+//! `CLUSTER_KILLS` says how often (1); what it measured is told on a line that begins `cluster`.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_core::plan::NodeStatus;
+use tetrarch_tests::{Cluster, Fleet, wait};
+
+use crate::chaos::{assert_each_once, finished, number, paced};
+
+/// Between two kills.
+const KILL_EVERY: Duration = Duration::from_secs(20);
+/// Longest time in which nothing is acknowledged: an election takes 4 to 9 s, another may follow,
+/// and clients ask again every few seconds.
+const SILENT_AT_MOST: Duration = Duration::from_secs(25);
+/// Longest wait for the goal after the last kill.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+/// Steps of a task for each kill: two tasks follow one another, a step takes 150 ms.
+const STEPS_PER_KILL: usize = 40;
+
+/// A fleet on three servers, its window long enough for an election.
+fn fleet_on_three() -> (Fleet, Cluster) {
+    let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "6s");
+    let cluster = Cluster::start(&fleet, 3);
+    (fleet.on(&cluster, 3), cluster)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_again() {
+    let (fleet, mut cluster) = fleet_on_three();
+    let kills = number("CLUSTER_KILLS", 1);
+    let (_owner, _host) = (fleet.owner(), fleet.host("h1"));
+    let witness = fleet.cwd().join("witness");
+    std::fs::create_dir(&witness).unwrap();
+    let steps = 20 + STEPS_PER_KILL * usize::try_from(kills).unwrap();
+    let plan = paced(&fleet, &witness, steps);
+    let mut watching = fleet.spawn(["run", plan.to_str().unwrap()]);
+    watching.line(|line| line.contains("in_progress"));
+    let control = fleet.control().await;
+    let goal = tokio::spawn(finished(control.clone()));
+    let mut silences = Vec::new();
+    for kill in 1..=kills {
+        let leader = cluster.leader(&control, LEDGER).await;
+        let killed = Instant::now();
+        cluster.kill(leader);
+        acknowledged(&fleet, kill);
+        let silent = killed.elapsed();
+        assert!(silent < SILENT_AT_MOST, "nothing was acknowledged for {silent:?}");
+        silences.push(silent.as_secs_f64());
+        cluster.restart(leader);
+        if kill < kills {
+            tokio::time::sleep_until((killed + KILL_EVERY).into()).await;
+        }
+    }
+    let records = tokio::time::timeout(SETTLED_WITHIN.max(KILL_EVERY * 3), goal).await;
+    let records = records.unwrap_or_else(|_| panic!("no result; {silences:?}")).unwrap();
+    for state in records.node_states.values().flat_map(|states| states.values()) {
+        assert_eq!(state.status, NodeStatus::Done, "{}", state.id);
+    }
+    let profiles = records.profiles.keys().filter(|key| key.1.as_str().starts_with("kept-"));
+    assert_eq!(profiles.count() as u64, kills, "what was acknowledged is there");
+    assert_each_once(&witness, steps);
+    let ended = watching.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    wait::until("the ledger is read", || {
+        (fleet.run(["doctor", "--check-ledger"]).code == Some(0)).then_some(())
+    });
+    tell(&silences);
+}
+
+/// Has the owner commit something, however long the bus is without a leader.
+fn acknowledged(fleet: &Fleet, kill: u64) {
+    let name = format!("kept-{kill}");
+    let file = fleet.file("kept.toml", &format!("name = '{name}'\nargv = ['true']\n"));
+    wait::until("a commit", || {
+        let ended = fleet.run(["profile", "apply", "chaos", file.to_str().unwrap()]);
+        (ended.code == Some(0)).then_some(())
+    });
+}
+
+#[expect(clippy::print_stdout, reason = "what was measured is for whoever runs it")]
+fn tell(silences: &[f64]) {
+    let longest = silences.iter().copied().fold(0.0, f64::max);
+    println!("cluster {}", json!({"silent_seconds": silences, "longest": longest}));
+}
