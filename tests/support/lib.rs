@@ -5,6 +5,7 @@ mod cluster;
 mod fleet;
 mod ledger;
 pub mod life;
+pub mod namespaces;
 mod owner;
 mod processes;
 mod program;

@@ -63,6 +63,8 @@ pub struct Policy {
     pub window: Millis,
     /// How long what is over is remembered (spec 02, Streams).
     pub kept: Kept,
+    /// Why no work is taken for now, in words; none when it is.
+    pub halted: Option<String>,
 }
 
 impl Default for Policy {
@@ -74,6 +76,7 @@ impl Default for Policy {
             deadlines: Deadlines::default(),
             window: WINDOW,
             kept: Kept::default(),
+            halted: None,
         }
     }
 }

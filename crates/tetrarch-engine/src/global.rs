@@ -54,6 +54,8 @@ pub struct GlobalConfig {
     pub mass: MassPolicy,
     /// What an operator may set.
     pub policy: Policy,
+    /// Why no work is taken for now, as long as it says so; what is given up says none.
+    pub halted: watch::Receiver<Option<String>>,
     /// How long the ledger is kept.
     pub retention: Retention,
     /// How long other streams keep what they hold.
@@ -204,6 +206,7 @@ async fn spell(
     let args = OwnerArgs {
         bus: bus.clone(),
         policy: config.policy.clone(),
+        halted: config.halted.clone(),
         retention: config.retention,
         instance: config.instance.clone(),
         epoch,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::plan::NodeStatus;
-use tetrarch_tests::{Cluster, Fleet, wait};
+use tetrarch_core::records::Records;
+use tetrarch_tests::{Cluster, Fleet, Ledger, wait};
 
 use crate::chaos::{assert_each_once, finished, number, paced};
 
@@ -18,8 +19,10 @@ const KILL_EVERY: Duration = Duration::from_secs(20);
 const SILENT_AT_MOST: Duration = Duration::from_secs(25);
 /// Longest wait for the goal after the last kill.
 const SETTLED_WITHIN: Duration = Duration::from_secs(60);
-/// Steps of a task for each kill: two tasks follow one another, a step takes 150 ms.
-const STEPS_PER_KILL: usize = 40;
+/// Steps of each task: two follow one another, and a step takes 150 ms.
+const STEPS: usize = 30;
+/// More of them for each further kill.
+const STEPS_PER_KILL: usize = 70;
 
 /// A fleet on three servers, its window long enough for an election.
 fn fleet_on_three() -> (Fleet, Cluster) {
@@ -35,7 +38,7 @@ async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_agai
     let (_owner, _host) = (fleet.owner(), fleet.host("h1"));
     let witness = fleet.cwd().join("witness");
     std::fs::create_dir(&witness).unwrap();
-    let steps = 20 + STEPS_PER_KILL * usize::try_from(kills).unwrap();
+    let steps = STEPS + STEPS_PER_KILL * usize::try_from(kills - 1).unwrap();
     let plan = paced(&fleet, &witness, steps);
     let mut watching = fleet.spawn(["run", plan.to_str().unwrap()]);
     watching.line(|line| line.contains("in_progress"));
@@ -60,8 +63,12 @@ async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_agai
     for state in records.node_states.values().flat_map(|states| states.values()) {
         assert_eq!(state.status, NodeStatus::Done, "{}", state.id);
     }
-    let profiles = records.profiles.keys().filter(|key| key.1.as_str().starts_with("kept-"));
-    assert_eq!(profiles.count() as u64, kills, "what was acknowledged is there");
+    let kept = |records: &Records| {
+        let all = records.profiles.keys();
+        let kept = all.filter(|(_, name)| name.as_str().starts_with("kept-")).count();
+        (kept as u64 == kills).then_some(())
+    };
+    Ledger::follow(&control).until("all that was acknowledged", kept).await;
     assert_each_once(&witness, steps);
     let ended = watching.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
