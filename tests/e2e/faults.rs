@@ -1,6 +1,7 @@
 //! Faults of the bus, its disk and the network between processes (spec 10, Faults). What needs a
 //! network or mounts of its own says so when it cannot have them.
 
+mod clocks;
 mod cluster;
 mod cut;
 mod disk;

@@ -22,7 +22,7 @@ const CHOSEN_WITHIN: Duration = Duration::from_secs(30);
 struct Seat {
     name: String,
     config: PathBuf,
-    client: u16,
+    url: String,
     command: Vec<String>,
     running: Option<Program>,
 }
@@ -31,7 +31,6 @@ struct Seat {
 #[derive(Debug)]
 pub struct Cluster {
     seats: Vec<Seat>,
-    address: String,
 }
 
 impl Cluster {
@@ -42,21 +41,16 @@ impl Cluster {
     #[must_use]
     pub fn start(fleet: &Fleet, servers: usize) -> Self {
         let within = vec![Vec::new(); servers];
-        Self::start_at(fleet, "127.0.0.1", &vec!["127.0.0.1".to_owned(); servers], &within)
+        Self::start_at(fleet, &vec!["127.0.0.1".to_owned(); servers], &within)
     }
 
     /// Starts a server at each of these addresses, each by its own words before the command: what
-    /// puts it into a network namespace. Clients use `address` when it is not their own.
+    /// puts it into a network namespace.
     ///
     /// # Panics
     /// They cannot be configured or started.
     #[must_use]
-    pub fn start_at(
-        fleet: &Fleet,
-        address: &str,
-        addresses: &[String],
-        within: &[Vec<String>],
-    ) -> Self {
+    pub fn start_at(fleet: &Fleet, addresses: &[String], within: &[Vec<String>]) -> Self {
         let ports = free_ports(addresses.len() * 2);
         let (clients, peers) = ports.split_at(addresses.len());
         let routes: Vec<String> = addresses
@@ -83,10 +77,11 @@ impl Cluster {
             let text = fleet.ok(&words);
             std::fs::write(&config, format!("{text}log_file: {:?}\n", log.display().to_string()))
                 .unwrap();
-            let (client, command) = (clients[at], within.clone());
-            seats.push(Seat { name, config, client, command, running: None });
+            let (url, command) =
+                (format!("nats://{}:{}", addresses[at], clients[at]), within.clone());
+            seats.push(Seat { name, config, url, command, running: None });
         }
-        let mut cluster = Self { seats, address: address.to_owned() };
+        let mut cluster = Self { seats };
         for at in 0..cluster.seats.len() {
             cluster.restart(at);
         }
@@ -96,14 +91,13 @@ impl Cluster {
     /// The addresses for `bus.url`.
     #[must_use]
     pub fn urls(&self) -> String {
-        let urls = self.seats.iter().map(|seat| format!("nats://{}:{}", self.address, seat.client));
-        urls.collect::<Vec<_>>().join(",")
+        self.seats.iter().map(|seat| seat.url.clone()).collect::<Vec<_>>().join(",")
     }
 
-    /// The client port of one of them.
+    /// The address of one of them.
     #[must_use]
-    pub fn port(&self, at: usize) -> u16 {
-        self.seats[at].client
+    pub fn url(&self, at: usize) -> String {
+        self.seats[at].url.clone()
     }
 
     /// Which of them leads a stream, waited for.
@@ -130,13 +124,6 @@ impl Cluster {
         if let Some(running) = self.seats[at].running.take() {
             running.signal(Signal::KILL);
             drop(running.ended());
-        }
-    }
-
-    /// Sends a signal to one.
-    pub fn signal(&self, at: usize, signal: Signal) {
-        if let Some(running) = &self.seats[at].running {
-            running.signal(signal);
         }
     }
 

@@ -135,7 +135,7 @@ impl Fleet {
     /// The address of its bus: the one it is told of, else its own.
     #[must_use]
     pub fn url(&self) -> String {
-        let told = self.environment.iter().find(|(name, _)| name == BUS_URL);
+        let told = self.environment.iter().rev().find(|(name, _)| name == BUS_URL);
         told.map_or_else(|| endpoint(&self.data_dir()).unwrap(), |(_, url)| url.clone())
     }
 

@@ -2,12 +2,14 @@
 //! reads everything else is built from. It decides nothing about what it carries, and no caller
 //! may act on a read alone (spec 02, Client rules).
 
+mod doubt;
 mod publish;
 mod purge;
 mod read;
 mod text;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,8 @@ use crate::error::ConnectError;
 use crate::retry;
 use crate::server::{MIN_VERSION, Version};
 use crate::subject::pattern;
+
+use doubt::Doubt;
 
 pub use publish::PendingAck;
 pub use read::RawMessage;
@@ -73,6 +77,9 @@ pub struct Bus {
     api: String,
     notices: broadcast::Sender<Notice>,
     losses: watch::Sender<u64>,
+    /// Servers that were named; it may have been told of more.
+    servers: usize,
+    doubt: Arc<Doubt>,
 }
 
 impl Bus {
@@ -115,7 +122,8 @@ impl Bus {
             .backpressure_on_inflight(true)
             .api_prefix(api.clone())
             .build(client.clone());
-        let bus = Self { client, js, api, notices, losses };
+        let (servers, doubt) = (options.urls.len(), Arc::default());
+        let bus = Self { client, js, api, notices, losses, servers, doubt };
         tokio::select! {
             proven = bus.prove(&url) => proven?,
             trouble = credential_trouble(&mut heard) => return Err(match trouble {

@@ -8,8 +8,10 @@ use serde_json::json;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::records::Records;
-use tetrarch_tests::{Cluster, Fleet, Ledger, wait};
+use tetrarch_tests::namespaces::{Part, alone, hub};
+use tetrarch_tests::{Cluster, Fleet, Ledger, Program, wait};
 
+use super::block_on;
 use crate::chaos::{assert_each_once, finished, number, paced};
 
 /// Between two kills.
@@ -76,6 +78,51 @@ async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_agai
         (fleet.run(["doctor", "--check-ledger"]).code == Some(0)).then_some(())
     });
     tell(&silences);
+}
+
+#[test]
+fn a_server_cut_off_from_the_others_holds_nobody() {
+    alone("faults::cluster::a_server_cut_off_from_the_others_holds_nobody", || {
+        block_on(a_server_cut_off());
+    });
+}
+
+/// Clients reach all three; those that use the one that is cut off have to find that out.
+async fn a_server_cut_off() {
+    hub();
+    let parts = [11, 12, 13].map(Part::join);
+    let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "6s");
+    let addresses: Vec<String> = parts.iter().map(Part::address).collect();
+    let within: Vec<Vec<String>> = parts.iter().map(Part::within).collect();
+    let cluster = Cluster::start_at(&fleet, &addresses, &within);
+    let fleet = fleet.on(&cluster, 3);
+    let at = |server: usize| cluster.url(server);
+    // The first connection of each is to the server that will be cut off.
+    let start = |args: &[&str]| {
+        let mut program = Program::start(fleet.command(args).args(["--url", &at(0)]));
+        program.line(|line| line.trim() == "ready");
+        program
+    };
+    let _owner = start(&["serve", "--global"]);
+    let _host = start(&["host", "--name", "h1"]);
+    let witness = fleet.cwd().join("witness");
+    std::fs::create_dir(&witness).unwrap();
+    let plan = paced(&fleet, &witness, STEPS);
+    let mut watching = fleet.spawn(["run", plan.to_str().unwrap(), "--url", &at(0)]);
+    watching.line(|line| line.contains("in_progress"));
+
+    let others = fleet.with_env("TETRARCH_BUS_URL", [at(1), at(2)].join(","));
+    let goal = tokio::spawn(finished(others.control().await));
+    parts[0].cut_from(&parts[1]);
+    parts[0].cut_from(&parts[2]);
+    let cut = Instant::now();
+    let records = tokio::time::timeout(SETTLED_WITHIN, goal).await;
+    drop(records.unwrap_or_else(|_| panic!("no result")).unwrap());
+    let ended = watching.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_each_once(&witness, STEPS);
+    others.ok(["doctor", "--check-ledger"]);
+    tell(&[cut.elapsed().as_secs_f64()]);
 }
 
 /// Has the owner commit something, however long the bus is without a leader.

@@ -34,7 +34,7 @@ impl Scene {
         hub();
         let fleet = Fleet::prepared()
             .with_env("TETRARCH_LIVENESS_WINDOW", format!("{}ms", WINDOW.as_millis()));
-        let bus = Cluster::start_at(&fleet, "10.0.0.1", &["10.0.0.1".to_owned()], &[Vec::new()]);
+        let bus = Cluster::start_at(&fleet, &["10.0.0.1".to_owned()], &[Vec::new()]);
         let fleet = fleet.on(&bus, 1);
         Self { fleet, _bus: bus }
     }
