@@ -16,6 +16,7 @@ use tetrarch_tests::{Cluster, Fleet, Ledger, Program, wait};
 
 use super::block_on;
 use crate::acting;
+use crate::chaos::number;
 
 /// Short enough for a test, long enough for a busy machine.
 const WINDOW: Duration = Duration::from_millis(600);
@@ -125,6 +126,12 @@ async fn a_host_cut_off() {
     let there = || fleet.agents().into_iter().any(|agent| agent == cut_off);
     assert!(there(), "it is frozen, not gone: only its host may end it");
 
+    let mut noticed = Duration::ZERO;
+    if number("HALF_OPEN", 0) > 0 {
+        far.line(|line| line.contains("lost the bus"));
+        noticed = cut.elapsed();
+        assert!(noticed < NOTICED_WITHIN, "{noticed:?}");
+    }
     part.mend();
     let mended = Instant::now();
     let ended = far.ended();
@@ -140,7 +147,10 @@ async fn a_host_cut_off() {
     let made = std::fs::read_to_string(witness).unwrap();
     assert_eq!(made, "1 1\n2 1\n3 1\n4 2\n5 2\n6 2\n", "each step once, in order");
     fleet.ok(["doctor", "--check-ledger"]);
-    tell("a host", &[("frozen", frozen), ("replaced", moved), ("ended", over)]);
+    tell(
+        "a host",
+        &[("frozen", frozen), ("replaced", moved), ("noticed", noticed), ("ended", over)],
+    );
 }
 
 #[test]
