@@ -63,7 +63,7 @@ pub struct Policy {
     pub window: Millis,
     /// How long what is over is remembered (spec 02, Streams).
     pub kept: Kept,
-    /// Why no work is taken for now, in words; none when it is.
+    /// Why no work is taken at present, in words; none when it is.
     pub halted: Option<String>,
 }
 

@@ -54,7 +54,7 @@ pub struct GlobalConfig {
     pub mass: MassPolicy,
     /// What an operator may set.
     pub policy: Policy,
-    /// Why no work is taken for now, as long as it says so; what is given up says none.
+    /// Why no work is taken, as long as it says so; what is given up says none.
     pub halted: watch::Receiver<Option<String>>,
     /// How long the ledger is kept.
     pub retention: Retention,
