@@ -216,6 +216,7 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
         register_deadline: 6 * WINDOW,
         mass: MassPolicy::default(),
         replicas: 1,
+        halted: tokio::sync::watch::channel(None).1,
         policy: Policy::default(),
         retention: Retention::default(),
         ages: Ages::default(),

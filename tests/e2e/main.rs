@@ -8,6 +8,7 @@ mod deadlines;
 mod deaths;
 mod external;
 mod failover;
+mod faults;
 mod first_run;
 mod foreign;
 mod forged;

@@ -38,6 +38,7 @@ impl Owner {
             mass: MassPolicy::default(),
             replicas: 1,
             policy: Policy::default(),
+            halted: watch::channel(None).1,
             retention: Retention::default(),
             ages: Ages::default(),
         }

@@ -70,9 +70,9 @@ impl Intake {
     /// beyond the stream's end it reads on from the end, and [`Intake::beyond`] says so.
     ///
     /// # Errors
-    /// The bus is away, or does not let this credential read.
+    /// The bus does not let this credential read; while it is away this waits.
     pub async fn open(bus: &Bus, from: u64) -> Result<Self, ReadError> {
-        let last = bus.stream_last_seq(REQUESTS).await?;
+        let last = surely::stream_last_seq(bus, REQUESTS).await?;
         let beyond = (from > last + 1).then_some(last);
         if beyond.is_some() {
             tracing::error!(from, last, "requests are decided that the stream does not have");

@@ -186,7 +186,9 @@ impl Lease {
                     let (bus, ttl_secs) = (bus.clone(), claim.ttl_secs);
                     return Ok(Self { bus, subject, ttl_secs, value, seq, sent_at });
                 }
-                Err(error @ PublishError::Refused { .. }) => return Err(error.into()),
+                Err(error @ PublishError::Refused { .. }) if !error.is_passing() => {
+                    return Err(error.into());
+                }
                 Err(error) => error,
             };
             if !retry.pause().await {

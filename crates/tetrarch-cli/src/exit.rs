@@ -83,8 +83,17 @@ pub(crate) fn report(error: &CliError) {
 
 impl From<ConnectError> for CliError {
     fn from(error: ConnectError) -> Self {
-        Self::new(Code::BusUnreachable, error.to_string())
-            .hint("start one with `tetrarch up`, or name one with --url")
+        let what = Self::new(Code::BusUnreachable, error.to_string());
+        match error {
+            ConnectError::Leaderless { .. } => what,
+            ConnectError::Unreachable { .. }
+            | ConnectError::Refused { .. }
+            | ConnectError::NoJetStream { .. }
+            | ConnectError::TooOld { .. }
+            | ConnectError::Credentials { .. } => {
+                what.hint("start one with `tetrarch up`, or name one with --url")
+            }
+        }
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Policy {
     pub window: Millis,
     /// How long what is over is remembered (spec 02, Streams).
     pub kept: Kept,
+    /// Why no work is taken at present, in words; none when it is.
+    pub halted: Option<String>,
 }
 
 impl Default for Policy {
@@ -78,6 +80,7 @@ impl Default for Policy {
             deadlines: Deadlines::default(),
             window: WINDOW,
             kept: Kept::default(),
+            halted: None,
         }
     }
 }

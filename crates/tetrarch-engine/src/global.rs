@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
 use crate::error::EngineError;
+use crate::patience::until_answered;
 use crate::tree::Tree;
 
 pub use accepting::{Acceptance, Accepted, accept_ledger};
@@ -38,6 +39,9 @@ use sweeping::Patience;
 
 /// Renewals of the GO lease in one time to live (spec 04).
 const RENEWALS_PER_TTL: u32 = 3;
+/// Attempts at a renewal that failed, in one time to live: an election takes most of that in a
+/// cluster, and what is left of it must do.
+const ATTEMPTS_PER_TTL: u32 = 30;
 /// How long after its time to live without a word the server may take to drop a lease.
 const EXPIRY_LAG: Duration = Duration::from_millis(200);
 
@@ -63,6 +67,8 @@ pub struct GlobalConfig {
     pub mass: MassPolicy,
     /// What an operator may set.
     pub policy: Policy,
+    /// Why no work is taken, as long as it says so; what is given up says none.
+    pub halted: watch::Receiver<Option<String>>,
     /// How long the ledger is kept.
     pub retention: Retention,
     /// How long other streams keep what they hold.
@@ -89,7 +95,11 @@ pub async fn serve_global(
     mut stop: watch::Receiver<bool>,
     ready: watch::Sender<bool>,
 ) -> Result<(), EngineError> {
-    topology::apply(&bus, Shape { replicas: config.replicas, ages: config.ages }).await?;
+    let shape = Shape { replicas: config.replicas, ages: config.ages };
+    tokio::select! {
+        applied = until_answered(|| topology::apply(&bus, shape)) => applied?,
+        _ = stop.wait_for(|stop| *stop) => return Ok(()),
+    }
     let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
     reach(Step::OwnerLeaseHeld);
     let clock = clock_of(&bus, &lease).await?;
@@ -154,22 +164,12 @@ async fn stand_by(
     let ttl = Duration::from_secs(u64::from(config.ttl_secs));
     let mut patience = ttl;
     loop {
-        let floor = restore::highest_epoch(bus).await?;
-        let claim = Claim {
-            key: LeaseKey::Go,
-            instance: config.instance.clone(),
-            address: config.address.clone(),
-            floor,
-            ttl_secs: Some(config.ttl_secs),
-            now_unix_ms: wall_unix_ms(),
-            body: Vec::new(),
-        };
-        match Lease::acquire(bus, claim).await {
+        match until_answered(|| acquire(bus, config)).await {
             Ok(lease) => return Ok(Some(lease)),
-            Err(AcquireError::Held { holder, .. }) => {
+            Err(EngineError::Lease(AcquireError::Held { holder, .. })) => {
                 tracing::debug!(holder = %holder.instance, at = %holder.address, "standing by");
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         tokio::select! {
             renewed = until_free(&mut changes, patience, ttl) => {
@@ -178,6 +178,20 @@ async fn stand_by(
             _ = stop.wait_for(|stop| *stop) => return Ok(None),
         }
     }
+}
+
+async fn acquire(bus: &Bus, config: &GlobalConfig) -> Result<Lease, EngineError> {
+    let floor = restore::highest_epoch(bus).await?;
+    let claim = Claim {
+        key: LeaseKey::Go,
+        instance: config.instance.clone(),
+        address: config.address.clone(),
+        floor,
+        ttl_secs: Some(config.ttl_secs),
+        now_unix_ms: wall_unix_ms(),
+        body: Vec::new(),
+    };
+    Ok(Lease::acquire(bus, claim).await?)
 }
 
 /// Waits until the lease is given back, or nothing was heard of it for `patience`; after a renewal
@@ -194,7 +208,7 @@ async fn until_free(changes: &mut Changes, patience: Duration, ttl: Duration) ->
 
 /// The server's time, as it stamped our lease.
 async fn clock_of(bus: &Bus, lease: &Lease) -> Result<Clock, EngineError> {
-    let stamped = bus.get_seq(LEASES, lease.seq()).await?;
+    let stamped = until_answered(|| bus.get_seq(LEASES, lease.seq())).await?;
     Ok(Clock::set(stamped.map_or_else(wall_unix_ms, |message| message.time_unix_ms)))
 }
 
@@ -203,12 +217,14 @@ async fn clock_of(bus: &Bus, lease: &Lease) -> Result<Clock, EngineError> {
 async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
     let ttl = Duration::from_secs(u64::from(ttl_secs));
     let margin = ttl / RENEWALS_PER_TTL / 2;
+    let mut wait = ttl / RENEWALS_PER_TTL;
     loop {
-        tokio::time::sleep(ttl / RENEWALS_PER_TTL).await;
+        tokio::time::sleep(wait).await;
+        wait = ttl / ATTEMPTS_PER_TTL;
         let deadline = lease.sent_at() + ttl - margin;
         let renewal = tokio::time::timeout_at(deadline.into(), lease.renew(Vec::new())).await;
         match renewal {
-            Ok(Ok(_)) => {}
+            Ok(Ok(_)) => wait = ttl / RENEWALS_PER_TTL,
             Ok(Err(error @ RenewError::Lost { .. })) => {
                 return EngineError::LeaseLost(error.to_string());
             }
@@ -235,13 +251,15 @@ async fn spell(
         Some(data_dir) => Kept::read(data_dir).await?,
         None => None,
     };
-    let mut restored = restore::restore(bus, kept.as_ref(), (reign.epoch, reign.has_begun)).await?;
+    let me = (reign.epoch, reign.has_begun);
+    let mut restored = until_answered(|| restore::restore(bus, kept.as_ref(), me)).await?;
     restored.troubles = reign.news(restored.troubles);
     let mut tree = Tree::start().await?;
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {
         bus: bus.clone(),
         policy: config.policy.clone(),
+        halted: config.halted.clone(),
         retention: config.retention,
         instance: config.instance.clone(),
         epoch: reign.epoch,

@@ -10,6 +10,7 @@ mod error;
 mod global;
 mod host;
 mod interaction;
+mod patience;
 mod project;
 mod pulse;
 mod pump;

@@ -3,6 +3,7 @@
 
 use std::error::Error as _;
 use std::future::IntoFuture;
+use std::time::Instant;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::{
@@ -56,7 +57,10 @@ impl Bus {
         }
         let (notices, losses) = (self.notices(), self.losses());
         match self.js.send_publish(subject.to_owned(), message).await {
-            Ok(ack) => Ok(PendingAck { subject: subject.to_owned(), ack, notices, losses }),
+            Ok(ack) => {
+                let (subject, bus, sent) = (subject.to_owned(), self.clone(), Instant::now());
+                Ok(PendingAck { subject, ack, notices, losses, bus, sent })
+            }
             Err(error) => Err(classify(subject, &error)),
         }
     }
@@ -69,6 +73,8 @@ pub struct PendingAck {
     ack: PublishAckFuture,
     notices: broadcast::Receiver<Notice>,
     losses: watch::Receiver<u64>,
+    bus: Bus,
+    sent: Instant,
 }
 
 impl PendingAck {
@@ -78,13 +84,14 @@ impl PendingAck {
     /// # Errors
     /// See [`PublishError`].
     pub async fn stored(self) -> Result<u64, PublishError> {
-        let Self { subject, ack, mut notices, mut losses } = self;
+        let Self { subject, ack, mut notices, mut losses, bus, sent } = self;
         tokio::select! {
             biased;
-            answer = ack.into_future() => match answer {
-                Ok(ack) => Ok(ack.sequence),
-                Err(error) => Err(classify(&subject, &error)),
-            },
+            answer = ack.into_future() => {
+                let answer = answer.map_err(|error| classify(&subject, &error));
+                bus.note_publish(sent, answer.as_ref().err()).await;
+                answer.map(|ack| ack.sequence)
+            }
             () = denied(&subject, &mut notices) => Err(PublishError::Refused {
                 subject,
                 code: NOT_ALLOWED,

@@ -2,6 +2,7 @@
 //! last ones of many subjects. Answers with a hole are refused, never patched.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::{HeaderMap, Message, StatusCode, Subscriber, header};
@@ -40,6 +41,22 @@ impl RawMessage {
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(header::HeaderValue::as_str)
+    }
+}
+
+/// What an answer of the JetStream API says; one that is an error is one.
+fn api_answer(stream: &str, answer: &Message) -> Result<Value, ReadError> {
+    let body: Value = serde_json::from_slice(&answer.payload).map_err(|error| {
+        ReadError::Malformed { what: stream.to_owned(), reason: error.to_string() }
+    })?;
+    let code = body.pointer("/error/err_code").and_then(Value::as_u64);
+    match code {
+        None => Ok(body),
+        Some(code) => Err(ReadError::Refused {
+            what: stream.to_owned(),
+            code,
+            text: text_at(&body, "/error/description"),
+        }),
     }
 }
 
@@ -192,19 +209,12 @@ impl Bus {
         at: String,
         body: Bytes,
     ) -> Result<Value, ReadError> {
-        let answer = self.ask(stream, at, body).await?;
-        let body: Value = serde_json::from_slice(&answer.payload).map_err(|error| {
-            ReadError::Malformed { what: stream.to_owned(), reason: error.to_string() }
-        })?;
-        let code = body.pointer("/error/err_code").and_then(Value::as_u64);
-        match code {
-            None => Ok(body),
-            Some(code) => Err(ReadError::Refused {
-                what: stream.to_owned(),
-                code,
-                text: text_at(&body, "/error/description"),
-            }),
-        }
+        let sent = Instant::now();
+        let answer =
+            self.ask(stream, at, body).await.and_then(|answer| api_answer(stream, &answer));
+        let passing = answer.as_ref().err().is_some_and(ReadError::is_passing);
+        self.note_ask(sent, !passing).await;
+        answer
     }
 
     pub(super) async fn ask(
@@ -223,7 +233,6 @@ impl Bus {
             () = lost(&mut losses) => Err(gone(what)),
         }
     }
-
     async fn get_one(
         &self,
         what: &str,

@@ -100,6 +100,12 @@ pub fn lease_go() -> String {
     "$KV.LEASES.GO".to_owned()
 }
 
+/// The key that the keeper of the managed bus writes to see that it still stores.
+#[must_use]
+pub fn lease_bus() -> String {
+    "$KV.LEASES.BUS".to_owned()
+}
+
 /// Every key of `LEASES`, as a subscription's pattern.
 #[must_use]
 pub fn leases() -> &'static str {

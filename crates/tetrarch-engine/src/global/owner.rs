@@ -66,6 +66,7 @@ pub(super) enum OwnerMsg {
 pub(super) struct OwnerArgs {
     pub(super) bus: Bus,
     pub(super) policy: Policy,
+    pub(super) halted: watch::Receiver<Option<String>>,
     pub(super) retention: Retention,
     pub(super) instance: String,
     pub(super) epoch: u64,
@@ -84,6 +85,7 @@ pub(super) struct OwnerActor;
 pub(super) struct OwnerState {
     bus: Bus,
     policy: Policy,
+    halted: watch::Receiver<Option<String>>,
     instance: String,
     epoch: u64,
     clock: Clock,
@@ -115,7 +117,7 @@ impl Actor for OwnerActor {
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
         let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
-        let OwnerArgs { restored, memory, ready, ending, .. } = args;
+        let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
         let Restored { records, last, intake_seq, unpublished, revisions, kept, troubles } =
             restored;
         let created = kept.ledger.created.clone();
@@ -141,6 +143,7 @@ impl Actor for OwnerActor {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             bus,
             policy,
+            halted,
             instance,
             epoch,
             clock,
@@ -215,6 +218,9 @@ impl OwnerState {
     /// Decides on what waits, as far as it fits into one entry, and commits when no commit is in
     /// flight.
     fn advance(&mut self, myself: &ActorRef<OwnerMsg>) {
+        if self.halted.has_changed().unwrap_or(false) {
+            self.policy.halted.clone_from(&self.halted.borrow_and_update());
+        }
         while !self.group.is_full()
             && let Some((input, seq)) = self.waiting.pop_front()
         {
