@@ -4,12 +4,16 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::lease::{Lease, LeaseKey};
+use tetrarch_bus::send::send_request;
 use tetrarch_bus::state::load_meta;
-use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::topology;
 use tetrarch_bus::{HeaderMap, codec};
+use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
+use tetrarch_core::request::Op;
 use tetrarch_engine::EngineError;
 use tetrarch_tests::wait::soon;
 use tetrarch_tests::{Owner, Server, empty_entry};
@@ -78,16 +82,24 @@ async fn an_owner_does_not_go_on_with_a_ledger_that_was_made_anew() {
 async fn an_owner_does_not_write_behind_a_later_one_that_a_refusal_did_not_name() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
+    let mut first = owner(&server, "first", LONG_SECS).await;
+    first.until_ready().await;
+    let begun = bus.stream_last_seq(LEDGER).await.unwrap();
     let later = codec::encode_entry(&empty_entry(1, 9)).unwrap();
-    for (payload, expect) in [(later, 0), (b"no entry".to_vec(), 1)] {
+    for (payload, expect) in [(later, begun), (b"no entry".to_vec(), begun + 1)] {
         let subject = Subject::Ledger.to_string();
         let sent = bus.publish_expect(&subject, HeaderMap::new(), payload.into(), Some(expect));
         sent.await.unwrap();
     }
-    let first = owner(&server, "first", LONG_SECS).await;
+    let human = HumanName::new("ada").unwrap();
+    let (op, id) = (Op::HumanJoin { human: human.clone() }, RequestId(Ulid(7)));
+    let subject = Subject::Op { op: OpName::of(&op), from: Principal::Human(human), via: None };
+    let envelope = Envelope { msg_id: Some(id.to_string()), ..Envelope::default() };
+    let payload = codec::encode_op(&op, id).unwrap().into();
+    send_request(&bus, &subject, envelope.headers(&subject), payload, None).await.unwrap();
     let refused = soon("a refusal", first.task).await.unwrap();
     assert!(matches!(refused, Err(EngineError::Deposed { epoch: 9 })), "{refused:?}");
-    assert_eq!(bus.stream_last_seq(LEDGER).await.unwrap(), 2, "nothing was written");
+    assert_eq!(bus.stream_last_seq(LEDGER).await.unwrap(), begun + 2, "nothing was written");
 }
 
 #[tokio::test(flavor = "multi_thread")]
