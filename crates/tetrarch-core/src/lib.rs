@@ -25,6 +25,7 @@ pub mod liveness;
 pub mod mail;
 pub mod orchestrator;
 pub mod order;
+pub mod overseer;
 pub mod owner;
 pub mod plan;
 pub mod records;

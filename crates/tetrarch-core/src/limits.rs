@@ -157,3 +157,13 @@ pub const RESTART_WINDOW: Millis = Millis::from_secs(60);
 pub const TASK_RESTARTS_MAX: u32 = 3;
 /// The time they are counted over (spec 04).
 pub const TASK_RESTART_WINDOW: Millis = Millis::from_secs(72 * 3600);
+/// How long an assignment may show nothing before it is stalled, unless configured (spec 05).
+pub const IDLE_AFTER: Millis = Millis::from_secs(15 * 60);
+/// Status requests and repetitions before the ladder goes on, unless configured (spec 05).
+pub const RETRIES_MAX: u32 = 2;
+/// The same instruction is not sent again sooner, unless configured (spec 05).
+pub const RESEND_AFTER: Millis = Millis::from_secs(5 * 60);
+/// The longest wait after the first attempt at recovery, unless configured (spec 05).
+pub const BACKOFF_BASE: Millis = Millis::from_secs(2 * 60);
+/// The longest wait after any attempt at recovery, unless configured (spec 05).
+pub const BACKOFF_MAX: Millis = Millis::from_secs(30 * 60);
