@@ -30,6 +30,7 @@ pub mod owner;
 pub mod plan;
 pub mod records;
 pub mod request;
+pub mod reservation;
 pub mod role;
 pub mod run;
 pub mod size;

@@ -167,3 +167,9 @@ pub const RESEND_AFTER: Millis = Millis::from_secs(5 * 60);
 pub const BACKOFF_BASE: Millis = Millis::from_secs(2 * 60);
 /// The longest wait after any attempt at recovery, unless configured (spec 05).
 pub const BACKOFF_MAX: Millis = Millis::from_secs(30 * 60);
+/// Share of its rank that a node hands on to what it depends on (spec 05, Insights).
+pub const PAGERANK_DAMPING: f64 = 0.85;
+/// Ranks that move by less in all are settled (spec 05, Insights).
+pub const PAGERANK_TOLERANCE: f64 = 1e-6;
+/// Rounds after which ranks are taken as they are; with the damping a hundred settle any graph.
+pub const PAGERANK_ROUNDS_MAX: usize = 200;
