@@ -73,6 +73,25 @@ impl Rung {
         }
     }
 
+    /// Where the assignment stands once it is done.
+    #[must_use]
+    pub fn leads_to(self) -> AssignmentStatus {
+        match self {
+            Self::Nudge | Self::Resend | Self::Replan => AssignmentStatus::Stalled,
+            Self::Reassign => AssignmentStatus::Cancelled,
+            Self::Escalate => AssignmentStatus::Blocked,
+        }
+    }
+
+    /// Whether it counts as an attempt, after which nothing is sent for a while.
+    #[must_use]
+    pub fn is_retried(self) -> bool {
+        match self {
+            Self::Nudge | Self::Resend => true,
+            Self::Replan | Self::Reassign | Self::Escalate => false,
+        }
+    }
+
     /// Reads the word; `resend_last` is what a recovery policy calls it (seed 2).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -231,10 +250,6 @@ pub fn next_rung(view: &View, patience: &Patience) -> (Rung, &'static str) {
 
 /// Whether the time to send has come: after the backoff, and the same words not too soon.
 fn may_send(view: &View, patience: &Patience, rung: Rung, now: BusTime) -> bool {
-    let same_words = match rung {
-        Rung::Nudge | Rung::Resend => true,
-        Rung::Replan | Rung::Reassign | Rung::Escalate => false,
-    };
-    let too_soon = same_words && view.last_dispatch + patience.min_resend_interval > now;
+    let too_soon = rung.is_retried() && view.last_dispatch + patience.min_resend_interval > now;
     view.goal_open && view.backoff_until <= now && !too_soon
 }

@@ -57,13 +57,54 @@ pub struct Reservation {
     pub reason: String,
 }
 
+/// What a session wants to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted<'w> {
+    /// Who.
+    pub agent: &'w AgentId,
+    /// Its session's epoch.
+    pub epoch: u64,
+    /// Globs, relative to the project's root.
+    pub paths: &'w [String],
+    /// Whether others may hold them too.
+    pub mode: Mode,
+}
+
 impl Reservation {
-    /// Whether these paths in this mode cannot be given beside it.
+    /// Whether what is wanted cannot be given beside it. One that has run out stands in nobody's
+    /// way; an agent's own only in that of its earlier sessions.
     #[must_use]
-    pub fn conflicts(&self, paths: &[String], mode: Mode) -> bool {
-        let shared = self.mode == Mode::Shared && mode == Mode::Shared;
-        !shared && self.paths.iter().any(|held| paths.iter().any(|wanted| overlap(held, wanted)))
+    pub fn conflicts(&self, wanted: Wanted<'_>, now: BusTime) -> bool {
+        if self.until <= now {
+            return false;
+        }
+        if self.agent == *wanted.agent {
+            return self.epoch > wanted.epoch;
+        }
+        let shared = self.mode == Mode::Shared && wanted.mode == Mode::Shared;
+        let overlaps = |held: &String| wanted.paths.iter().any(|path| overlap(held, path));
+        !shared && self.paths.iter().any(overlaps)
     }
+}
+
+/// Decides on what is wanted, beside everything that is held in the project: the fencing number that
+/// the new reservation gets.
+///
+/// # Errors
+/// Those who hold what stands in the way, in the order given.
+pub fn reserve<'r>(
+    held: impl IntoIterator<Item = &'r Reservation>,
+    wanted: Wanted<'_>,
+    now: BusTime,
+) -> Result<u64, Vec<&'r AgentId>> {
+    let (mut last, mut conflicts) = (0, Vec::new());
+    for reservation in held {
+        last = last.max(reservation.fencing);
+        if reservation.conflicts(wanted, now) {
+            conflicts.push(&reservation.agent);
+        }
+    }
+    if conflicts.is_empty() { Ok(last + 1) } else { Err(conflicts) }
 }
 
 /// Whether some path fits both globs. `?` is one character, `*` any within one segment, `**` any
@@ -203,6 +244,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::id::Ulid;
 
     #[test]
     fn globs_overlap_when_some_path_fits_both() {
@@ -248,30 +290,64 @@ mod tests {
         assert!(!overlap(&one, &other));
     }
 
+    fn held(number: u128, mode: Mode, path: &str) -> Reservation {
+        Reservation {
+            project: ProjectName::new("demo").unwrap(),
+            fencing: u64::try_from(number).unwrap(),
+            agent: AgentId::Worker(Ulid(number)),
+            session: SessionId(Ulid(number)),
+            epoch: 2,
+            paths: vec![path.to_owned()],
+            mode,
+            until: BusTime(1_000),
+            reason: String::new(),
+        }
+    }
+
     #[test]
     fn only_two_that_share_may_overlap() {
-        let held = |mode| Reservation {
-            project: ProjectName::new("demo").unwrap(),
-            fencing: 1,
-            agent: AgentId::Go,
-            session: SessionId(crate::id::Ulid(1)),
-            epoch: 1,
-            paths: vec!["src/**".to_owned()],
-            mode,
-            until: BusTime(1),
-            reason: String::new(),
-        };
-        let wanted = ["docs/a".to_owned(), "src/a".to_owned()];
         use Mode::{Exclusive, Shared};
-        for (one, other, conflict) in [
+        let other = AgentId::Worker(Ulid(9));
+        let paths = ["docs/a".to_owned(), "src/a".to_owned()];
+        for (mode, wanted, conflict) in [
             (Exclusive, Exclusive, true),
             (Exclusive, Shared, true),
             (Shared, Exclusive, true),
             (Shared, Shared, false),
         ] {
-            assert_eq!(held(one).conflicts(&wanted, other), conflict, "{one:?} {other:?}");
-            assert!(!held(one).conflicts(&wanted[..1], other));
+            let held = held(1, mode, "src/**");
+            let wants = |paths| Wanted { agent: &other, epoch: 1, paths, mode: wanted };
+            assert_eq!(
+                held.conflicts(wants(&paths), BusTime(999)),
+                conflict,
+                "{mode:?} {wanted:?}"
+            );
+            assert!(!held.conflicts(wants(&paths), BusTime(1_000)), "it has run out");
+            assert!(!held.conflicts(wants(&paths[..1]), BusTime(0)));
         }
+    }
+
+    #[test]
+    fn an_agents_own_are_in_the_way_of_its_earlier_sessions_only() {
+        let held = held(1, Mode::Exclusive, "src/**");
+        let (agent, paths) = (held.agent.clone(), ["src/a".to_owned()]);
+        for (epoch, conflict) in [(1, true), (2, false), (3, false)] {
+            let wanted = Wanted { agent: &agent, epoch, paths: &paths, mode: Mode::Exclusive };
+            assert_eq!(held.conflicts(wanted, BusTime(0)), conflict, "{epoch}");
+        }
+    }
+
+    #[test]
+    fn numbers_grow_and_holders_are_named() {
+        let all = [held(4, Mode::Exclusive, "a"), held(7, Mode::Exclusive, "b/**")];
+        let other = AgentId::Worker(Ulid(9));
+        let ask = |paths: &[String]| {
+            let wanted = Wanted { agent: &other, epoch: 1, paths, mode: Mode::Shared };
+            reserve(&all, wanted, BusTime(0)).map_err(|held| held.len())
+        };
+        assert_eq!(ask(&["c".to_owned()]), Ok(8));
+        assert_eq!(ask(&["a".to_owned()]), Err(1));
+        assert_eq!(ask(&["**".to_owned()]), Err(2));
     }
 
     proptest! {
