@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    agent, artifact, circuit, config, describe, doctor, events, get, guard, host, mail, plan,
-    profile, project, run, schema, serve, spawn, status, stop, tree, up, vectors, why,
+    agent, artifact, circuit, config, describe, doctor, events, get, guard, host, insights, mail,
+    plan, profile, project, run, schema, serve, spawn, status, stop, tree, up, vectors, why,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -116,6 +116,8 @@ pub(crate) enum Command {
     /// Show plans and their history.
     #[command(subcommand)]
     Plan(plan::PlanCommand),
+    /// Show what the shape of a plan says: what holds up what, and what can be done now.
+    Insights(insights::InsightsArgs),
     /// Check this machine, the bus and the ledger.
     Doctor(doctor::DoctorArgs),
     /// Explain the configuration.

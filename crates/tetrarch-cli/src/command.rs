@@ -10,6 +10,7 @@ pub(crate) mod events;
 pub(crate) mod get;
 pub(crate) mod guard;
 pub(crate) mod host;
+pub(crate) mod insights;
 pub(crate) mod mail;
 pub(crate) mod plan;
 pub(crate) mod profile;
@@ -78,6 +79,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Mail(command) => mail::run(context, command).await,
         Command::Artifact(command) => artifact::run(context, command).await,
         Command::Plan(command) => plan::run(context, command).await,
+        Command::Insights(args) => insights::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Config(command) => config::run(context, &command),
         Command::Schema(args) => schema::run(context, &args),

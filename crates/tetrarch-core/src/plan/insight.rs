@@ -8,6 +8,8 @@ use petgraph::Direction;
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
+use super::{Node, NodeStatus, graph};
+use crate::id::NodeId;
 use crate::limits::{PAGERANK_DAMPING, PAGERANK_ROUNDS_MAX, PAGERANK_TOLERANCE};
 use crate::time::Millis;
 
@@ -71,6 +73,26 @@ pub fn insights<K: Ord + Clone>(
         bottlenecks: shape.bottlenecks(&order, pending),
         unknown: shape.unknown,
     }
+}
+
+/// Looks at a plan's leaves: what each waits for, with phases and tasks replaced by what is below
+/// them. Ready is what nobody works on yet.
+#[must_use]
+pub fn of_plan(
+    nodes: &BTreeMap<NodeId, Node>,
+    statuses: &BTreeMap<NodeId, NodeStatus>,
+) -> Insights<NodeId> {
+    let leaves: BTreeSet<NodeId> = graph::leaves(nodes).into_iter().collect();
+    let needs = |id: &NodeId| {
+        let id = *id;
+        graph::effective_dependencies(nodes, id).into_iter().map(move |needed| (id, needed))
+    };
+    let edges: Vec<(NodeId, NodeId)> = leaves.iter().flat_map(needs).collect();
+    let status = |id: &NodeId| statuses.get(id).copied().unwrap_or(NodeStatus::Todo);
+    let done = leaves.iter().filter(|id| status(id) == NodeStatus::Done).copied().collect();
+    let mut found = insights(&leaves, &edges, &done);
+    found.ready.retain(|id| matches!(status(id), NodeStatus::Todo | NodeStatus::Queued));
+    found
 }
 
 /// What a pending node's recommendation rests on, each part from 0 to 1 (spec 05).
@@ -304,6 +326,24 @@ mod tests {
         let found = of(&["a", "b"], &[("a", "z"), ("z", "b"), ("a", "b"), ("a", "b")]);
         assert_eq!(found.unknown, [("a", "z"), ("z", "b")]);
         assert_eq!(found.out_degree, [("a", 1), ("b", 0)].into());
+    }
+
+    #[test]
+    fn of_a_plan_only_leaves_count_and_only_what_is_not_begun_is_ready() {
+        let nodes = graph::tests::plan(&["P1", "T1.1", "T1.2", "P2:P1", "T2.1"]);
+        let id = |text: &str| text.parse::<NodeId>().unwrap();
+        let of = |statuses: &[(&str, NodeStatus)]| {
+            of_plan(&nodes, &statuses.iter().map(|(name, status)| (id(name), *status)).collect())
+        };
+        let fresh = of(&[]);
+        assert_eq!(fresh.topological, ["T1.1", "T1.2", "T2.1"].map(id));
+        assert_eq!(fresh.critical_path, ["T1.1", "T2.1"].map(id));
+        assert_eq!(fresh.ready, ["T1.1", "T1.2"].map(id));
+        let begun = of(&[("T1.1", NodeStatus::Done), ("T1.2", NodeStatus::InProgress)]);
+        assert!(begun.ready.is_empty());
+        assert_eq!(begun.bottlenecks, [(id("T1.2"), 1)]);
+        let given_up = of(&[("T1.1", NodeStatus::Done), ("T1.2", NodeStatus::Cancelled)]);
+        assert!(given_up.ready.is_empty(), "what waits for it is not ready either");
     }
 
     #[test]
