@@ -7,13 +7,13 @@ mod log;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::brief::{Artifact, Outcome, RunResult, Usage};
 use crate::cursor::ClaimOutcome;
-use crate::id::{Principal, RequestId, RunId};
+use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
-use crate::limits::DELIVERABLE_BYTES_MAX;
+use crate::limits::{DELIVERABLE_BYTES_MAX, QUESTIONS_MAX};
 use crate::mail::{Launch, Mail};
 use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWithin};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
@@ -114,7 +114,8 @@ pub struct Hosted {
     trace: Option<String>,
     spawns: usize,
     sponsors: BTreeMap<RequestId, BusTime>,
-    asking: bool,
+    asking: BTreeSet<QuestionId>,
+    asked: usize,
     blocked: bool,
     heard: u64,
     stop_within: StopWithin,
@@ -151,7 +152,8 @@ impl Hosted {
             trace,
             spawns: 0,
             sponsors: BTreeMap::new(),
-            asking: false,
+            asking: BTreeSet::new(),
+            asked: 0,
             blocked: false,
             heard: 0,
             stop_within: StopWithin::default(),
@@ -185,7 +187,7 @@ impl Hosted {
         match self.phase {
             Phase::Claiming => RunState::Queued,
             Phase::Starting => RunState::Spawning,
-            Phase::Running if self.asking => RunState::AwaitingInput,
+            Phase::Running if !self.asking.is_empty() => RunState::AwaitingInput,
             Phase::Running if self.blocked => RunState::Blocked,
             Phase::Running => RunState::Running,
             Phase::Ending | Phase::Over => RunState::Cancelling,
@@ -347,13 +349,22 @@ impl Hosted {
     }
 
     fn ask(&mut self, question: String, options: Vec<String>, effects: &mut Vec<Effect>) {
-        self.asking = true;
+        if self.asking.len() >= QUESTIONS_MAX {
+            let text =
+                format!("{QUESTIONS_MAX} questions are open already; this one was not asked");
+            self.tell("ask.refused", &text, effects);
+            return;
+        }
+        let (run, created) = (self.run.id, self.run.created);
+        let id = QuestionId::derive(created, &run.to_string(), "ask", self.asked);
+        self.asked += 1;
+        self.asking.insert(id);
         effects.push(Effect::Journal(JournalEvent::Ask {
             question: question.clone(),
             options: options.clone(),
         }));
-        let run = self.run.id;
-        effects.push(Effect::Report(Box::new(Report::Ask { run, question, options })));
+        let id = Some(id);
+        effects.push(Effect::Report(Box::new(Report::Ask { run, id, question, options })));
     }
 
     fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {

@@ -28,6 +28,7 @@ pub mod order;
 pub mod overseer;
 pub mod owner;
 pub mod plan;
+pub mod question;
 pub mod records;
 pub mod request;
 pub mod reservation;

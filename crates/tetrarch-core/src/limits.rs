@@ -173,3 +173,5 @@ pub const PAGERANK_DAMPING: f64 = 0.85;
 pub const PAGERANK_TOLERANCE: f64 = 1e-6;
 /// Rounds after which ranks are taken as they are; with the damping a hundred settle any graph.
 pub const PAGERANK_ROUNDS_MAX: usize = 200;
+/// Questions that one session may have open; the program is told that a further one was not asked.
+pub const QUESTIONS_MAX: usize = 8;

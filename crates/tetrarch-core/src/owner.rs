@@ -4,7 +4,7 @@
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
-//! `forgetting`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
+//! `forgetting`, circuits in `circuits`, hosts in `hosts`, plans in `plans`, questions to people in `questions`.
 
 mod brief;
 mod circuits;
@@ -16,6 +16,7 @@ mod group;
 mod hosts;
 mod operations;
 mod plans;
+mod questions;
 mod recovery;
 mod replacing;
 mod reports;

@@ -1,7 +1,7 @@
 //! What a hosted session hears by mail and asks of others: orders about itself, messages for its
 //! program, its program's requests for agents (spec 02, Mail; spec 03, Specialists escalate).
 
-use crate::id::{AgentId, Principal, RequestId};
+use crate::id::{AgentId, Principal, QuestionId, RequestId};
 use crate::journal::JournalEvent;
 use crate::limits::SPONSOR_ANSWER_WITHIN;
 use crate::mail::{Mail, MailBody, SponsorRequest};
@@ -49,11 +49,10 @@ impl Hosted {
                 self.sponsors.remove(&answer.request);
                 self.deliver(from, &mail, json, effects);
             }
-            MailBody::Answer { .. } => {
-                if std::mem::take(&mut self.asking) {
-                    effects.push(self.moved(RunEvent::InputReceived, "answered".to_owned()));
+            MailBody::Answer { question, .. } => {
+                if self.is_answered(*question, effects) {
+                    self.deliver(from, &mail, json, effects);
                 }
-                self.deliver(from, &mail, json, effects);
             }
             MailBody::SpawnAnswer(_)
             | MailBody::Sponsor(_)
@@ -78,6 +77,29 @@ impl Hosted {
         effects
             .push(Effect::Journal(JournalEvent::Mail { topic: topic.clone(), from: from.clone() }));
         let line = Inbound::Mail { topic, from, body: json };
+        effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+    }
+
+    /// Takes an answer; false when it is one to an earlier session, which is answered anew when it
+    /// asks again. One that names no question is for whatever was asked.
+    fn is_answered(&mut self, question: Option<QuestionId>, effects: &mut Vec<Effect>) -> bool {
+        let was_asking = !self.asking.is_empty();
+        match question {
+            Some(id) if !self.asking.remove(&id) => return false,
+            Some(_) => {}
+            None => self.asking.clear(),
+        }
+        if was_asking && self.asking.is_empty() {
+            effects.push(self.moved(RunEvent::InputReceived, "answered".to_owned()));
+        }
+        true
+    }
+
+    /// Tells the program why something it wanted is not done.
+    pub(super) fn tell(&self, topic: &str, error: &str, effects: &mut Vec<Effect>) {
+        let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
+        let from = AgentId::Go.to_string();
+        let line = Inbound::Mail { topic: topic.to_owned(), from, body };
         effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 
@@ -143,13 +165,7 @@ impl Hosted {
         let (given, wanted) = match read {
             Ok(read) => read,
             Err(error) => {
-                let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
-                let line = Inbound::Mail {
-                    topic: "spawn.denied".to_owned(),
-                    from: AgentId::Go.to_string(),
-                    body,
-                };
-                effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+                self.tell("spawn.denied", &error, effects);
                 return;
             }
         };
