@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    agent, artifact, circuit, config, describe, doctor, events, get, guard, host, insights, mail,
-    plan, profile, project, run, schema, serve, spawn, status, stop, tree, up, vectors, why,
+    agent, answer, artifact, circuit, config, describe, doctor, events, get, guard, host, inbox,
+    insights, mail, plan, profile, project, run, schema, serve, spawn, status, stop, tree, up,
+    vectors, why,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -107,6 +108,10 @@ pub(crate) enum Command {
     Spawn(spawn::SpawnArgs),
     /// Stop an agent.
     Stop(stop::StopArgs),
+    /// List what people are asked.
+    Inbox(inbox::InboxArgs),
+    /// Answer a question.
+    Answer(answer::AnswerArgs),
     /// Read and write mail.
     #[command(subcommand)]
     Mail(mail::MailCommand),

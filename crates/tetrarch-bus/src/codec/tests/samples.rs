@@ -21,6 +21,7 @@ use tetrarch_core::plan::{
     Blocker, Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, Plan,
     PlanEvent, PlanReason, PlanSource, Review,
 };
+use tetrarch_core::question::{Question, QuestionStatus};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunState, RunStatus};
 use tetrarch_core::time::{BusTime, Millis};
@@ -369,7 +370,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 4] {
+fn epic_records(full: bool) -> [Record; 5] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -415,7 +416,23 @@ fn epic_records(full: bool) -> [Record; 4] {
         created: BusTime(1),
         updated: BusTime(2),
     };
+    let question = Question {
+        id: id("qst_~"),
+        agent: id("W:~"),
+        run: id("run_~"),
+        epic: id("goal_~"),
+        node: id("T1.2"),
+        to: id("human:ada"),
+        text: "which?".to_owned(),
+        options: words("a b"),
+        status: if full { QuestionStatus::Answered } else { QuestionStatus::Open },
+        answer: if full { "b".to_owned() } else { String::new() },
+        answered_by: full.then(|| id("human:ada")),
+        asked: BusTime(1),
+        since: BusTime(2),
+    };
     [
+        Record::Question(Box::new(question)),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),
