@@ -14,6 +14,7 @@
     agent.py stuck         says that it is blocked, and stays so
     agent.py mute <file>   writes its number to a file, and hears neither a stop nor TERM
     agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
+    agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
 
 import json
@@ -202,7 +203,22 @@ def mortal(brief):
     return {"epoch": brief["epoch"], "body": body}
 
 
+def wonder(brief):
+    def answer(question, options=()):
+        say("ask", question=question, options=list(options))
+        while True:
+            line = read()
+            if line["type"] == "mail" and line["topic"] == "answer":
+                return line["body"]["text"]
+
+    which = answer("Which one?", ["A", "B"])
+    if brief["epoch"] == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"epoch": brief["epoch"], "which": which, "when": answer("And when?")}
+
+
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
-        "turn": turn, "deaf": deaf, "pace": pace, "letter": letter, "stuck": stuck, "mute": mute, "mortal": mortal}
+        "turn": turn, "deaf": deaf, "pace": pace, "letter": letter, "stuck": stuck, "mute": mute, "mortal": mortal,
+        "wonder": wonder}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

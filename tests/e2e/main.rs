@@ -15,6 +15,7 @@ mod input;
 mod levels;
 mod life;
 mod pauses;
+mod questions;
 mod racing;
 mod renewal;
 mod resume;

@@ -2,6 +2,7 @@
 //! cursor, journal, start, pass on what the program says and what the bus says, end. The shell
 //! performs the effects in order and stops at the first that is fenced.
 
+mod asking;
 mod correspondence;
 mod log;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use crate::brief::{Artifact, Outcome, RunResult, Usage};
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
-use crate::limits::{DELIVERABLE_BYTES_MAX, QUESTIONS_MAX};
+use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
 use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWithin};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
@@ -346,25 +347,6 @@ impl Hosted {
     fn moved(&self, event: RunEvent, reason: String) -> Effect {
         let usage = self.usage;
         Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
-    }
-
-    fn ask(&mut self, question: String, options: Vec<String>, effects: &mut Vec<Effect>) {
-        if self.asking.len() >= QUESTIONS_MAX {
-            let text =
-                format!("{QUESTIONS_MAX} questions are open already; this one was not asked");
-            self.tell("ask.refused", &text, effects);
-            return;
-        }
-        let (run, created) = (self.run.id, self.run.created);
-        let id = QuestionId::derive(created, &run.to_string(), "ask", self.asked);
-        self.asked += 1;
-        self.asking.insert(id);
-        effects.push(Effect::Journal(JournalEvent::Ask {
-            question: question.clone(),
-            options: options.clone(),
-        }));
-        let id = Some(id);
-        effects.push(Effect::Report(Box::new(Report::Ask { run, id, question, options })));
     }
 
     fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {

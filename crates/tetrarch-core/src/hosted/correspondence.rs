@@ -1,7 +1,7 @@
 //! What a hosted session hears by mail and asks of others: orders about itself, messages for its
 //! program, its program's requests for agents (spec 02, Mail; spec 03, Specialists escalate).
 
-use crate::id::{AgentId, Principal, QuestionId, RequestId};
+use crate::id::{AgentId, Principal, RequestId};
 use crate::journal::JournalEvent;
 use crate::limits::SPONSOR_ANSWER_WITHIN;
 use crate::mail::{Mail, MailBody, SponsorRequest};
@@ -78,21 +78,6 @@ impl Hosted {
             .push(Effect::Journal(JournalEvent::Mail { topic: topic.clone(), from: from.clone() }));
         let line = Inbound::Mail { topic, from, body: json };
         effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
-    }
-
-    /// Takes an answer; false when it is one to an earlier session, which is answered anew when it
-    /// asks again. One that names no question is for whatever was asked.
-    fn is_answered(&mut self, question: Option<QuestionId>, effects: &mut Vec<Effect>) -> bool {
-        let was_asking = !self.asking.is_empty();
-        match question {
-            Some(id) if !self.asking.remove(&id) => return false,
-            Some(_) => {}
-            None => self.asking.clear(),
-        }
-        if was_asking && self.asking.is_empty() {
-            effects.push(self.moved(RunEvent::InputReceived, "answered".to_owned()));
-        }
-        true
     }
 
     /// Tells the program why something it wanted is not done.

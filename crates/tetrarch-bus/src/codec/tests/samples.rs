@@ -1,5 +1,7 @@
 //! Values with every field set, and with none that may be absent.
 
+mod question;
+
 use std::fmt::Debug;
 use std::str::FromStr;
 
@@ -21,7 +23,6 @@ use tetrarch_core::plan::{
     Blocker, Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, Plan,
     PlanEvent, PlanReason, PlanSource, Review,
 };
-use tetrarch_core::question::{Question, QuestionStatus};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunState, RunStatus};
 use tetrarch_core::time::{BusTime, Millis};
@@ -416,23 +417,8 @@ fn epic_records(full: bool) -> [Record; 5] {
         created: BusTime(1),
         updated: BusTime(2),
     };
-    let question = Question {
-        id: id("qst_~"),
-        agent: id("W:~"),
-        run: id("run_~"),
-        epic: id("goal_~"),
-        node: id("T1.2"),
-        to: id("human:ada"),
-        text: "which?".to_owned(),
-        options: words("a b"),
-        status: if full { QuestionStatus::Answered } else { QuestionStatus::Open },
-        answer: if full { "b".to_owned() } else { String::new() },
-        answered_by: full.then(|| id("human:ada")),
-        asked: BusTime(1),
-        since: BusTime(2),
-    };
     [
-        Record::Question(Box::new(question)),
+        Record::Question(Box::new(question::sample(full))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

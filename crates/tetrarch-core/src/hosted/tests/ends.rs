@@ -1,6 +1,7 @@
 //! The ways in which a session ends, and what it never does then.
 
 use super::*;
+use crate::limits::QUESTIONS_MAX;
 
 fn reports(effects: &[Effect]) -> Vec<&Report> {
     let mut told = Vec::new();
