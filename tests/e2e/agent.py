@@ -13,6 +13,10 @@
     agent.py letter        waits for a letter, and tells what is in it
     agent.py stuck         says that it is blocked, and stays so
     agent.py mute <file>   writes its number to a file, and hears neither a stop nor TERM
+    agent.py record <file> N how  makes steps 1..N and tells a file what it begins, makes and has saved; after
+                           the third, once, it dies or waits, as it is told
+    agent.py perish <file> S  notes its session in a file and dies S seconds later, every time
+    agent.py poisoned <file>  waits for a letter, notes its session in a file and dies, every time
     agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
@@ -177,6 +181,29 @@ def pace(brief, directory, count):
     return {"steps": done, "epoch": brief["epoch"]}
 
 
+def record(brief, path, count, how):
+    state = brief["checkpoint"] or {"done": 0, "turned": False}
+
+    def note(what):
+        with open(path, "a") as witness:
+            print(what, state["done"], brief["epoch"], file=witness)
+
+    note("begun")
+    while state["done"] < int(count):
+        if state["done"] == 3 and not state["turned"]:
+            state["turned"] = True
+            save(**state)
+            if how == "dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+            # A session before it may have been lost before it got here.
+            until(lambda: brief["epoch"] > 1)
+        state["done"] += 1
+        note("made")
+        save(**state)
+        note("saved")
+    return {"steps": state["done"], "epoch": brief["epoch"]}
+
+
 def letter(brief):
     while True:
         line = read()
@@ -203,6 +230,18 @@ def mortal(brief):
     return {"epoch": brief["epoch"], "body": body}
 
 
+def perish(brief, path, seconds):
+    with open(path, "a") as witness:
+        print(brief["epoch"], file=witness)
+    time.sleep(float(seconds))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def poisoned(brief, path):
+    letter(brief)
+    perish(brief, path, 0)
+
+
 def wonder(brief):
     def answer(question, options=()):
         say("ask", question=question, options=list(options))
@@ -218,7 +257,7 @@ def wonder(brief):
 
 
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
-        "turn": turn, "deaf": deaf, "pace": pace, "letter": letter, "stuck": stuck, "mute": mute, "mortal": mortal,
-        "wonder": wonder}
+        "turn": turn, "deaf": deaf, "pace": pace, "record": record, "letter": letter, "stuck": stuck, "mute": mute,
+        "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

@@ -14,6 +14,7 @@ mod hosts;
 mod input;
 mod levels;
 mod life;
+mod loops;
 mod pauses;
 mod questions;
 mod racing;

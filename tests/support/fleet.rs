@@ -22,6 +22,9 @@ use crate::program::{Ended, Program};
 const HUMAN: &str = "ada";
 /// The host that `up` runs.
 const HOST: &str = "h1";
+/// How the binary with failpoints is built.
+const BUILD_FAILPOINTS: &str =
+    "cargo build --workspace --features tetrarch-tests/failpoints --bin tetrarch-failpoints";
 /// Looks for processes at the end: one may start another while it is being killed.
 const ROUNDS: usize = 3;
 
@@ -30,6 +33,17 @@ const ROUNDS: usize = 3;
 pub fn binary() -> PathBuf {
     let built = if cfg!(debug_assertions) { "debug/tetrarch" } else { "release/tetrarch" };
     found("TETRARCH_BIN", built)
+}
+
+/// The same with failpoints (docs/decisions/0018).
+///
+/// # Panics
+/// It was not built.
+#[must_use]
+pub fn binary_with_failpoints() -> PathBuf {
+    let path = target().join("debug/tetrarch-failpoints");
+    assert!(path.is_file(), "{} is missing: {BUILD_FAILPOINTS}", path.display());
+    path
 }
 
 /// The Python with the foreign client: `TETRARCH_PYTHON`, else the one `tests/run` makes.
@@ -52,6 +66,7 @@ fn target() -> PathBuf {
 #[derive(Debug)]
 pub struct Fleet {
     dir: TempDir,
+    binary: PathBuf,
     environment: Vec<(String, String)>,
     options: Vec<String>,
     up: Option<Program>,
@@ -65,13 +80,20 @@ impl Fleet {
         for below in ["home", "data", "cwd"] {
             std::fs::create_dir(dir.path().join(below)).unwrap();
         }
-        Self { dir, environment: Vec::new(), options: Vec::new(), up: None }
+        Self { dir, binary: binary(), environment: Vec::new(), options: Vec::new(), up: None }
     }
 
     /// A fleet that is up.
     #[must_use]
     pub fn up() -> Self {
         Self::prepared().started()
+    }
+
+    /// With another binary.
+    #[must_use]
+    pub fn with_binary(mut self, binary: PathBuf) -> Self {
+        self.binary = binary;
+        self
     }
 
     /// Brought up.
@@ -137,7 +159,7 @@ impl Fleet {
 
     /// A command of the binary, in an environment that holds nothing of the machine's own.
     pub fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(&self.binary);
         command.args(args).env_clear().current_dir(self.cwd());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path().join("home")).env("USER", HUMAN);
@@ -189,13 +211,26 @@ impl Fleet {
     /// Starts a second host beside the first, with more room than that, so that new work goes there.
     #[must_use]
     pub fn second_host(&self, name: &str) -> Program {
+        let mut second = self.second_host_that_comes_up(name);
+        second.line(|line| line.trim() == "ready");
+        second
+    }
+
+    /// The same without waiting until it is ready.
+    #[must_use]
+    pub fn second_host_that_comes_up(&self, name: &str) -> Program {
         let credential = self.credentials(&Party::Host(HostName::new(name).unwrap()));
         let mut second = self.command(["host", "--name", name, "--capacity", "64"]);
         second.args(["--url", &self.url()]).arg("--credentials").arg(credential);
-        second.arg("--data-dir").arg(self.cwd().join("far"));
-        let mut second = Program::start(&mut second);
-        second.line(|line| line.trim() == "ready");
-        second
+        Program::start(second.arg("--data-dir").arg(self.cwd().join("far")))
+    }
+
+    /// Starts an owner that stands by for the one that `up` runs.
+    #[must_use]
+    pub fn standby(&self) -> Program {
+        let mut standby = self.command(["serve", "--global", "--url", &self.url()]);
+        standby.arg("--credentials").arg(self.credentials(&Party::Control));
+        Program::start(standby.arg("--data-dir").arg(self.cwd().join("standby")))
     }
 
     /// A connection as a party.

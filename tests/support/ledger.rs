@@ -71,6 +71,19 @@ impl Ledger {
         .await
     }
 
+    /// Reads on until this entry is read.
+    ///
+    /// # Panics
+    /// It does not come in time, or an entry is invalid.
+    pub async fn until_seq(&mut self, seq: u64) {
+        wait::soon(&format!("entry {seq}"), async {
+            while self.entries.last().map_or(0, |(last, _)| *last) < seq {
+                self.read_on().await;
+            }
+        })
+        .await;
+    }
+
     /// Reads on for as long as said, to see what does not happen.
     ///
     /// # Panics

@@ -10,7 +10,7 @@ mod program;
 mod server;
 pub mod wait;
 
-pub use fleet::{Fleet, binary, python};
+pub use fleet::{Fleet, binary, binary_with_failpoints, python};
 pub use ledger::{Ledger, empty_entry};
 pub use owner::Owner;
 pub use processes::{Process, processes_of};

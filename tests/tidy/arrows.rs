@@ -14,15 +14,16 @@ struct Row {
 }
 
 /// A crate is added here together with its record in `docs/decisions/`.
-const ROWS: [Row; 5] = [
+const ROWS: [Row; 6] = [
+    Row { name: "failpoint", ours: &[], outside: Some(&["rustix"]) },
     Row {
         name: "core",
         ours: &[],
         outside: Some(&["petgraph", "proptest", "serde_json", "sha2", "thiserror", "ulid"]),
     },
-    Row { name: "bus", ours: &["core"], outside: None },
-    Row { name: "engine", ours: &["core", "bus"], outside: None },
-    Row { name: "runner", ours: &["core", "bus"], outside: None },
+    Row { name: "bus", ours: &["core", "failpoint"], outside: None },
+    Row { name: "engine", ours: &["core", "bus", "failpoint"], outside: None },
+    Row { name: "runner", ours: &["core", "bus", "failpoint"], outside: None },
     Row { name: "cli", ours: &["core", "bus", "engine", "runner"], outside: None },
 ];
 

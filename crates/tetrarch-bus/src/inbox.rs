@@ -55,6 +55,8 @@ pub struct Incoming {
     pub subject: String,
     /// When the server stored it, in milliseconds since the Unix epoch.
     pub time_unix_ms: u64,
+    /// The entry of the ledger it comes from; 0 when it is not the owner's.
+    pub ledger_seq: u64,
     /// What it says and who wrote it, or why that cannot be read.
     pub content: Result<(Mail, Sender), CodecError>,
     /// Its bytes as they came, for a dead letter.
@@ -188,6 +190,7 @@ async fn hints(bus: &Bus, lane: Lane, owner: &Principal) -> Result<Subscriber, I
 fn incoming(lane: Lane, message: RawMessage) -> Incoming {
     let id =
         stamp::message_id(&message.headers).map_or_else(|| message.seq.to_string(), str::to_owned);
+    let ledger_seq = stamp::ledger_seq(&message);
     let content = codec::decode_mail(&message.subject, &message.headers, &message.payload);
     Incoming {
         lane,
@@ -195,6 +198,7 @@ fn incoming(lane: Lane, message: RawMessage) -> Incoming {
         id,
         subject: message.subject,
         time_unix_ms: message.time_unix_ms,
+        ledger_seq,
         content,
         payload: message.payload,
     }

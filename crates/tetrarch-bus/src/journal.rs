@@ -1,11 +1,14 @@
 //! A run's journal on the bus: appending to it, fenced by the sequence of its last entry, and
 //! reading it (spec 02, 06). What is written is up to whoever executes the run.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::client::Bus;
 use crate::codec::{self, CodecError};
 use crate::error::{PublishError, ReadError};
+use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::RUNS;
 use crate::{stamp, surely};
@@ -13,6 +16,8 @@ use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, RunId, SessionId};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
 
+/// How long the end of a journal may take to show; one that is older than what `RUNS` keeps has none.
+const END_SHOWS_WITHIN: Duration = Duration::from_secs(10);
 /// Entries read at one stroke.
 const BATCH: usize = 256;
 
@@ -163,8 +168,40 @@ pub async fn read_journal(bus: &Bus, run: RunId, from: u64) -> Result<Vec<Journa
 /// # Errors
 /// The bus is away, or does not let this credential read.
 pub async fn last_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, ReadError> {
-    let entries = read_journal(bus, run, 1).await?;
-    Ok(entries.into_iter().rev().find_map(|(_, entry)| match entry.ok()?.event {
+    Ok(newest_state(read_journal(bus, run, 1).await?))
+}
+
+/// The same of a run that another one goes on from: waits while the bus is away, and for the end of
+/// that journal, which the owner wrote before it ordered the other one but a replica may not have yet.
+///
+/// # Errors
+/// The bus does not let this credential read.
+pub async fn final_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, ReadError> {
+    let mut retry = surely::policy(None);
+    let mut lagging = Retry::until(END_SHOWS_WITHIN);
+    loop {
+        match read_journal(bus, run, 1).await {
+            Ok(entries) => {
+                if has_ended(&entries) || !lagging.pause().await {
+                    return Ok(newest_state(entries));
+                }
+            }
+            Err(error) if surely::is_unanswered(&error) => {
+                tracing::warn!(%error, "reading it again");
+                retry.pause().await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn has_ended(entries: &[Journaled]) -> bool {
+    let last = entries.iter().rev().find_map(|(_, entry)| entry.as_ref().ok());
+    last.is_some_and(|last| matches!(last.event, JournalEvent::Ended { .. }))
+}
+
+fn newest_state(entries: Vec<Journaled>) -> Option<String> {
+    entries.into_iter().rev().find_map(|(_, entry)| match entry.ok()?.event {
         JournalEvent::Checkpoint { state } => Some(state),
         JournalEvent::Starting { .. }
         | JournalEvent::Started { .. }
@@ -180,5 +217,5 @@ pub async fn last_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, Re
         | JournalEvent::Stopping { .. }
         | JournalEvent::Result(_)
         | JournalEvent::Ended { .. } => None,
-    }))
+    })
 }

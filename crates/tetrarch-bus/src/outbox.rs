@@ -24,6 +24,8 @@ use crate::subject::pattern::CURSORS;
 use crate::surely;
 use plan::Tip;
 use tetrarch_core::ledger::{Entry, RecordKey};
+use tetrarch_core::mail::{Duty, MailBody};
+use tetrarch_failpoint::{Step, reach_if};
 
 /// Publishes of one class that are on their way at once.
 const IN_FLIGHT: usize = 512;
@@ -75,8 +77,12 @@ impl Announcer {
     /// See [`OutboxError`]; the caller sends the whole batch again.
     pub async fn announce(&mut self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
         self.seals(entries).await?;
+        reach_if(Step::SealsPublished, || launch_runs(entries));
         self.mail(entries).await?;
-        self.plans(entries).await
+        reach_if(Step::LaunchPublished, || launch_runs(entries));
+        self.plans(entries).await?;
+        reach_if(Step::PlanPublished, || entries.iter().any(|(_, entry)| !entry.plans.is_empty()));
+        Ok(())
     }
 
     async fn seals(&self, entries: &[(u64, Arc<Entry>)]) -> Result<(), OutboxError> {
@@ -161,6 +167,7 @@ impl Recorder {
         };
         self.state(image::latest(entries)?).await?;
         self.forget(entries).await?;
+        reach_if(Step::StateRecorded, || launch_runs(entries));
         let meta = Meta {
             outbox_through: *through,
             intake_seq: entries.iter().map(|(_, entry)| entry.intake_seq).max().unwrap_or(0),
@@ -168,7 +175,9 @@ impl Recorder {
             ledger_created: self.created.clone(),
             ledger_high: *through,
         };
-        self.state(vec![image::meta(&meta)]).await
+        self.state(vec![image::meta(&meta)]).await?;
+        reach_if(Step::ThroughRecorded, || launch_runs(entries));
+        Ok(())
     }
 
     /// Nobody fences for an agent that is not known any more, so its cursor goes too. The revisions
@@ -206,6 +215,14 @@ impl Recorder {
         self.revisions.extend(stored);
         Ok(())
     }
+}
+
+/// Whether a run's launch is among what these entries make visible.
+fn launch_runs(entries: &[(u64, Arc<Entry>)]) -> bool {
+    let mut mail = entries.iter().flat_map(|(_, entry)| &entry.mail);
+    mail.any(|mail| {
+        matches!(&mail.body, MailBody::Launch(launch) if matches!(launch.duty, Duty::Run(_)))
+    })
 }
 
 /// Things that go out one after the other, by what they have in common; lines in the order of

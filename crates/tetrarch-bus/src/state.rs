@@ -195,6 +195,39 @@ pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
     Ok(Loaded { meta, records, unreadable, revisions })
 }
 
+/// Reads one record as it is once STATE has this entry of the ledger: mail of an entry may be ahead of
+/// its images and of those of entries before it. Waits until the record is there or STATE has got so
+/// far; none when it is not known then.
+///
+/// # Errors
+/// The `meta` record is unreadable, or the bus refuses to give it.
+pub async fn record_after(
+    bus: &Bus,
+    key: RecordKey,
+    entry: u64,
+) -> Result<Option<Record>, MetaError> {
+    let (wanted, meta) = (Subject::State(key).to_string(), Subject::StateMeta.to_string());
+    let mut retry = surely::policy(None);
+    loop {
+        // Both from one server at one time: another one may lag behind.
+        let found = surely::last_per_subject(bus, STATE, &[&wanted, &meta]).await?;
+        let mut through = 0;
+        for message in found {
+            if message.subject == meta {
+                through = Meta::from_json(&message.payload)?.outbox_through;
+            } else if !stamp::is_dropped(&message)
+                && let Ok((record, _)) = codec::record_from_json(&wanted, &message.payload)
+            {
+                return Ok(Some(record));
+            }
+        }
+        if through >= entry {
+            return Ok(None);
+        }
+        retry.pause().await;
+    }
+}
+
 /// Reads some records, for views. At most 1024 are read at one stroke, more with a consumer.
 ///
 /// # Errors

@@ -74,6 +74,28 @@ pub(crate) async fn last_by_subject(
     }
 }
 
+/// The last messages of some subjects, as one server has them at one time, asked for until there is
+/// an answer.
+///
+/// # Errors
+/// A refusal that stays.
+pub(crate) async fn last_per_subject(
+    bus: &Bus,
+    stream: &str,
+    subjects: &[&str],
+) -> Result<Vec<RawMessage>, ReadError> {
+    let mut retry = policy(None);
+    loop {
+        match bus.last_per_subject(stream, subjects).await {
+            Err(error) if is_unanswered(&error) => {
+                tracing::warn!(%error, "reading it again");
+                retry.pause().await;
+            }
+            settled => return settled,
+        }
+    }
+}
+
 /// A stream's last sequence, asked for until there is an answer.
 ///
 /// # Errors

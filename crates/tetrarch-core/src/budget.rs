@@ -244,6 +244,30 @@ mod tests {
     }
 
     #[test]
+    fn every_counter_is_carved_by_itself() {
+        let limit = Limits { tokens: Some(100), cost_micro: Some(200), turns: Some(300) };
+        let mut parent = Account::of(limit);
+        let half = Limits { tokens: Some(50), cost_micro: Some(100), turns: Some(150) };
+        parent.reserve(parent.carve(half, 1).unwrap());
+        parent.spent = Spend { tokens: 10, cost_micro: 20, turns: 30 };
+        let free = [parent.tokens(), parent.cost(), parent.turns()].map(Meter::free);
+        assert_eq!(free, [Some(40), Some(80), Some(120)]);
+        let (none, counters) =
+            (Limits::default(), [Counter::Tokens, Counter::CostMicro, Counter::Turns]);
+        let too_much = [
+            Limits { tokens: Some(41), ..none },
+            Limits { cost_micro: Some(81), ..none },
+            Limits { turns: Some(121), ..none },
+        ];
+        for (asked, counter) in too_much.into_iter().zip(counters) {
+            let refused = parent.carve(asked, 1).unwrap_err();
+            assert_eq!(refused.counter, counter);
+            assert!(refused.to_string().contains(&counter.to_string()), "{refused}");
+            assert!(!counter.to_string().is_empty());
+        }
+    }
+
+    #[test]
     fn used_up_is_at_the_limit_not_before() {
         let meter = |spent| Meter { limit: Some(10), reserved: 0, spent };
         assert!(!meter(9).exceeded());

@@ -115,6 +115,13 @@ mod tests {
     }
 
     #[test]
+    fn of_two_positions_the_higher_of_each_lane_counts() {
+        let (one, other) = (Positions { mail: 7, ctl: 3 }, Positions { mail: 5, ctl: 9 });
+        assert_eq!(one.max(other), Positions { mail: 7, ctl: 9 });
+        assert_eq!(other.max(one), one.max(other));
+    }
+
+    #[test]
     fn a_refused_claim_is_judged_by_what_it_ran_into() {
         let ours = claim("a", "one");
         let judge = |epoch, found| judge_claim(&cursor(epoch, found), 2, &ours);

@@ -21,7 +21,7 @@ use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
-use log::{Log, head};
+use log::{Log, beginning};
 
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -205,6 +205,11 @@ impl Hosted {
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// Goes on from this state of what it continues, which takes a while to read.
+    pub fn go_on_from(&mut self, checkpoint: Option<String>) {
+        self.checkpoint = checkpoint;
     }
 
     /// The effects that begin it.
@@ -481,9 +486,4 @@ impl Hosted {
         self.phase = Phase::Ending;
         effects.push(Effect::Order(Box::new(Order::Kill { run: self.run.id })));
     }
-}
-
-/// What a record keeps of a text that is stored as an artifact.
-fn beginning(text: &str) -> String {
-    format!("{}\n[the whole text is the artifact]", head(text, DELIVERABLE_BYTES_MAX / 4))
 }

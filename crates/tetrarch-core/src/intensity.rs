@@ -245,6 +245,10 @@ mod tests {
         use FailureCause::{Crashed, Hung, SpawnFailed};
         let charged = FailureCause::ALL.into_iter().filter(|cause| cause.is_charged());
         assert_eq!(charged.collect::<Vec<_>>(), [Crashed, SpawnFailed, Hung]);
+        assert_eq!(
+            [Crashed, SpawnFailed, Hung].map(FailureCause::as_str),
+            ["crashed", "spawn_failed", "hung"]
+        );
     }
 
     #[test]

@@ -94,6 +94,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_word_is_read_back_and_no_other() {
+        for state in Liveness::ALL {
+            assert_eq!(Liveness::parse(state.as_str()), Some(state));
+        }
+        assert_eq!(Liveness::parse("alive"), None);
+    }
+
+    #[test]
     fn only_the_pairs_of_the_table_are_legal() {
         use Liveness::{Active, Offline, Register, Stale, Terminated};
         let legal = [

@@ -6,22 +6,23 @@ mod inputs;
 use std::collections::VecDeque;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, last_checkpoint};
-use tetrarch_bus::state::{Select, read_records};
+use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, final_checkpoint};
+use tetrarch_bus::state::record_after;
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
-use tetrarch_core::id::{RequestId, RunId};
+use tetrarch_core::id::RequestId;
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::Launch;
 use tetrarch_core::order::{Order, RunnerEvent};
+use tetrarch_core::request::Report;
 use tetrarch_core::run::Run;
+use tetrarch_failpoint::{Step, reach, reach_if};
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument;
 
@@ -54,6 +55,8 @@ pub(crate) struct AgentArgs {
     pub(crate) launch: Launch,
     /// The run it makes.
     pub(crate) run: Run,
+    /// The entry of the ledger that orders it.
+    pub(crate) ledger_seq: u64,
     /// The runner.
     pub(crate) orders: mpsc::Sender<Order>,
     /// The trace of the order.
@@ -77,6 +80,7 @@ pub(crate) struct AgentState {
     reports: usize,
     span: tracing::Span,
     run: Run,
+    ledger_seq: u64,
     pulse: watch::Sender<Pulse>,
 }
 
@@ -90,7 +94,7 @@ impl Actor for AgentActor {
         myself: ActorRef<AgentMsg>,
         args: AgentArgs,
     ) -> Result<AgentState, ActorProcessingErr> {
-        let AgentArgs { shared, launch, run, orders, trace, pulse } = args;
+        let AgentArgs { shared, launch, run, ledger_seq, orders, trace, pulse } = args;
         let span = tracing::info_span!(
             "invoke_agent",
             otel.name = %format!("invoke_agent {}", launch.agent),
@@ -102,12 +106,11 @@ impl Actor for AgentActor {
         );
         trace::follow(&span, trace.as_deref());
         let own = trace::onward(&span, trace.as_deref());
-        let checkpoint = checkpoint_before(&shared.bus, run.continues).await?;
         let host = shared.claim.host.to_string();
         let stop_within = shared.stop_within;
         let session = Session::hosted(shared, &launch, own.clone());
         let machine =
-            Hosted::new(launch, run.clone(), host, checkpoint, own).stopping_within(stop_within);
+            Hosted::new(launch, run.clone(), host, None, own).stopping_within(stop_within);
         myself.cast(AgentMsg::Begin)?;
         Ok(AgentState {
             session,
@@ -120,6 +123,7 @@ impl Actor for AgentActor {
             reports: 0,
             span,
             run,
+            ledger_seq,
             pulse,
         })
     }
@@ -140,25 +144,22 @@ impl Actor for AgentActor {
     }
 }
 
-/// The newest state that a run, or one that it went on from, left behind: a session may end before
-/// its program says anything.
-async fn checkpoint_before(
-    bus: &Bus,
-    mut before: Option<RunId>,
-) -> Result<Option<String>, EngineError> {
-    while let Some(id) = before {
-        if let Some(state) = last_checkpoint(bus, id).await? {
-            return Ok(Some(state));
-        }
-        let found = read_records(bus, &[Select::One(RecordKey::Run(id))]).await?;
-        before = found.records.into_iter().find_map(|(record, _)| {
-            if let Record::Run(run) = record { run.continues } else { None }
-        });
-    }
-    Ok(None)
-}
-
 impl AgentState {
+    /// The newest state that the run it goes on from, or one before that, left behind: a session may
+    /// end before its program says anything, and the next one be ordered before STATE knows its run.
+    async fn checkpoint_before(&self) -> Result<Option<String>, EngineError> {
+        let bus = &self.session.shared.bus;
+        let mut before = self.run.continues;
+        while let Some(id) = before {
+            if let Some(state) = final_checkpoint(bus, id).await? {
+                return Ok(Some(state));
+            }
+            let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
+            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
+        }
+        Ok(None)
+    }
+
     /// Takes one message and performs all that follows from it; says whether the session ended.
     async fn take(
         &mut self,
@@ -167,12 +168,20 @@ impl AgentState {
     ) -> Result<bool, EngineError> {
         let now = self.session.shared.clock.now();
         let effects = match message {
-            AgentMsg::Begin => self.machine.begin(),
-            AgentMsg::Runner(event) => self.machine.step(now, Input::Runner(event.it)),
+            AgentMsg::Begin => {
+                let checkpoint = self.checkpoint_before().await?;
+                self.machine.go_on_from(checkpoint);
+                self.machine.begin()
+            }
+            AgentMsg::Runner(event) => {
+                let is_result = || matches!(event.it, RunnerEvent::Result { .. });
+                reach_if(Step::ResultSeen, is_result);
+                self.machine.step(now, Input::Runner(event.it))
+            }
             AgentMsg::Forwarded(input) => self.machine.step(now, *input),
             AgentMsg::Tick => self.machine.step(now, Input::Tick),
             AgentMsg::Incoming(incoming) => match self.session.admit(*incoming.it).await {
-                Some(Admitted { mail, from, seen, payload }) => {
+                Some(Admitted { mail, from, seen, payload, .. }) => {
                     self.positions = self.positions.max(seen);
                     let json = codec::mail_body_json(&payload)?;
                     self.machine.step(now, Input::Mail { from, mail: Box::new(mail), json })
@@ -241,6 +250,10 @@ impl AgentState {
                 let seed = self.session.session.to_string();
                 let id = RequestId::derive(now, &seed, report.kind(), self.reports);
                 self.session.report(id, &report).await?;
+                reach_if(Step::ReadyReported, || matches!(*report, Report::Ready));
+                reach_if(Step::ResultReported, || matches!(*report, Report::Result { .. }));
+                reach_if(Step::CrashReported, || matches!(*report, Report::Crashed { .. }));
+                reach_if(Step::GoneReported, || matches!(*report, Report::Gone { .. }));
             }
             Effect::ReadSpawn { json } => {
                 let node = None;
@@ -271,6 +284,7 @@ impl AgentState {
     async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<Input, EngineError> {
         let outcome = match self.session.claim().await? {
             Claimed::Ours { cursor, .. } => {
+                reach(Step::CursorClaimed);
                 let Session { shared, agent, session, epoch, .. } = &self.session;
                 let writer = Writer {
                     run: self.run.id,
@@ -301,7 +315,13 @@ impl AgentState {
 
     async fn append(&mut self, event: JournalEvent) -> Result<(), EngineError> {
         if let Some(journal) = &mut self.journal {
+            let starting = matches!(event, JournalEvent::Starting { .. });
+            let checkpoint = matches!(event, JournalEvent::Checkpoint { .. });
+            let result = matches!(event, JournalEvent::Result(_));
             journal.append(self.positions, event).await?;
+            reach_if(Step::StartingJournaled, || starting);
+            reach_if(Step::CheckpointJournaled, || checkpoint);
+            reach_if(Step::ResultJournaled, || result);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 mod keeping;
 mod owner;
+mod reached;
 mod restore;
 mod sweeping;
 
@@ -17,6 +18,7 @@ use tetrarch_bus::topology::{self, Ages, Shape};
 use tetrarch_core::owner::Policy;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
+use tetrarch_failpoint::{Step, reach};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
@@ -78,6 +80,7 @@ pub async fn serve_global(
 ) -> Result<(), EngineError> {
     topology::apply(&bus, Shape { replicas: config.replicas, ages: config.ages }).await?;
     let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
+    reach(Step::OwnerLeaseHeld);
     let clock = clock_of(&bus, &lease).await?;
     let epoch = lease.epoch();
     loop {

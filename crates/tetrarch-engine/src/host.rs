@@ -24,6 +24,7 @@ use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId, Ulid
 use tetrarch_core::mail::{MailBody, OpReply};
 use tetrarch_core::order::{Observed, Order, StopWithin};
 use tetrarch_core::request::{HostJoin, Op};
+use tetrarch_failpoint::{Step, reach};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
@@ -76,6 +77,7 @@ pub async fn serve_host(
     renewed: watch::Sender<Option<Instant>>,
 ) -> Result<(), EngineError> {
     let lease = acquire(&bus, &config).await?;
+    reach(Step::HostLeaseHeld);
     let wakeup = Arc::new(Wakeup::start(bus.clone()));
     let lease_epoch = lease.epoch();
     let mut keeper = Keeper::start(lease, config.clone(), renewed);
@@ -169,6 +171,7 @@ async fn join(
         Envelope { msg_id: Some(id.to_string()), epoch: Some(lease_epoch), ..Envelope::default() };
     let payload = codec::encode_op(&op, id)?.into();
     send_request(bus, &subject, envelope.headers(&subject), payload, None).await?;
+    reach(Step::JoinSent);
     let answered = tokio::time::timeout(JOIN_WITHIN, async {
         loop {
             let incoming = inbox.next().await?;

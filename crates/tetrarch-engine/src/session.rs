@@ -50,6 +50,8 @@ pub(crate) struct Admitted {
     pub(crate) from: Principal,
     /// The position of its lane once it is handled.
     pub(crate) seen: Positions,
+    /// The entry of the ledger it comes from; 0 when it is not the owner's.
+    pub(crate) ledger_seq: u64,
     /// Its bytes as they came.
     pub(crate) payload: Bytes,
 }
@@ -181,7 +183,7 @@ impl Session {
     /// The message, when it can be read and its sender may write here; else it becomes a dead
     /// letter with the reason.
     pub(crate) async fn admit(&self, incoming: Incoming) -> Option<Admitted> {
-        let Incoming { lane, seq, subject, content, payload, .. } = incoming;
+        let Incoming { lane, seq, subject, ledger_seq, content, payload, .. } = incoming;
         let reason = match content {
             Ok((mail, sender)) if is_foreign(&sender) && is_unknown(&mail) => {
                 format!("the topic {} is none of this contract", mail.body.topic())
@@ -193,7 +195,8 @@ impl Session {
                             Lane::Ctl => Positions { mail: 0, ctl: seq },
                             Lane::Mail => Positions { mail: seq, ctl: 0 },
                         };
-                        return Some(Admitted { mail, from: sender.from, seen, payload });
+                        let from = sender.from;
+                        return Some(Admitted { mail, from, seen, ledger_seq, payload });
                     }
                     Err(refusal) => refusal,
                 }

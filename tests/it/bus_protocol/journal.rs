@@ -1,9 +1,13 @@
 //! Journals: order, fencing, and what a successor finds.
 
+use std::time::Duration;
+
 use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::read_cursor;
-use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, last_checkpoint, read_journal};
+use tetrarch_bus::journal::{
+    JournalError, JournalWriter, Writer, final_checkpoint, last_checkpoint, read_journal,
+};
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{RunId, SessionId, Ulid};
@@ -103,4 +107,21 @@ async fn an_append_that_was_dropped_half_way_is_finished_first() {
     journal.append(at(2, 0), JournalEvent::Unblocked).await.unwrap();
     let found: Vec<Positions> = entries(&bus).await.into_iter().map(|e| e.positions).collect();
     assert_eq!(found, [at(1, 0), at(2, 0)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_left_is_read_when_its_journal_has_ended() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let mut old = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
+    old.append(at(1, 0), checkpoint("{\"n\":1}")).await.unwrap();
+    let mut reading = Box::pin(final_checkpoint(&bus, RUN));
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut reading).await;
+    assert!(early.is_err(), "a replica that lags shows no more than this: {early:?}");
+    old.append(at(2, 0), checkpoint("{\"n\":2}")).await.unwrap();
+    let order = Seal { ends: Some(RUN), ..seal(&worker(1), 2) };
+    let entry = Entry { seals: vec![order], ..empty_entry(2, 1) };
+    outbox(&bus).publish(&batch(2, &[entry])).await.unwrap();
+    let found = tetrarch_tests::wait::soon("the last one", reading).await.unwrap();
+    assert_eq!(found.as_deref(), Some("{\"n\":2}"));
 }

@@ -1,6 +1,7 @@
 //! The outbox: repeated from any entry on, it ends in the same.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::RawMessage;
@@ -232,4 +233,24 @@ async fn a_journal_with_the_highest_number_there_is_ends_like_any_other() {
     let last = codec::decode_journal(&journal.last().unwrap().payload).unwrap();
     assert_eq!((last.epoch, last.index), (2, u64::MAX));
     assert!(matches!(last.event, JournalEvent::Ended { .. }), "{last:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_mail_was_ahead_of_is_waited_for() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let empty = |commit| empty_entry(commit, 1);
+    outbox(&bus).publish(&batch(6, &[empty(1)])).await.unwrap();
+    let none = state::record_after(&bus, key("a"), 6).await.unwrap();
+    assert_eq!(none, None, "everything up to there is recorded, and it is not");
+
+    let mut reading = Box::pin(state::record_after(&bus, key("a"), 11));
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut reading).await;
+    assert!(early.is_err(), "nobody can know yet: {early:?}");
+    outbox(&bus).publish(&batch(7, &work())).await.unwrap();
+    let found = tetrarch_tests::wait::soon("the record", reading).await.unwrap();
+    assert_eq!(found.map(|record| record.key()), Some(key("a")));
+
+    let dropped = state::record_after(&bus, key("h0"), 11).await.unwrap();
+    assert_eq!(dropped, None);
 }

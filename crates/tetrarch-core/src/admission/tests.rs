@@ -94,6 +94,20 @@ fn three_slots_and_not_four() {
 }
 
 #[test]
+fn children_of_one_request_count_against_their_hosts_room() {
+    let po = parent(Role::Project, 1);
+    let wishes = [wish(Role::Worker), wish(Role::Worker)];
+    let admitted =
+        |load| admit(Some(&po), Standing::Own, &[host("a", 2, load)], &wishes, BusTime(0));
+    assert_eq!(admitted(0).granted.len(), 2);
+    let full = admitted(1);
+    assert_eq!((full.granted.len(), full.denied[0].index), (1, 1));
+    assert_eq!(full.denied[0].reason, DenialReason::NoHostAvailable);
+    assert_eq!(Admission::overall(&full.denied), "all_requests_denied");
+    assert_eq!(Admission::overall(&[]), "all_requests_denied");
+}
+
+#[test]
 fn structural_children_take_no_slot() {
     let mut go = parent(Role::Global, 0);
     go.held = 3;

@@ -1,6 +1,8 @@
 //! Output of a program that is no event: gathered into journal entries of bounded size, and kept
 //! up to a bound per run. What is beyond it is only streamed.
 
+use crate::limits::DELIVERABLE_BYTES_MAX;
+
 /// Log text of one journal entry, in bytes.
 const GATHERED_MAX: usize = 16 * 1024;
 /// Log text that is journaled of one run, in bytes.
@@ -45,8 +47,13 @@ impl Log {
     }
 }
 
+/// What a record keeps of a text that is stored as an artifact.
+pub(super) fn beginning(text: &str) -> String {
+    format!("{}\n[the whole text is the artifact]", head(text, DELIVERABLE_BYTES_MAX / 4))
+}
+
 /// The beginning of a text, at most this many bytes, cut at a character.
-pub(super) fn head(text: &str, bytes: usize) -> &str {
+fn head(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Ending;
 use super::keeping::{self, Keeping, Recorded};
+use super::reached;
 use super::restore::Restored;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
@@ -184,6 +185,7 @@ impl OwnerState {
         match taken {
             Intaken::Request(request) => {
                 let seq = request.seq;
+                reached::taken(&request);
                 self.waiting.push_back((Input::Request(request), Some(seq)));
             }
             Intaken::Undecodable(letter) => self.set_aside(&letter).await,
@@ -221,8 +223,10 @@ impl OwnerState {
         let (to, outbox) = (myself.clone(), self.outbox.clone());
         // The task reports back by itself; a dropped actor has no use for the outcome.
         drop(tokio::spawn(async move {
+            reached::decided(&entry);
             let outcome = committer.commit(&entry).await.map(|seq| (seq, committer));
             if let Ok((seq, _)) = &outcome {
+                reached::committed(&entry);
                 // A closed outbox has told why.
                 let _closed = outbox.send((*seq, entry)).await;
             }

@@ -18,6 +18,7 @@ use tetrarch_core::sweep::{
     Heard, LeaseLook, MassPolicy, Proposal, Rows, Sweeper, Taking, Takings, Watch, Windows,
 };
 use tetrarch_core::time::{Millis, Moment};
+use tetrarch_failpoint::{Step, reach, reach_if};
 use tokio::sync::mpsc;
 
 use super::owner::OwnerMsg;
@@ -311,6 +312,7 @@ impl Sweeping {
     fn take(&self, host: HostName, found: Found) {
         let (bus, tell) = (self.bus.clone(), self.tell.clone());
         drop(tokio::spawn(async move {
+            reach(Step::LossFound);
             let taken = match &found {
                 Some(seen) => {
                     Lease::revoke(&bus, &LeaseKey::Host(host.clone()), seen).await.map(drop)
@@ -320,6 +322,7 @@ impl Sweeping {
             if let Err(error) = &taken {
                 tracing::warn!(%host, %error, "a silent host's lease was not taken");
             }
+            reach_if(Step::LeaseTaken, || taken.is_ok());
             // A sweeper that ended has no use for it.
             let _ended = tell.send(Told::Taken(host, taken.is_ok())).await;
         }));

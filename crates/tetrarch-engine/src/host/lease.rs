@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tetrarch_bus::codec::Vitals;
 use tetrarch_bus::lease::{Lease, RenewError};
+use tetrarch_failpoint::{Step, reach_if};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -89,12 +90,16 @@ async fn keep(
     for beat in 0u64.. {
         tokio::time::sleep(interval(config, beat)).await;
         let all = rows.borrow().clone();
+        reach_if(Step::HeartbeatDue, || any_runs(&all));
         let body = match lease_body(config, all.len(), turns.next(all)) {
             Ok(body) => body,
             Err(error) => return error,
         };
         match tokio::time::timeout(patience, lease.renew(body)).await {
-            Ok(Ok(_)) => drop(renewed.send_replace(Some(lease.sent_at()))),
+            Ok(Ok(_)) => {
+                reach_if(Step::HeartbeatSent, || any_runs(&rows.borrow()));
+                renewed.send_replace(Some(lease.sent_at()));
+            }
             Ok(Err(error @ RenewError::Lost { .. })) => {
                 return EngineError::LeaseLost(error.to_string());
             }
@@ -103,6 +108,11 @@ async fn keep(
         }
     }
     EngineError::LeaseLost("its renewals came to an end".to_owned())
+}
+
+/// Whether a program runs among these sessions.
+fn any_runs(rows: &[Vitals]) -> bool {
+    rows.iter().any(|row| row.run_state.is_some())
 }
 
 /// The time to the next beat: a third of a window, a little less each time in another way.

@@ -11,6 +11,7 @@ use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
 use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
+use tetrarch_failpoint::{Step, reach, reach_if};
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{AgentActor, AgentArgs, AgentMsg};
@@ -87,12 +88,12 @@ impl Roster {
 
     /// A message to the host orchestrator itself.
     pub(super) async fn read(&mut self, incoming: Incoming) -> Result<(), EngineError> {
-        let Some(Admitted { mail, from, .. }) = self.own.admit(incoming).await else {
+        let Some(Admitted { mail, from, ledger_seq, .. }) = self.own.admit(incoming).await else {
             return Ok(());
         };
         let Mail { body, trace, .. } = mail.clone();
         match body {
-            MailBody::Launch(launch) => self.launch(*launch, trace).await?,
+            MailBody::Launch(launch) => self.launch(*launch, ledger_seq, trace).await?,
             MailBody::Kill(order) | MailBody::Rotate(order) => {
                 self.end_session(&order, from, mail).await?;
             }
@@ -122,13 +123,19 @@ impl Roster {
     }
 
     /// Seats a session, unless the order is for another life of this host or has come before.
-    async fn launch(&mut self, launch: Launch, trace: Option<String>) -> Result<(), EngineError> {
+    async fn launch(
+        &mut self,
+        launch: Launch,
+        ledger_seq: u64,
+        trace: Option<String>,
+    ) -> Result<(), EngineError> {
         let ours = launch.host_epoch == self.own.shared.claim.host_epoch;
         let known = self.seated.get(&launch.agent);
         if !ours || known.is_some_and(|seated| seated.epoch >= launch.epoch) {
             tracing::debug!(agent = %launch.agent, "a launch order for another life or an earlier session");
             return Ok(());
         }
+        reach_if(Step::LaunchRead, || matches!(launch.duty, Duty::Run(_)));
         let (agent, session, epoch) = (launch.agent.clone(), launch.session, launch.epoch);
         let supervisor = self.tree.supervisor();
         let failed = |error: ractor::SpawnErr| EngineError::Actor("session", error.to_string());
@@ -140,6 +147,7 @@ impl Roster {
                     shared: self.shared(),
                     launch,
                     run,
+                    ledger_seq,
                     orders: self.orders.clone(),
                     trace,
                     pulse: tell,
@@ -176,6 +184,7 @@ impl Roster {
             self.pass_on(order, from, mail);
             return Ok(());
         };
+        reach(Step::EndRead);
         if let Some(seated) = self.seated.get_mut(&agent) {
             let by_itself = matches!(seated.seat, Seat::Agent(..));
             if seated.session == session && !by_itself {

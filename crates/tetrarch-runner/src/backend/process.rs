@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tetrarch_core::brief::RunResult;
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
+use tetrarch_failpoint::{Step, reach};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -58,6 +59,7 @@ impl AgentBackend for Process {
         };
         match launch(&self.ground, &start).await {
             Ok(launched) => {
+                reach(Step::ProgramStarted);
                 let limit = self.ground.output_limit;
                 Attendance::open(launched, &start, seat, began, limit, expected).attend().await;
             }
@@ -150,6 +152,7 @@ impl Attendance {
             let note = format!("processes of other users were left: {:?}", swept.out_of_reach);
             note_down(&self.notes, note);
         }
+        reach(Step::ProgramGone);
         self.gone.send_replace(true);
         let heard = (&mut self.output).await.unwrap_or_else(|cause| {
             tracing::error!(run = %self.teller.run(), %cause, "following a run's output failed");

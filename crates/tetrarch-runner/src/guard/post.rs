@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use tetrarch_failpoint::{Step, reach, reach_if};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -196,8 +197,10 @@ impl Post {
         self.state = State::Frozen { since, expired };
         let end = since.plus(self.freeze_max);
         if now < end {
+            reach_if(Step::DeadlinePassed, || anew);
             let any = self.fence.freeze();
             if anew {
+                reach(Step::Frozen);
                 say(Answer::Frozen);
             }
             return self.unless_empty(!any, now.until(end).min(LOOK_PAUSE));

@@ -1,0 +1,44 @@
+//! Kill -9 at a step: whoever follows goes on, nothing recorded is made again, nothing runs twice,
+//! nothing is left.
+
+use tetrarch_failpoint::{Party, Step};
+
+use crate::case::{Fault, faults, steps, turn};
+use crate::stage::{STEPS_OF_A_FLEET, Stage, until_gone};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
+    killed(&[Party::Owner]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_or_guard_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
+    killed(&[Party::Host, Party::Guard]).await;
+}
+
+async fn killed(parties: &[Party]) {
+    for steps in steps(Fault::Kill, parties).chunks(STEPS_OF_A_FLEET) {
+        let mut stage = Stage::start().await;
+        for &step in steps {
+            kill_at(&mut stage, step).await;
+        }
+        stage.end();
+    }
+}
+
+async fn kill_at(stage: &mut Stage, step: Step) {
+    let turn = turn(step);
+    let follower = stage.follower(step.party()).await;
+    let faults = faults(step, Fault::Kill);
+    let running = stage.begin(&faults, turn);
+    stage.take_turn(&running, turn).await;
+    for (step, _) in faults {
+        until_gone(stage.reached(step));
+    }
+    stage.end_turn(&running, turn).await;
+    stage.settle(running);
+    if let Some((follower, before)) = follower {
+        stage.until_back(&follower, before).await;
+    }
+    stage.without_second();
+}
