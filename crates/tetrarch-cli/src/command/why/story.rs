@@ -147,7 +147,9 @@ impl Story {
                 | EventKind::QuestionWithdrawn
                 | EventKind::RunArchived
                 | EventKind::GoalArchived
-                | EventKind::LedgerSnapshot => false,
+                | EventKind::LedgerSnapshot
+                | EventKind::IntakeMoved
+                | EventKind::LedgerAccepted => false,
             }
     }
 
