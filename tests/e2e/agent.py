@@ -18,6 +18,7 @@
     agent.py perish <file> S  notes its session in a file and dies S seconds later, every time
     agent.py poisoned <file>  waits for a letter, notes its session in a file and dies, every time
     agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
+    agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
 
 import json
@@ -241,8 +242,22 @@ def poisoned(brief, path):
     perish(brief, path, 0)
 
 
+def wonder(brief):
+    def answer(question, options=()):
+        say("ask", question=question, options=list(options))
+        while True:
+            line = read()
+            if line["type"] == "mail" and line["topic"] == "answer":
+                return line["body"]["text"]
+
+    which = answer("Which one?", ["A", "B"])
+    if brief["epoch"] == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"epoch": brief["epoch"], "which": which, "when": answer("And when?")}
+
+
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
         "turn": turn, "deaf": deaf, "pace": pace, "record": record, "letter": letter, "stuck": stuck, "mute": mute,
-        "perish": perish, "poisoned": poisoned, "mortal": mortal}
+        "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

@@ -105,6 +105,13 @@ async fn the_first_run_reports_on_a_repository_with_agents_on_four_levels() {
     assert!(ended(RunState::Done) >= 12, "{runs:?}");
     assert_eq!(ended(RunState::Orphaned), 1, "one worker is killed and goes on: {runs:?}");
     assert_eq!(ended(RunState::Done) + 1, runs.len(), "{runs:?}");
+    let epic = ledger.records.goals.keys().next().unwrap().to_string();
+    let insights = fleet.json(&["insights", &epic]);
+    let path: Vec<&str> =
+        insights["criticalPath"].as_array().unwrap().iter().filter_map(|id| id.as_str()).collect();
+    assert_eq!(path.last(), Some(&"T4.1"), "the report comes last: {path:?}");
+    assert_eq!(insights["longest"]["T4.1"], path.len() - 1);
+    assert!(insights["ready"].as_array().unwrap().is_empty(), "all of it is done: {insights}");
     fleet.ok(["doctor", "--check-ledger"]);
     fleet.stop();
 }

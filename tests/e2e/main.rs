@@ -18,6 +18,7 @@ mod levels;
 mod life;
 mod loops;
 mod pauses;
+mod questions;
 mod racing;
 mod renewal;
 mod resume;

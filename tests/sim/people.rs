@@ -104,14 +104,14 @@ impl People {
                     self.goals.push(epic);
                 }
             }
-        } else if let MailBody::Question { agent, .. } = stored.mail.body {
+        } else if let MailBody::Question { id: question, .. } = stored.mail.body {
             if reach.faulty && reach.dice.percent(reach.unanswered) {
                 reach.tally.note("question not answered");
                 return;
             }
             reach.tally.note("question answered");
-            let body = MailBody::Answer { text: "this one".to_owned() };
-            self.write(agent, body, reach);
+            let op = Op::QuestionAnswer { question, text: "this one".to_owned() };
+            self.ask(RequestBody::Op(op), reach);
         }
     }
 

@@ -19,6 +19,7 @@ mod mail_body;
 mod op;
 mod plan;
 mod plan_event;
+mod question;
 mod read;
 mod record;
 mod report;

@@ -10,7 +10,7 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 16] = [
+const REQUESTS: [&str; 17] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
@@ -24,6 +24,7 @@ const REQUESTS: [&str; 16] = [
     "ProjectCreate",
     "ProjectMode",
     "ProjectRetire",
+    "QuestionAnswer",
     "Report",
     "SpawnRequest",
     "WorkBlock",
@@ -31,10 +32,11 @@ const REQUESTS: [&str; 16] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 33] = [
+const OTHERS: [&str; 35] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
+    "Answer",
     "Assignment",
     "Cursor",
     "Decision",
@@ -52,6 +54,7 @@ const OTHERS: [&str; 33] = [
     "Project",
     "ProjectProfile",
     "Question",
+    "QuestionRecord",
     "ResultReady",
     "ReviewNeeded",
     "Run",
@@ -68,7 +71,7 @@ const OTHERS: [&str; 33] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 17] = [
+const REQUIRED: [(&str, &[&str]); 18] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -81,6 +84,7 @@ const REQUIRED: [(&str, &[&str]); 17] = [
     ("ProjectCreate", &["project"]),
     ("ProjectMode", &["project", "mode"]),
     ("ProjectRetire", &["project"]),
+    ("QuestionAnswer", &["question", "text"]),
     ("Report", &["kind"]),
     ("RunResult", &["outcome"]),
     ("SpawnRequest", &["requestedSubagents"]),

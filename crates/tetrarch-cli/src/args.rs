@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    agent, artifact, circuit, config, describe, doctor, events, get, guard, host, mail, plan,
-    profile, project, run, schema, serve, spawn, status, stop, tree, up, vectors, why,
+    agent, answer, artifact, circuit, config, describe, doctor, events, get, guard, host, inbox,
+    insights, mail, plan, profile, project, run, schema, serve, spawn, status, stop, tree, up,
+    vectors, why,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -107,6 +108,10 @@ pub(crate) enum Command {
     Spawn(spawn::SpawnArgs),
     /// Stop an agent.
     Stop(stop::StopArgs),
+    /// List what people are asked.
+    Inbox(inbox::InboxArgs),
+    /// Answer a question.
+    Answer(answer::AnswerArgs),
     /// Read and write mail.
     #[command(subcommand)]
     Mail(mail::MailCommand),
@@ -116,6 +121,8 @@ pub(crate) enum Command {
     /// Show plans and their history.
     #[command(subcommand)]
     Plan(plan::PlanCommand),
+    /// Show what the shape of a plan says: what holds up what, and what can be done now.
+    Insights(insights::InsightsArgs),
     /// Check this machine, the bus and the ledger.
     Doctor(doctor::DoctorArgs),
     /// Explain the configuration.

@@ -1,6 +1,7 @@
 //! The commands, one file each, and the way into them.
 
 pub(crate) mod agent;
+pub(crate) mod answer;
 pub(crate) mod artifact;
 pub(crate) mod circuit;
 pub(crate) mod config;
@@ -10,6 +11,8 @@ pub(crate) mod events;
 pub(crate) mod get;
 pub(crate) mod guard;
 pub(crate) mod host;
+pub(crate) mod inbox;
+pub(crate) mod insights;
 pub(crate) mod mail;
 pub(crate) mod plan;
 pub(crate) mod profile;
@@ -75,9 +78,12 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Events(args) => events::run(context, args).await,
         Command::Spawn(args) => spawn::run(context, args).await,
         Command::Stop(args) => stop::run(context, args).await,
+        Command::Inbox(args) => inbox::run(context, args).await,
+        Command::Answer(args) => answer::run(context, args).await,
         Command::Mail(command) => mail::run(context, command).await,
         Command::Artifact(command) => artifact::run(context, command).await,
         Command::Plan(command) => plan::run(context, command).await,
+        Command::Insights(args) => insights::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Config(command) => config::run(context, command),
         Command::Schema(args) => schema::run(context, &args),

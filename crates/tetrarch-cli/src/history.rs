@@ -48,6 +48,8 @@ fn tone(kind: EventKind) -> Tone {
         EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
         EventKind::Question | EventKind::AgentEnding | EventKind::AgentReplaced => Tone::Warn,
         EventKind::OwnerStarted
+        | EventKind::QuestionAnswered
+        | EventKind::QuestionWithdrawn
         | EventKind::HostJoined
         | EventKind::HostLeft
         | EventKind::ProjectCreated

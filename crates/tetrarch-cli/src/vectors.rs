@@ -7,10 +7,13 @@ mod budget;
 mod case;
 mod identity;
 mod input;
+mod insight;
 mod intensity;
 mod liveness;
 mod outcome;
+mod overseer;
 mod plan;
+mod reservation;
 mod run;
 mod status;
 #[cfg(test)]

@@ -2,16 +2,17 @@
 //! cursor, journal, start, pass on what the program says and what the bus says, end. The shell
 //! performs the effects in order and stops at the first that is fenced.
 
+mod asking;
 mod correspondence;
 mod log;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::brief::{Artifact, Outcome, RunResult, Usage};
 use crate::cursor::ClaimOutcome;
-use crate::id::{Principal, RequestId, RunId};
+use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
@@ -114,7 +115,8 @@ pub struct Hosted {
     trace: Option<String>,
     spawns: usize,
     sponsors: BTreeMap<RequestId, BusTime>,
-    asking: bool,
+    asking: BTreeSet<QuestionId>,
+    asked: usize,
     blocked: bool,
     heard: u64,
     stop_within: StopWithin,
@@ -151,7 +153,8 @@ impl Hosted {
             trace,
             spawns: 0,
             sponsors: BTreeMap::new(),
-            asking: false,
+            asking: BTreeSet::new(),
+            asked: 0,
             blocked: false,
             heard: 0,
             stop_within: StopWithin::default(),
@@ -185,7 +188,7 @@ impl Hosted {
         match self.phase {
             Phase::Claiming => RunState::Queued,
             Phase::Starting => RunState::Spawning,
-            Phase::Running if self.asking => RunState::AwaitingInput,
+            Phase::Running if !self.asking.is_empty() => RunState::AwaitingInput,
             Phase::Running if self.blocked => RunState::Blocked,
             Phase::Running => RunState::Running,
             Phase::Ending | Phase::Over => RunState::Cancelling,
@@ -349,16 +352,6 @@ impl Hosted {
     fn moved(&self, event: RunEvent, reason: String) -> Effect {
         let usage = self.usage;
         Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
-    }
-
-    fn ask(&mut self, question: String, options: Vec<String>, effects: &mut Vec<Effect>) {
-        self.asking = true;
-        effects.push(Effect::Journal(JournalEvent::Ask {
-            question: question.clone(),
-            options: options.clone(),
-        }));
-        let run = self.run.id;
-        effects.push(Effect::Report(Box::new(Report::Ask { run, question, options })));
     }
 
     fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {

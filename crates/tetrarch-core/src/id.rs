@@ -391,6 +391,10 @@ ulid_type!(
     /// The binding of a work node to an agent.
     AssignmentId, "asg_"
 );
+ulid_type!(
+    /// A question to people.
+    QuestionId, "qst_"
+);
 
 /// A ULID whose random part is a hash of what causes it.
 #[must_use]

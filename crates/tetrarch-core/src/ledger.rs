@@ -8,10 +8,11 @@ use crate::assignment::Assignment;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
     AgentId, AssignmentId, CommitId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName,
-    RequestId, RunId, SessionId,
+    QuestionId, RequestId, RunId, SessionId,
 };
 use crate::mail::Mail;
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
+use crate::question::Question;
 use crate::run::{Run, RunStatus};
 use crate::snapshot::Snapshot;
 use crate::time::BusTime;
@@ -44,6 +45,8 @@ pub enum Record {
     NodeState(EpicId, Box<NodeState>),
     /// `assignment.<assignment>`.
     Assignment(Box<Assignment>),
+    /// `question.<question>`.
+    Question(Box<Question>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
     /// `snapshot.main`: the latest one.
@@ -77,6 +80,8 @@ pub enum RecordKey {
     NodeState(EpicId, NodeId),
     /// An assignment.
     Assignment(AssignmentId),
+    /// A question to people.
+    Question(QuestionId),
     /// A decision on a request.
     Decision(RequestId),
     /// The latest snapshot.
@@ -102,6 +107,7 @@ impl Record {
             Self::Node(epic, node) => RecordKey::Node(*epic, node.id),
             Self::NodeState(epic, state) => RecordKey::NodeState(*epic, state.id),
             Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
+            Self::Question(question) => RecordKey::Question(question.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
         }
@@ -191,6 +197,10 @@ pub enum EventKind {
     Refused,
     /// A question was asked.
     Question,
+    /// A question was answered.
+    QuestionAnswered,
+    /// Nobody waits for a question's answer any more.
+    QuestionWithdrawn,
     /// A circuit was closed.
     CircuitClosed,
     /// An ended run is no longer kept: its one milestone.
@@ -209,7 +219,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -231,6 +241,8 @@ impl EventKind {
         Self::Verdict,
         Self::Refused,
         Self::Question,
+        Self::QuestionAnswered,
+        Self::QuestionWithdrawn,
         Self::CircuitClosed,
         Self::RunArchived,
         Self::GoalArchived,
@@ -265,6 +277,8 @@ impl EventKind {
             Self::Verdict => "review.verdict",
             Self::Refused => "request.refused",
             Self::Question => "question.asked",
+            Self::QuestionAnswered => "question.answered",
+            Self::QuestionWithdrawn => "question.withdrawn",
             Self::CircuitClosed => "circuit.closed",
             Self::RunArchived => "run.archived",
             Self::GoalArchived => "goal.archived",

@@ -159,3 +159,21 @@ pub const RESTART_WINDOW: Millis = Millis::from_secs(60);
 pub const TASK_RESTARTS_MAX: u32 = 3;
 /// The time they are counted over (spec 04).
 pub const TASK_RESTART_WINDOW: Millis = Millis::from_secs(72 * 3600);
+/// How long an assignment may show nothing before it is stalled, unless configured (spec 05).
+pub const IDLE_AFTER: Millis = Millis::from_secs(15 * 60);
+/// Status requests and repetitions before the ladder goes on, unless configured (spec 05).
+pub const RETRIES_MAX: u32 = 2;
+/// The same instruction is not sent again sooner, unless configured (spec 05).
+pub const RESEND_AFTER: Millis = Millis::from_secs(5 * 60);
+/// The longest wait after the first attempt at recovery, unless configured (spec 05).
+pub const BACKOFF_BASE: Millis = Millis::from_secs(2 * 60);
+/// The longest wait after any attempt at recovery, unless configured (spec 05).
+pub const BACKOFF_MAX: Millis = Millis::from_secs(30 * 60);
+/// Share of its rank that a node hands on to what it depends on (spec 05, Insights).
+pub const PAGERANK_DAMPING: f64 = 0.85;
+/// Ranks that move by less in all are settled (spec 05, Insights).
+pub const PAGERANK_TOLERANCE: f64 = 1e-6;
+/// Rounds after which ranks are taken as they are; with the damping a hundred settle any graph.
+pub const PAGERANK_ROUNDS_MAX: usize = 200;
+/// Questions that one session may have open; the program is told that a further one was not asked.
+pub const QUESTIONS_MAX: usize = 8;

@@ -3,8 +3,8 @@
 use crate::brief::{RunResult, Verdict};
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{
-    AgentId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName, RequestId, RunId,
-    SessionId,
+    AgentId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName, QuestionId, RequestId,
+    RunId, SessionId,
 };
 use crate::request::SpawnRequest;
 use crate::role::Role;
@@ -131,6 +131,8 @@ pub enum MailBody {
     },
     /// `question`, to the goal's owner.
     Question {
+        /// What it is called.
+        id: QuestionId,
         /// Who asks.
         agent: AgentId,
         /// Its run.
@@ -142,6 +144,8 @@ pub enum MailBody {
     },
     /// `answer`, to the agent that asked.
     Answer {
+        /// Which question it answers; none for whatever is asked.
+        question: Option<QuestionId>,
         /// In words.
         text: String,
     },

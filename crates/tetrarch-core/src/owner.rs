@@ -4,7 +4,8 @@
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
-//! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`, plans in `plans`.
+//! `forgetting`, what people are told to look at in `troubles`, what they are asked in `questions`,
+//! circuits in `circuits`, hosts in `hosts`, plans in `plans`.
 
 mod brief;
 mod circuits;
@@ -16,6 +17,7 @@ mod group;
 mod hosts;
 mod operations;
 mod plans;
+mod questions;
 mod recovery;
 mod replacing;
 mod reports;

@@ -3,6 +3,7 @@
 //! readiness and cycles in `graph`.
 
 pub mod graph;
+pub mod insight;
 pub mod rollup;
 pub mod schema;
 

@@ -7,12 +7,13 @@ use crate::agent::{Agent, Host, Hosting, Placement, Profile, Project};
 use crate::assignment::Assignment;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
-    AgentId, AssignmentId, EpicId, HostName, NodeId, ProfileName, ProjectName, RequestId, RunId,
-    Ulid,
+    AgentId, AssignmentId, EpicId, HostName, NodeId, ProfileName, ProjectName, QuestionId,
+    RequestId, RunId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::{Node, NodeState, Plan};
+use crate::question::{Question, QuestionStatus};
 use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
 use crate::snapshot::Snapshot;
@@ -49,6 +50,8 @@ pub struct Records {
     pub node_states: BTreeMap<EpicId, BTreeMap<NodeId, NodeState>>,
     /// Assignments.
     pub assignments: BTreeMap<AssignmentId, Assignment>,
+    /// Questions to people.
+    pub questions: BTreeMap<QuestionId, Question>,
     /// Decisions.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
@@ -69,6 +72,7 @@ struct Indexes {
     /// External agents that have to register again, by since when.
     unregistered: BTreeSet<(BusTime, AgentId)>,
     ending: BTreeSet<(BusTime, AgentId)>,
+    asked: BTreeMap<AgentId, BTreeSet<QuestionId>>,
     decided: BTreeSet<(BusTime, RequestId)>,
     ended: BTreeSet<(BusTime, Ended)>,
     closed: BTreeSet<(BusTime, EpicId)>,
@@ -84,6 +88,8 @@ pub enum Ended {
     Run(RunId),
     /// An assignment.
     Assignment(AssignmentId),
+    /// A question that is answered or withdrawn.
+    Question(QuestionId),
 }
 
 impl Records {
@@ -140,6 +146,7 @@ impl Records {
                 }
                 self.assignments.insert(assignment.id, *assignment);
             }
+            Record::Question(question) => self.put_question(*question),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
                 self.indexes.decided.insert((decision.at, decision.request));
@@ -180,6 +187,7 @@ impl Records {
                     self.indexes.ended.remove(&(assignment.updated, Ended::Assignment(*id)));
                 }
             }
+            RecordKey::Question(id) => self.remove_question(*id),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
                     self.indexes.decided.remove(&(decision.at, decision.request));
@@ -187,6 +195,32 @@ impl Records {
             }
             RecordKey::Snapshot => self.snapshot = None,
         }
+    }
+
+    fn put_question(&mut self, question: Question) {
+        self.remove_question(question.id);
+        if question.status != QuestionStatus::Open {
+            self.indexes.ended.insert((question.since, Ended::Question(question.id)));
+        }
+        self.indexes.asked.entry(question.agent.clone()).or_default().insert(question.id);
+        self.questions.insert(question.id, question);
+    }
+
+    fn remove_question(&mut self, id: QuestionId) {
+        let Some(question) = self.questions.remove(&id) else { return };
+        self.indexes.ended.remove(&(question.since, Ended::Question(id)));
+        if let Some(asked) = self.indexes.asked.get_mut(&question.agent) {
+            asked.remove(&id);
+            if asked.is_empty() {
+                self.indexes.asked.remove(&question.agent);
+            }
+        }
+    }
+
+    /// Every question that an agent asked and that is kept.
+    pub fn asked_by(&self, agent: &AgentId) -> impl Iterator<Item = &Question> {
+        let ids = self.indexes.asked.get(agent).into_iter().flatten();
+        ids.filter_map(|id| self.questions.get(id))
     }
 
     fn put_agent(&mut self, agent: Agent) {

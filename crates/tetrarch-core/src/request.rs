@@ -6,7 +6,7 @@ use crate::brief::{RunResult, Tools, Usage, Verdict};
 use crate::budget::Limits;
 use crate::id::{
     AgentId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName, ProjectName,
-    RequestId, RunId, SessionId,
+    QuestionId, RequestId, RunId, SessionId,
 };
 use crate::plan::schema::PlanFile;
 use crate::plan::{Blocker, PlacementWish};
@@ -229,6 +229,13 @@ pub enum Op {
         /// The plan; one task with the goal's words when none was given.
         plan: Box<PlanFile>,
     },
+    /// `question.answer`: a human, or whom it was put to, answers a question.
+    QuestionAnswer {
+        /// The question.
+        question: QuestionId,
+        /// In words.
+        text: String,
+    },
     /// `work.block`: a ready node cannot be worked on.
     WorkBlock {
         /// The epic.
@@ -258,6 +265,7 @@ impl Op {
             Self::CircuitClose { .. } => "circuit.close",
             Self::AgentStatus { .. } => "agent.status",
             Self::GoalCreate { .. } => "goal.create",
+            Self::QuestionAnswer { .. } => "question.answer",
             Self::WorkBlock { .. } => "work.block",
         }
     }
@@ -340,6 +348,8 @@ pub enum Report {
     Ask {
         /// The run.
         run: RunId,
+        /// What the question is called from now on; the owner finds a name when there is none.
+        id: Option<QuestionId>,
         /// In words.
         question: String,
         /// Answers to choose from.
@@ -368,8 +378,8 @@ impl Report {
                     .map(|verdict| Verdict { judgement: verdict.judgement, findings: Vec::new() });
                 Self::Result { run: *run, epic: *epic, result: bare }
             }
-            Self::Ask { run, .. } => {
-                Self::Ask { run: *run, question: why.to_owned(), options: Vec::new() }
+            Self::Ask { run, id, .. } => {
+                Self::Ask { run: *run, id: *id, question: why.to_owned(), options: Vec::new() }
             }
             Self::Ready
             | Self::Gone { .. }

@@ -2,15 +2,18 @@
 //! and the finished [`Step`] (spec 01). Nothing outside is changed until the step is committed.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Host, Placement};
 use crate::assignment::Assignment;
 use crate::goal::GoalState;
-use crate::id::{AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, RequestId, RunId};
+use crate::id::{
+    AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, QuestionId, RequestId, RunId,
+};
 use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
 use crate::mail::{Mail, MailBody};
 use crate::plan::{Node, NodeChange, NodeState, NodeStatus, PlanReason, PlanSource};
+use crate::question::{Question, QuestionStatus};
 use crate::records::Records;
 use crate::run::{Run, RunStatus};
 use crate::time::BusTime;
@@ -164,6 +167,31 @@ impl<'a> Draft<'a> {
             Some(Record::Assignment(assignment)) => Some(assignment),
             Some(_) | None => self.base.assignments.get(&id),
         }
+    }
+
+    /// A question as it would be.
+    #[must_use]
+    pub fn question(&self, id: QuestionId) -> Option<&Question> {
+        match self.step.records.get(&RecordKey::Question(id)) {
+            Some(Record::Question(question)) => Some(question),
+            Some(_) | None => self.base.questions.get(&id),
+        }
+    }
+
+    /// What an agent asked and would be open.
+    #[must_use]
+    pub fn open_questions(&self, agent: &AgentId) -> Vec<Question> {
+        let mut ids: BTreeSet<QuestionId> =
+            self.base.asked_by(agent).map(|question| question.id).collect();
+        for record in self.step.records.values() {
+            if let Record::Question(question) = record
+                && question.agent == *agent
+            {
+                ids.insert(question.id);
+            }
+        }
+        let all = ids.into_iter().filter_map(|id| self.question(id));
+        all.filter(|question| question.status == QuestionStatus::Open).cloned().collect()
     }
 
     /// Every host as it would be.

@@ -42,16 +42,21 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
             let (agent, session) = (agent.to_string(), session.to_string());
             around(mail, &pb::AgentLost { agent, session, cause: cause.clone() })
         }
-        MailBody::Question { agent, run, question, options } => around(
+        MailBody::Question { id, agent, run, question, options } => around(
             mail,
             &pb::Question {
                 agent: agent.to_string(),
                 run: run.to_string(),
                 question: question.clone(),
                 options: options.clone(),
+                id: id.to_string(),
             },
         ),
-        MailBody::Answer { text } | MailBody::Alert { text, .. } | MailBody::Info { text } => {
+        MailBody::Answer { question, text } => {
+            let question = read::show(question.as_ref());
+            around(mail, &pb::Answer { text: text.clone(), question })
+        }
+        MailBody::Alert { text, .. } | MailBody::Info { text } => {
             around(mail, &pb::Words { text: text.clone() })
         }
         MailBody::Reply(reply) => around(mail, &pb::OpReply::from(reply)),
@@ -91,7 +96,11 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
             MailBody::ResultReady(Box::new(ready.try_into()?))
         }
         "reply" => MailBody::Reply(message::<pb::OpReply>("OpReply", body)?.try_into()?),
-        "answer" => MailBody::Answer { text: message::<pb::Words>("Words", body)?.text },
+        "answer" => {
+            let answer: pb::Answer = message("Answer", body)?;
+            let question = read::optional("question", &answer.question)?;
+            MailBody::Answer { question, text: answer.text }
+        }
         "info" => MailBody::Info { text: message::<pb::Words>("Words", body)?.text },
         "plan.review_needed" => {
             let needed: pb::ReviewNeeded = message("ReviewNeeded", body)?;
@@ -136,6 +145,7 @@ fn read_notice(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         "question" => {
             let question: pb::Question = message("Question", body)?;
             MailBody::Question {
+                id: read::text("id", &question.id)?,
                 agent: read::text("agent", &question.agent)?,
                 run: read::text("run", &question.run)?,
                 question: question.question,

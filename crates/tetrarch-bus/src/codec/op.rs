@@ -73,6 +73,10 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
         Op::AgentStatus { agent } => {
             finish("AgentStatus", &pb::AgentStatus { request_id, sender, agent: agent.to_string() })
         }
+        Op::QuestionAnswer { question, text } => {
+            let (question, text) = (question.to_string(), text.clone());
+            finish("QuestionAnswer", &pb::QuestionAnswer { request_id, sender, question, text })
+        }
         Op::WorkBlock { epic, node, blocker } => finish(
             "WorkBlock",
             &pb::WorkBlock {
@@ -197,6 +201,12 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             Op::AgentStatus { agent: read::text("agent", &status.agent)? }
         }
         "goal.create" => goal_create(body)?,
+        "question.answer" => {
+            let answer: pb::QuestionAnswer =
+                json::message("QuestionAnswer", body, Unknown::Refused)?;
+            let question = read::text("question", &answer.question)?;
+            Op::QuestionAnswer { question, text: answer.text }
+        }
         "work.block" => work_block(body)?,
         other => {
             let reason = format!("{other} is no operation of this version");

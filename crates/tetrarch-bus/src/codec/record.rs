@@ -39,6 +39,7 @@ fn image(record: &Record) -> Result<R, CodecError> {
             state: Some((&**state).into()),
         }),
         Record::Assignment(assignment) => R::Assignment((&**assignment).into()),
+        Record::Question(question) => R::Question((&**question).into()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
         Record::Snapshot(snapshot) => R::Snapshot((&**snapshot).into()),
     })
@@ -91,6 +92,7 @@ impl TryFrom<pb::Record> for Record {
                 Self::NodeState(epic, Box::new(state))
             }
             R::Assignment(assignment) => Self::Assignment(Box::new(assignment.try_into()?)),
+            R::Question(question) => Self::Question(Box::new(question.try_into()?)),
             R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
             R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
         })
@@ -134,6 +136,7 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
         R::Node(node) => stored(&node, seq),
         R::NodeState(state) => stored(&state, seq),
         R::Assignment(assignment) => stored(&assignment, seq),
+        R::Question(question) => stored(&question, seq),
         R::Decision(decision) => stored(&decision, seq),
         R::Snapshot(snapshot) => stored(&snapshot, seq),
     }
@@ -165,6 +168,7 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         KeyKind::Node => R::Node(message("EpicNode", payload)?),
         KeyKind::NodeState => R::NodeState(message("EpicNodeState", payload)?),
         KeyKind::Assignment => R::Assignment(message("Assignment", payload)?),
+        KeyKind::Question => R::Question(message("QuestionRecord", payload)?),
         KeyKind::Decision => R::Decision(message("Decision", payload)?),
         KeyKind::Snapshot => R::Snapshot(message("Snapshot", payload)?),
     };

@@ -36,7 +36,8 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.epic = read::show(epic.as_ref());
             message.result = Some(result.into());
         }
-        Report::Ask { run, question, options } => {
+        Report::Ask { run, id, question, options } => {
+            message.question_id = read::show(id.as_ref());
             message.run = run.to_string();
             message.question.clone_from(question);
             message.options.clone_from(options);
@@ -71,6 +72,7 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
         },
         "ask" => Report::Ask {
             run: read::text("run", &report.run)?,
+            id: read::optional("questionId", &report.question_id)?,
             question: report.question,
             options: report.options,
         },

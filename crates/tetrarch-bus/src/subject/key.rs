@@ -40,6 +40,8 @@ pub enum KeyKind {
     NodeState,
     /// Assignments.
     Assignment,
+    /// Questions to people.
+    Question,
     /// Decisions.
     Decision,
     /// The latest snapshot.
@@ -48,7 +50,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -61,6 +63,7 @@ impl KeyKind {
         Self::Node,
         Self::NodeState,
         Self::Assignment,
+        Self::Question,
         Self::Decision,
         Self::Snapshot,
     ];
@@ -81,6 +84,7 @@ impl KeyKind {
             Self::Node => "node",
             Self::NodeState => "node_state",
             Self::Assignment => "assignment",
+            Self::Question => "question",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
         }
@@ -102,6 +106,7 @@ impl KeyKind {
             RecordKey::Node(..) => Self::Node,
             RecordKey::NodeState(..) => Self::NodeState,
             RecordKey::Assignment(_) => Self::Assignment,
+            RecordKey::Question(_) => Self::Question,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
         }
@@ -174,6 +179,7 @@ pub fn record_key(key: &RecordKey) -> String {
             format!("{kind}.{epic}.{}", node_token(Some(*node)))
         }
         RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
+        RecordKey::Question(question) => format!("{kind}.{question}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
@@ -210,6 +216,7 @@ pub(super) fn parse_at(
         | KeyKind::GoalState
         | KeyKind::Plan
         | KeyKind::Assignment
+        | KeyKind::Question
         | KeyKind::Decision
         | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
     }
@@ -227,6 +234,7 @@ pub(super) fn parse_at(
         KeyKind::Node => RecordKey::Node(epic(1)?, node()?),
         KeyKind::NodeState => RecordKey::NodeState(epic(1)?, node()?),
         KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
+        KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
         KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),

@@ -30,7 +30,6 @@ const SAID_SHOWN: usize = 80;
 #[command(after_help = "\
 Examples:
   tetrarch mail send PO-demo 'please stop at phase 2'
-  tetrarch mail send W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one' --topic answer
   tetrarch mail list --since 1h
   tetrarch mail list PO-demo
   tetrarch mail read 4711")]
@@ -62,21 +61,9 @@ pub(crate) struct SendArgs {
     to: Principal,
     /// In words.
     text: String,
-    /// What it is: for information, or the answer to a question.
-    #[arg(long, value_enum, default_value_t = Topic::Info)]
-    topic: Topic,
     /// The epic it is about.
     #[arg(long)]
     epic: Option<EpicId>,
-}
-
-/// Topics that people write on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Topic {
-    /// For information.
-    Info,
-    /// The answer to a question.
-    Answer,
 }
 
 /// Runs the command.
@@ -93,14 +80,11 @@ pub(crate) async fn run(context: &Context, command: MailCommand) -> Result<(), C
 
 async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
     let desk = context.desk().await?;
-    let SendArgs { to, text, topic, epic } = args;
+    let SendArgs { to, text, epic } = args;
     if let Principal::Agent(agent) = &to {
         check_reads(&desk, agent).await?;
     }
-    let body = match topic {
-        Topic::Info => MailBody::Info { text },
-        Topic::Answer => MailBody::Answer { text },
-    };
+    let body = MailBody::Info { text };
     let mail = Mail {
         to,
         epic,
@@ -204,7 +188,7 @@ fn says(letter: &Letter) -> String {
         Err(error) => return error.to_string(),
     };
     match &mail.body {
-        MailBody::Info { text } | MailBody::Alert { text, .. } | MailBody::Answer { text } => {
+        MailBody::Info { text } | MailBody::Alert { text, .. } | MailBody::Answer { text, .. } => {
             text.clone()
         }
         MailBody::Question { question, .. } => question.clone(),

@@ -49,7 +49,8 @@ pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), C
     }
 }
 
-fn missing(epic: EpicId) -> CliError {
+/// There is no plan of an epic.
+pub(super) fn missing(epic: EpicId) -> CliError {
     CliError::new(Code::NotFound, format!("there is no plan of {epic}"))
         .hint("list goals with `tetrarch get goals`")
 }

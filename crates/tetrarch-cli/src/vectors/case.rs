@@ -4,7 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::vectors::input::{Field, Input, Wrong};
 use crate::vectors::outcome::Outcome;
-use crate::vectors::{admission, budget, identity, intensity, liveness, plan, run, status};
+use crate::vectors::{
+    admission, budget, identity, insight, intensity, liveness, overseer, plan, reservation, run,
+    status,
+};
 
 /// The rules that can be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +24,14 @@ pub(super) enum Machine {
     Plan,
     Intensity,
     Budget,
+    Insight,
+    Tick,
+    Update,
+    Reservation,
 }
 
 impl Machine {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::Run,
         Self::Liveness,
         Self::Sweep,
@@ -37,6 +44,10 @@ impl Machine {
         Self::Plan,
         Self::Intensity,
         Self::Budget,
+        Self::Insight,
+        Self::Tick,
+        Self::Update,
+        Self::Reservation,
     ];
 
     pub(super) fn as_str(self) -> &'static str {
@@ -53,6 +64,10 @@ impl Machine {
             Self::Plan => "plan",
             Self::Intensity => "intensity",
             Self::Budget => "budget",
+            Self::Insight => "insight",
+            Self::Tick => "tick",
+            Self::Update => "update",
+            Self::Reservation => "reservation",
         }
     }
 }
@@ -106,6 +121,10 @@ impl Case {
             Machine::Plan => plan::checked(&given, &when),
             Machine::Intensity => intensity::outcome(&given, &when),
             Machine::Budget => budget::outcome(&given, &when),
+            Machine::Insight => insight::outcome(&given, &when),
+            Machine::Tick => overseer::tick(&given, &when),
+            Machine::Update => overseer::update(&given, &when),
+            Machine::Reservation => reservation::outcome(&given, &when),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::id::{AgentId, EpicId};
 use crate::ledger::{Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::{NodeState, NodeStatus};
+use crate::question::QuestionStatus;
 use crate::records::Records;
 use crate::run::{RunEvent, RunState, RunStatus};
 
@@ -37,6 +38,12 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 found.must(same, 10, &run.id, "a run's definition changed");
             }
             Record::Assignment(new) => assignment(before, new, found),
+            Record::Question(question) => {
+                let old = before.questions.get(&question.id);
+                let kept =
+                    old.is_none_or(|old| old.status == QuestionStatus::Open || old == &**question);
+                found.must(kept, 10, &question.id, "it was answered or withdrawn, and changed");
+            }
             Record::NodeState(epic, state) => node(before, *epic, state, found),
             Record::GoalState(state) => {
                 let old = before.goal_states.get(&state.id).map(|state| state.status);

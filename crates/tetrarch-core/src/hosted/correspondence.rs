@@ -49,11 +49,10 @@ impl Hosted {
                 self.sponsors.remove(&answer.request);
                 self.deliver(from, &mail, json, effects);
             }
-            MailBody::Answer { .. } => {
-                if std::mem::take(&mut self.asking) {
-                    effects.push(self.moved(RunEvent::InputReceived, "answered".to_owned()));
+            MailBody::Answer { question, .. } => {
+                if self.is_answered(*question, effects) {
+                    self.deliver(from, &mail, json, effects);
                 }
-                self.deliver(from, &mail, json, effects);
             }
             MailBody::SpawnAnswer(_)
             | MailBody::Sponsor(_)
@@ -78,6 +77,14 @@ impl Hosted {
         effects
             .push(Effect::Journal(JournalEvent::Mail { topic: topic.clone(), from: from.clone() }));
         let line = Inbound::Mail { topic, from, body: json };
+        effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+    }
+
+    /// Tells the program why something it wanted is not done.
+    pub(super) fn tell(&self, topic: &str, error: &str, effects: &mut Vec<Effect>) {
+        let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
+        let from = AgentId::Go.to_string();
+        let line = Inbound::Mail { topic: topic.to_owned(), from, body };
         effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 
@@ -143,13 +150,7 @@ impl Hosted {
         let (given, wanted) = match read {
             Ok(read) => read,
             Err(error) => {
-                let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
-                let line = Inbound::Mail {
-                    topic: "spawn.denied".to_owned(),
-                    from: AgentId::Go.to_string(),
-                    body,
-                };
-                effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+                self.tell("spawn.denied", &error, effects);
                 return;
             }
         };

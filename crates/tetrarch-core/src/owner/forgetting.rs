@@ -53,6 +53,7 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
         match what {
             Ended::Agent(id) => draft.forget(RecordKey::Agent(id.clone())),
             Ended::Assignment(id) => draft.forget(RecordKey::Assignment(*id)),
+            Ended::Question(id) => draft.forget(RecordKey::Question(*id)),
             Ended::Run(id) => forget_run(draft, *id),
         }
     }

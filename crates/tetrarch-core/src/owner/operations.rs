@@ -20,7 +20,7 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::hosts::host_views;
-use super::{Policy, circuits, plans, recovery, replacing, sessions, stopping};
+use super::{Policy, circuits, plans, questions, recovery, replacing, sessions, stopping};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -103,6 +103,11 @@ fn apply(
         Op::GoalCreate { project, plan } => {
             let epic = create_goal(draft, request, project, plan)?;
             Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
+        }
+        Op::QuestionAnswer { question, text } => {
+            let asked = questions::answer(draft, request, *question, text)?;
+            let detail = format!("{} is told", asked.agent);
+            Ok(OpReply { epic: Some(asked.epic), detail, ..reply })
         }
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;

@@ -7,7 +7,7 @@ use crate::brief::{Outcome, RunResult, Usage};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, RunId};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{INSTRUCTION_BYTES_MAX, OPTIONS_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::TEXT_BYTES_MAX;
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, ResultReady, SessionOrder};
 use crate::request::{HOST_RESTART, Report, Request};
@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{Policy, circuits, ending, fit, plans, recovery, sessions, stopping};
+use super::{Policy, circuits, ending, fit, plans, questions, recovery, sessions, stopping};
 
 /// Decides on a report.
 pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, report: &Report) {
@@ -100,7 +100,10 @@ fn apply(
             ErrorCode::InvalidRequest,
             "a result names the run it is of, or the epic",
         )),
-        Report::Ask { run, question, options } => asked(draft, id, *run, question, options),
+        Report::Ask { run, id: question, question: text, options } => {
+            own_run(draft, id, *run)?;
+            questions::ask(draft, id, *run, *question, text, options)
+        }
         Report::SponsorSilent { request, sponsor } => {
             let reason = format!("{sponsor} did not answer {request}");
             let event = draft.event(EventKind::Alert, "03 Specialists escalate", reason);
@@ -159,6 +162,9 @@ fn moved(
         draft.put(Record::RunStatus(Box::new(status)));
     }
     sessions::move_run(draft, run, event, reason)?;
+    if event == RunEvent::InputReceived {
+        questions::withdraw_of(draft, id, "it was answered by mail");
+    }
     if event == RunEvent::CancelRequested {
         stopping::stop_below(draft, id, reason);
     }
@@ -329,39 +335,4 @@ fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
         (Hosting::External, None) => drop(recovery::strand(draft, id, cause)),
         (Hosting::Owner, _) => {}
     }
-}
-
-/// A question to the goal's owner: the run waits for the answer.
-fn asked(
-    draft: &mut Draft<'_>,
-    id: &AgentId,
-    run: RunId,
-    question: &str,
-    options: &[String],
-) -> Result<(), Refusal> {
-    own_run(draft, id, run)?;
-    let question = &fit::Room::of(INSTRUCTION_BYTES_MAX).text(question, usize::MAX);
-    sessions::move_run(draft, run, RunEvent::InputNeeded, "a question was asked")?;
-    let event = draft.event(EventKind::Question, "06 Verbs", question.to_owned());
-    event.agent = Some(id.clone());
-    event.run = Some(run);
-    let epic = draft.run(run).map(|run| run.epic);
-    let owner = epic.and_then(|epic| draft.base().goals.get(&epic)).map(|goal| goal.owner.clone());
-    let to = match owner {
-        Some(Principal::Human(human)) => {
-            let io = AgentId::Io(human.clone());
-            let joined = draft.agent(&io).is_some_and(|agent| agent.liveness == Liveness::Active);
-            if joined { Principal::Agent(io) } else { Principal::Human(human) }
-        }
-        Some(agent @ Principal::Agent(_)) => agent,
-        None => return Ok(()),
-    };
-    let body = MailBody::Question {
-        agent: id.clone(),
-        run,
-        question: question.to_owned(),
-        options: fit::Room::of(OPTIONS_BYTES_MAX).list(options),
-    };
-    draft.mail(to, epic, body);
-    Ok(())
 }

@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
-use super::{plans, stopping};
+use super::{plans, questions, stopping};
 
 /// Moves an agent's session, when the table allows it.
 pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, why: &str) -> bool {
@@ -186,6 +186,7 @@ pub(super) fn terminate(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     if agent.liveness.to(Liveness::Terminated).is_err() {
         return;
     }
+    questions::withdraw_of(draft, id, why);
     agent.account.reserved = Spend::default();
     let spent = agent.account.spent;
     draft.put(Record::Agent(Box::new(agent.clone())));

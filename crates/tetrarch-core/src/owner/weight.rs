@@ -55,6 +55,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::GoalState(_)
         | Record::Plan(_)
         | Record::Assignment(_)
+        | Record::Question(_)
         | Record::Decision(_)
         | Record::Snapshot(_) => 0,
     });
@@ -105,6 +106,9 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Node(_, it) => node(it),
         Record::NodeState(_, state) => node_state(state),
         Record::Assignment(assignment) => RECORD + assignment.reason.len(),
+        Record::Question(question) => {
+            RECORD + question.text.len() + question.answer.len() + list(&question.options)
+        }
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
@@ -186,7 +190,7 @@ fn mail(mail: &Mail) -> usize {
         MailBody::Question { question, options, .. } => question.len() + list(options),
         MailBody::AgentLost { cause: text, .. }
         | MailBody::AgentCompleted { reason: text, .. }
-        | MailBody::Answer { text }
+        | MailBody::Answer { text, .. }
         | MailBody::Alert { text, .. }
         | MailBody::Info { text }
         | MailBody::ReviewNeeded { reason: text }

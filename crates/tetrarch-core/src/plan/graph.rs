@@ -198,7 +198,7 @@ fn end(place: usize) -> NodeIndex {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::brief::Tools;
     use crate::budget::Limits;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     /// A plan written as `id` or `id: dependency dependency`.
-    fn plan(lines: &[&str]) -> BTreeMap<NodeId, Node> {
+    pub(in crate::plan) fn plan(lines: &[&str]) -> BTreeMap<NodeId, Node> {
         let read = |line: &&str| {
             let (own, needed) = line.split_once(':').unwrap_or((line, ""));
             (id(own), node(id(own), needed.split_whitespace().map(id).collect()))

@@ -292,7 +292,9 @@ fn one_that_is_tracked_again_or_forgotten_is_not_the_old_one() {
     assert_eq!(stage.sweeper.state(&9), None);
     let host = HostName::new("h0").unwrap();
     let next = Watch { who: 7, host, epoch: 2, state: Register, agents: 1 };
+    assert_eq!(stage.sweeper.epoch(&7), Some(1));
     stage.sweeper.track(next, Moment(W));
+    assert_eq!((stage.sweeper.epoch(&7), stage.sweeper.epoch(&9)), (Some(2), None));
     assert_eq!(stage.observe(7, W), Heard::Superseded);
     assert_eq!(stage.sweep(7 * W - 1), []);
     assert_eq!(stage.sweep(7 * W), [Proposal::Offline { who: 7, epoch: 2, missed: 6 }]);

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use tetrarch_core::brief::{Evidence, Finding, Judgement, Outcome, RunResult, Usage, Verdict};
 use tetrarch_core::limits::{INSTRUCTION_BYTES_MAX, LIST_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX};
 use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::overseer::update;
 
 use crate::lines::start_of;
 
@@ -177,7 +178,9 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
         "spawn" => RunnerEvent::Spawn { request: spawn(fields)? },
         "update" => {
             let UpdateFields { overseer_update } = parse(fields)?;
-            RunnerEvent::Update { update: Value::Object(overseer_update).to_string() }
+            let update = Value::Object(overseer_update);
+            update::from_value(&update).map_err(|error| error.to_string())?;
+            RunnerEvent::Update { update: update.to_string() }
         }
         "artifact" => return parse(fields).map(|file| Some(Told::Artifact(file))),
         "result" => return result(parse(fields)?).map(Some),
@@ -346,6 +349,8 @@ mod tests {
             (r#"{"type":"usage","tokensIn":-1}"#, "-1", false),
             (r#"{"type":"spawn","requestedSubagents":{}}"#, "requestedSubagents", false),
             (r#"{"type":"update","overseerUpdate":"done"}"#, "string", false),
+            (r#"{"type":"update","overseerUpdate":{"status":"finished"}}"#, "finished", false),
+            (r#"{"type":"update","overseerUpdate":{"mood":"good"}}"#, "mood", false),
             (r#"{"type":"result","outcome":"ok"}"#, "ok", true),
             (r#"{"type":"result","outcome":"success","partial":5}"#, "5", true),
             (r#"{"type":"result","subtype":"success","result":"x"}"#, "outcome", false),

@@ -114,6 +114,7 @@ fn ops() -> Vec<Op> {
         },
         Op::AgentRotate { agent: id("W:~"), reason: "r".to_owned() },
         Op::AgentStatus { agent: id("W:~") },
+        Op::QuestionAnswer { question: id("qst_~"), text: "B".to_owned() },
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ]
 }
@@ -128,7 +129,13 @@ fn reports() -> Vec<Report> {
         Report::Crashed { cause: cause() },
         Report::Result { run: Some(id("run_~")), epic: None, result: result() },
         Report::Result { run: None, epic: Some(id("goal_~")), result: result() },
-        Report::Ask { run: id("run_~"), question: "q".to_owned(), options: words("a b") },
+        Report::Ask {
+            run: id("run_~"),
+            id: Some(id("qst_~")),
+            question: "q".to_owned(),
+            options: words("a b"),
+        },
+        Report::Ask { run: id("run_~"), id: None, question: "q".to_owned(), options: Vec::new() },
         Report::SponsorSilent { request: id("~"), sponsor: id("PO-demo") },
     ];
     reports.extend(RunEvent::ALL.map(run_event));

@@ -1,5 +1,7 @@
 //! Values with every field set, and with none that may be absent.
 
+mod question;
+
 use std::fmt::Debug;
 use std::str::FromStr;
 
@@ -369,7 +371,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 4] {
+fn epic_records(full: bool) -> [Record; 5] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -416,6 +418,7 @@ fn epic_records(full: bool) -> [Record; 4] {
         updated: BusTime(2),
     };
     [
+        Record::Question(Box::new(question::sample(full))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

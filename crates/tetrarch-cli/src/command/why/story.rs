@@ -99,6 +99,7 @@ impl Story {
             | Record::Node(..)
             | Record::NodeState(..)
             | Record::Assignment(_)
+            | Record::Question(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }
@@ -142,6 +143,8 @@ impl Story {
                 | EventKind::Verdict
                 | EventKind::Refused
                 | EventKind::Question
+                | EventKind::QuestionAnswered
+                | EventKind::QuestionWithdrawn
                 | EventKind::RunArchived
                 | EventKind::GoalArchived
                 | EventKind::LedgerSnapshot

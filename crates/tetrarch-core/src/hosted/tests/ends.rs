@@ -1,6 +1,7 @@
 //! The ways in which a session ends, and what it never does then.
 
 use super::*;
+use crate::limits::QUESTIONS_MAX;
 
 fn reports(effects: &[Effect]) -> Vec<&Report> {
     let mut told = Vec::new();
@@ -123,12 +124,53 @@ fn the_first_result_stands_and_counters_only_grow() {
 #[test]
 fn an_answer_moves_the_run_only_when_one_was_asked_for() {
     let mut hosted = running(worker());
-    let answer = || letter(MailBody::Answer { text: "yes".to_owned() });
+    let answer = || letter(MailBody::Answer { question: None, text: "yes".to_owned() });
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
     let ask = RunnerEvent::Ask { question: "well?".to_owned(), options: Vec::new() };
     assert_eq!(kinds(&hosted.step(NOW, Input::Runner(ask))), ["journal", "report"]);
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["report", "journal", "deliver"]);
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
+}
+
+/// What a session has asked, by name.
+fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
+    let ask = RunnerEvent::Ask { question: text.to_owned(), options: Vec::new() };
+    let effects = hosted.step(NOW, Input::Runner(ask));
+    reports(&effects).into_iter().find_map(|report| match report {
+        Report::Ask { id, .. } => *id,
+        Report::Ready
+        | Report::Gone { .. }
+        | Report::Crashed { .. }
+        | Report::Run { .. }
+        | Report::Result { .. }
+        | Report::SponsorSilent { .. } => None,
+    })
+}
+
+#[test]
+fn an_answer_ends_the_wait_for_its_own_question_only() {
+    let mut hosted = running(worker());
+    let first = asked(&mut hosted, "which?");
+    let second = asked(&mut hosted, "and when?");
+    assert!(first.is_some() && second.is_some() && first != second);
+    let answer = |question| letter(MailBody::Answer { question, text: "yes".to_owned() });
+    let earlier = Some(QuestionId(Ulid(99)));
+    assert_eq!(kinds(&hosted.step(NOW, answer(earlier))), [""; 0], "an earlier session's");
+    assert_eq!(kinds(&hosted.step(NOW, answer(second))), ["journal", "deliver"]);
+    assert_eq!(hosted.run_state(), RunState::AwaitingInput);
+    assert_eq!(kinds(&hosted.step(NOW, answer(first))), ["report", "journal", "deliver"]);
+    assert_eq!(hosted.run_state(), RunState::Running);
+    assert_eq!(kinds(&hosted.step(NOW, answer(first))), [""; 0], "it came twice");
+}
+
+#[test]
+fn a_program_is_told_that_it_asks_too_much() {
+    let mut hosted = running(worker());
+    for number in 0..QUESTIONS_MAX {
+        assert!(asked(&mut hosted, &format!("{number}?")).is_some());
+    }
+    let ask = RunnerEvent::Ask { question: "one more?".to_owned(), options: Vec::new() };
+    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(ask))), ["deliver"]);
 }
 
 #[test]

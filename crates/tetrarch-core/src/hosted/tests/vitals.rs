@@ -25,7 +25,7 @@ fn its_row_says_where_the_run_stands_and_that_it_moves() {
         assert_eq!((hosted.run_state(), hosted.progress()), (state, seen));
     }
     assert_eq!(hosted.usage(), usage);
-    hosted.step(NOW, letter(MailBody::Answer { text: "this".to_owned() }));
+    hosted.step(NOW, letter(MailBody::Answer { question: None, text: "this".to_owned() }));
     assert_eq!((hosted.run_state(), hosted.progress()), (RunState::Running, 6), "mail is no move");
     hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
     assert_eq!(hosted.run_state(), RunState::Cancelling);

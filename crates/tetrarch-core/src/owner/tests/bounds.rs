@@ -114,7 +114,8 @@ fn a_question_is_cut_too() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&worker);
-    let ask = Report::Ask { run, question: long(200_000), options: vec![long(4_000); 50] };
+    let ask =
+        Report::Ask { run, id: None, question: long(200_000), options: vec![long(4_000); 50] };
     let entry = fleet.report(&worker, ask);
     assert!(size(&entry) < 100_000, "{}", size(&entry));
     let crashed = fleet.report(&worker, Report::Crashed { cause: long(400_000) });

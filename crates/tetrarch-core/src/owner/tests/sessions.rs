@@ -161,7 +161,7 @@ fn a_human_joins_once_and_for_nobody_else() {
     let epic = fleet.goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&worker);
-    let ask = Report::Ask { run, question: "which?".to_owned(), options: Vec::new() };
+    let ask = Report::Ask { run, id: None, question: "which?".to_owned(), options: Vec::new() };
     assert_eq!(topics(&fleet.report(&worker, ask), &id("IO@Shai")), ["question"]);
 }
 

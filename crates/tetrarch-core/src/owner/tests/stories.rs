@@ -197,7 +197,7 @@ fn a_run_that_waits_may_still_end() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(3));
     let asking = fleet.worker(epic, "T1.1");
     let run = fleet.run_of(&asking);
-    let ask = Report::Ask { run, question: "which?".to_owned(), options: Vec::new() };
+    let ask = Report::Ask { run, id: None, question: "which?".to_owned(), options: Vec::new() };
     let asked = fleet.report(&asking, ask);
     assert_eq!(asked.mail[0].to, human(), "the goal's owner, who has not joined");
     assert_eq!(fleet.records.run_status[&run].state, RunState::AwaitingInput);

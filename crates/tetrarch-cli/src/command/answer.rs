@@ -1,0 +1,35 @@
+//! `answer`: a human's answer to a question (spec 08). The owner decides whether it is one still.
+
+use tetrarch_core::id::QuestionId;
+use tetrarch_core::request::Op;
+
+use super::project::report;
+use crate::context::Context;
+use crate::exit::CliError;
+
+/// What `answer` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch inbox
+  tetrarch answer qst_01JD8Z5W6T4QK3M9X2V7B1N0AC 'use the second one'
+
+A question is answered once: exits with 5 when somebody was faster, or nobody waits for the answer
+any more, and with 3 when there is no such question.")]
+pub(crate) struct AnswerArgs {
+    /// The question, as `tetrarch inbox` shows it.
+    question: QuestionId,
+    /// In words.
+    text: String,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(crate) async fn run(context: &Context, args: AnswerArgs) -> Result<(), CliError> {
+    let AnswerArgs { question, text } = args;
+    let said = format!("{question} answered");
+    let reply = context.desk().await?.operate(&Op::QuestionAnswer { question, text }).await?;
+    report(context, &reply, &said)
+}

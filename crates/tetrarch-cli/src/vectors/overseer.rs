@@ -1,0 +1,198 @@
+//! Cases of the overseer (spec 05): one assignment at a tick (`tick`), an agent's reply (`update`).
+
+use serde_json::Value;
+use tetrarch_core::assignment::AssignmentStatus;
+use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::overseer::backoff::Backoff;
+use tetrarch_core::overseer::update::from_text;
+use tetrarch_core::overseer::{Diagnosis, Means, Patience, Rung, View, judge};
+use tetrarch_core::run::RunState;
+use tetrarch_core::time::{BusTime, Millis};
+
+use crate::vectors::case::nothing_in;
+use crate::vectors::input::{Field, Input, Wrong};
+use crate::vectors::outcome::Outcome;
+
+pub(super) fn tick(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+    nothing_in(when)?;
+    let given = given.map(&["now_ms", "policy", "goal", "node", "assignment", "agent"])?;
+    let now = time(&given, "now_ms")?.unwrap_or_default();
+    let policy = Policy::read(&given)?;
+    let view = view(&given, &policy, now)?;
+    let verdict = judge(&view, &policy.patience, now);
+    let status = verdict.rung.map_or(verdict.status, Rung::leads_to);
+    let retried = verdict.rung.filter(|rung| rung.is_retried());
+    let bound = retried.map_or(0, |_| policy.patience.backoff.bound(view.retries).0);
+    let actions: Vec<Value> = verdict.rung.iter().map(|rung| rung.as_str().into()).collect();
+    let mut outcome = Outcome::default();
+    outcome.set("assignment", status.as_str()).set("actions", actions);
+    outcome.set("backoff_ms_max", bound);
+    Ok(outcome)
+}
+
+pub(super) fn update(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+    nothing_in(when)?;
+    let given = given.map(&["text", "assignments"])?;
+    let text = given.need("text")?.text()?;
+    let asked = given.or("assignments", 1, |field| Ok(field.texts()?.len()))?;
+    let mut outcome = Outcome::default();
+    match from_text(text, asked) {
+        Ok(None) => {
+            outcome.set("none", true);
+        }
+        Ok(Some(update)) => {
+            let node = update.node.map(|node| node.to_string());
+            outcome.set("node", node).set("summary", update.summary).set("next", update.next);
+            outcome.set("status", update.status.map(|said| said.as_str()));
+            outcome.set("blockers", update.blockers);
+        }
+        Err(error) => {
+            outcome.set_error("invalid_update").set_detail(error.to_string());
+        }
+    }
+    Ok(outcome)
+}
+
+struct Policy {
+    patience: Patience,
+    from: Rung,
+    planner: bool,
+    reassign: bool,
+}
+
+impl Policy {
+    fn read(given: &Input<'_>) -> Result<Self, Wrong> {
+        let mut policy = Self {
+            patience: Patience::default(),
+            from: Rung::Nudge,
+            planner: false,
+            reassign: true,
+        };
+        let Some(field) = given.get("policy") else { return Ok(policy) };
+        let input = field.map(&[
+            "idle_after_ms",
+            "max_retries",
+            "min_resend_interval_ms",
+            "backoff",
+            "recovery_policy",
+            "planner",
+            "reassign",
+        ])?;
+        let default = policy.patience;
+        policy.patience = Patience {
+            idle_after: millis(&input, "idle_after_ms", default.idle_after)?,
+            max_retries: input.or("max_retries", default.max_retries, Field::whole)?,
+            min_resend_interval: millis(
+                &input,
+                "min_resend_interval_ms",
+                default.min_resend_interval,
+            )?,
+            backoff: input.or("backoff", default.backoff, |field| {
+                let input = field.map(&["base_ms", "max_ms"])?;
+                Ok(Backoff {
+                    base: millis(&input, "base_ms", default.backoff.base)?,
+                    max: millis(&input, "max_ms", default.backoff.max)?,
+                })
+            })?,
+        };
+        policy.from = rung(&input)?.unwrap_or(policy.from);
+        policy.planner = input.or("planner", policy.planner, Field::flag)?;
+        policy.reassign = input.or("reassign", policy.reassign, Field::flag)?;
+        Ok(policy)
+    }
+}
+
+fn rung(input: &Input<'_>) -> Result<Option<Rung>, Wrong> {
+    let words = "resend_last, nudge, replan, reassign, escalate";
+    input.get("recovery_policy").map(|field| field.word(words, Rung::parse)).transpose()
+}
+
+/// What the tick sees. An assignment of which nothing else is said is active, and consumed what was
+/// sent at zero.
+fn view(given: &Input<'_>, policy: &Policy, now: BusTime) -> Result<View, Wrong> {
+    let assignment = given.need("assignment")?.map(&[
+        "status",
+        "last_dispatch_ms",
+        "consumed",
+        "last_activity_ms",
+        "last_progress",
+        "expected_next_update_ms",
+        "retry_count",
+        "backoff_until_ms",
+        "recovery_policy",
+    ])?;
+    let agent = given.get("agent");
+    let agent =
+        agent.as_ref().map(|field| field.map(&["liveness", "run_state", "progress", "diagnosis"]));
+    let agent = agent.transpose()?;
+    let of_agent = |key: &str| agent.as_ref().and_then(|agent| agent.get(key));
+    let status = assignment.or("status", AssignmentStatus::Active, |field| {
+        field.word("an assignment's status", AssignmentStatus::parse)
+    })?;
+    let progress = of_agent("progress").map(|field| field.whole::<u64>()).transpose()?;
+    let seen = assignment.or("last_progress", 0, Field::whole)?;
+    let last_dispatch = time(&assignment, "last_dispatch_ms")?.unwrap_or_default();
+    let noted = time(&assignment, "last_activity_ms")?.unwrap_or(last_dispatch);
+    let moves = progress.is_some_and(|progress| progress > seen);
+    let consumed = status != AssignmentStatus::Dispatched;
+    Ok(View {
+        status,
+        goal_open: goal(given)? == GoalStatus::Active,
+        liveness: word(of_agent("liveness"), Liveness::Active, Liveness::parse)?,
+        run: word(of_agent("run_state"), RunState::Running, RunState::parse)?,
+        last_dispatch,
+        consumed: assignment.or("consumed", consumed, Field::flag)?,
+        last_activity: if moves { now } else { noted },
+        expected_next_update: time(&assignment, "expected_next_update_ms")?,
+        retries: assignment.or("retry_count", 0, Field::whole)?,
+        backoff_until: time(&assignment, "backoff_until_ms")?.unwrap_or_default(),
+        diagnosis: word(of_agent("diagnosis"), Diagnosis::Unknown, diagnosis)?,
+        means: Means {
+            from: rung(&assignment)?.unwrap_or(policy.from),
+            replan: policy.planner,
+            reassign: policy.reassign && attempts_left(given)?,
+        },
+    })
+}
+
+fn goal(given: &Input<'_>) -> Result<GoalStatus, Wrong> {
+    let Some(field) = given.get("goal") else { return Ok(GoalStatus::Active) };
+    if field.value().is_string() {
+        return field.word("a goal's status", GoalStatus::parse);
+    }
+    word(field.map(&["status"])?.get("status"), GoalStatus::Active, GoalStatus::parse)
+}
+
+fn attempts_left(given: &Input<'_>) -> Result<bool, Wrong> {
+    let Some(field) = given.get("node") else { return Ok(true) };
+    let node = field.map(&["id", "status", "attempts", "max_attempts"])?;
+    let attempts: u32 = node.or("attempts", 1, Field::whole)?;
+    Ok(attempts < node.or("max_attempts", u32::MAX, Field::whole)?)
+}
+
+fn diagnosis(word: &str) -> Option<Diagnosis> {
+    match word {
+        "unknown" => Some(Diagnosis::Unknown),
+        "slow" => Some(Diagnosis::Slow),
+        "waits_for_human" => Some(Diagnosis::WaitsForHuman),
+        "failed" => Some(Diagnosis::Failed),
+        _ => None,
+    }
+}
+
+fn word<T>(
+    field: Option<Field<'_>>,
+    default: T,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<T, Wrong> {
+    field.map_or(Ok(default), |field| field.word("one of its words in spec 04 to 06", read))
+}
+
+fn time(input: &Input<'_>, key: &str) -> Result<Option<BusTime>, Wrong> {
+    input.get(key).map(|field| field.whole().map(BusTime)).transpose()
+}
+
+fn millis(input: &Input<'_>, key: &str, default: Millis) -> Result<Millis, Wrong> {
+    input.or(key, default, |field| field.whole().map(Millis))
+}

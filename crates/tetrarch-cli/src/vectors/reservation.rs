@@ -1,0 +1,80 @@
+//! Cases of file reservations (spec 05).
+
+use serde_json::Value;
+use tetrarch_core::id::{AgentId, ProjectName, SessionId, Ulid};
+use tetrarch_core::reservation::{Mode, Reservation, Wanted, reserve};
+use tetrarch_core::time::BusTime;
+
+use crate::vectors::input::{Field, Input, Wrong};
+use crate::vectors::outcome::Outcome;
+
+pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+    let given = given.map(&["held"])?;
+    let when = when.map(&["request", "at_ms"])?;
+    let mut holders = Holders::default();
+    let mut held = Vec::new();
+    for field in given.or("held", Vec::new(), Field::list)? {
+        held.push(holders.reservation(&field, u64::try_from(held.len()).unwrap_or(u64::MAX) + 1)?);
+    }
+    let request = when.need("request")?.map(&["holder", "epoch", "paths", "mode", "ttl_ms"])?;
+    let now = BusTime(when.or("at_ms", 0, Field::whole)?);
+    let agent = holders.agent(request.need("holder")?.text()?);
+    let paths = paths(&request)?;
+    let epoch = request.or("epoch", 1, Field::whole)?;
+    let wanted = Wanted { agent: &agent, epoch, paths: &paths, mode: mode(&request)? };
+    let mut outcome = Outcome::default();
+    match reserve(&held, wanted, now) {
+        Ok(fencing) => {
+            outcome.set("granted", true).set("fencing", fencing);
+            outcome.set("conflicts", Vec::<Value>::new());
+        }
+        Err(conflicts) => {
+            let names: Vec<&str> = conflicts.into_iter().map(|id| holders.name(id)).collect();
+            outcome.set("granted", false).set("conflicts", names);
+        }
+    }
+    Ok(outcome)
+}
+
+/// Whom the case names; what they are called is its own affair.
+#[derive(Default)]
+struct Holders(Vec<(String, AgentId)>);
+
+impl Holders {
+    fn agent(&mut self, name: &str) -> AgentId {
+        if let Some((_, known)) = self.0.iter().find(|(known, _)| known == name) {
+            return known.clone();
+        }
+        let agent = AgentId::Worker(Ulid(self.0.len() as u128));
+        self.0.push((name.to_owned(), agent.clone()));
+        agent
+    }
+
+    fn name(&self, agent: &AgentId) -> &str {
+        self.0.iter().find(|(_, known)| known == agent).map_or("", |(name, _)| name)
+    }
+
+    fn reservation(&mut self, field: &Field<'_>, fencing: u64) -> Result<Reservation, Wrong> {
+        let input = field.map(&["holder", "epoch", "paths", "mode", "expires_ms"])?;
+        let project = ProjectName::new("case").map_err(|error| Wrong(error.to_string()))?;
+        Ok(Reservation {
+            project,
+            fencing,
+            agent: self.agent(input.need("holder")?.text()?),
+            session: SessionId(Ulid(0)),
+            epoch: input.or("epoch", 1, Field::whole)?,
+            paths: paths(&input)?,
+            mode: mode(&input)?,
+            until: BusTime(input.or("expires_ms", u64::MAX, Field::whole)?),
+            reason: String::new(),
+        })
+    }
+}
+
+fn paths(input: &Input<'_>) -> Result<Vec<String>, Wrong> {
+    Ok(input.need("paths")?.texts()?.into_iter().map(ToOwned::to_owned).collect())
+}
+
+fn mode(input: &Input<'_>) -> Result<Mode, Wrong> {
+    input.or("mode", Mode::Exclusive, |field| field.word("exclusive, shared", Mode::parse))
+}

@@ -1,0 +1,54 @@
+//! What a session's program asks people, and which answers are its own (spec 05, 08).
+
+use crate::id::QuestionId;
+use crate::journal::JournalEvent;
+use crate::limits::QUESTIONS_MAX;
+use crate::request::Report;
+use crate::run::RunEvent;
+
+use super::{Effect, Hosted};
+
+impl Hosted {
+    pub(super) fn ask(
+        &mut self,
+        question: String,
+        options: Vec<String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.asking.len() >= QUESTIONS_MAX {
+            let text =
+                format!("{QUESTIONS_MAX} questions are open already; this one was not asked");
+            self.tell("ask.refused", &text, effects);
+            return;
+        }
+        let (run, created) = (self.run.id, self.run.created);
+        let id = QuestionId::derive(created, &run.to_string(), "ask", self.asked);
+        self.asked += 1;
+        self.asking.insert(id);
+        effects.push(Effect::Journal(JournalEvent::Ask {
+            question: question.clone(),
+            options: options.clone(),
+        }));
+        let id = Some(id);
+        effects.push(Effect::Report(Box::new(Report::Ask { run, id, question, options })));
+    }
+
+    /// Takes an answer; false when it is one to an earlier session, which is answered anew when it
+    /// asks again. One that names no question is for whatever was asked.
+    pub(super) fn is_answered(
+        &mut self,
+        question: Option<QuestionId>,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let was_asking = !self.asking.is_empty();
+        match question {
+            Some(id) if !self.asking.remove(&id) => return false,
+            Some(_) => {}
+            None => self.asking.clear(),
+        }
+        if was_asking && self.asking.is_empty() {
+            effects.push(self.moved(RunEvent::InputReceived, "answered".to_owned()));
+        }
+        true
+    }
+}

@@ -1,0 +1,255 @@
+//! The overseer's rules for one assignment (spec 05, The tick): whether it stands still, which rung
+//! of the recovery ladder is next, and how long nothing is sent after it. Which assignments a tick
+//! looks at, and what it writes, is the owner's.
+
+pub mod backoff;
+#[cfg(test)]
+mod tests;
+pub mod update;
+
+use std::fmt;
+
+use crate::assignment::AssignmentStatus;
+use crate::limits::{IDLE_AFTER, RESEND_AFTER, RETRIES_MAX};
+use crate::liveness::Liveness;
+use crate::run::RunState;
+use crate::time::{BusTime, Millis};
+
+use backoff::Backoff;
+
+/// What an operator may set (spec 12, `[overseer]`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// How long an assignment may show nothing before it counts as stalled.
+    pub idle_after: Millis,
+    /// Status requests and repetitions before the ladder goes on.
+    pub max_retries: u32,
+    /// The same words are not sent again sooner.
+    pub min_resend_interval: Millis,
+    /// How long nothing is sent after an attempt.
+    pub backoff: Backoff,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            idle_after: IDLE_AFTER,
+            max_retries: RETRIES_MAX,
+            min_resend_interval: RESEND_AFTER,
+            backoff: Backoff::default(),
+        }
+    }
+}
+
+/// The rungs of the recovery ladder, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// Ask the same session for its status.
+    Nudge,
+    /// Send the last dispatch once more, under the same id.
+    Resend,
+    /// Have the planner cut the node into smaller ones.
+    Replan,
+    /// Stop the agent and give the node to another.
+    Reassign,
+    /// Ask a human.
+    Escalate,
+}
+
+impl Rung {
+    /// Every rung.
+    pub const ALL: [Self; 5] =
+        [Self::Nudge, Self::Resend, Self::Replan, Self::Reassign, Self::Escalate];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nudge => "nudge",
+            Self::Resend => "resend",
+            Self::Replan => "replan",
+            Self::Reassign => "reassign",
+            Self::Escalate => "escalate",
+        }
+    }
+
+    /// Where the assignment stands once it is done.
+    #[must_use]
+    pub fn leads_to(self) -> AssignmentStatus {
+        match self {
+            Self::Nudge | Self::Resend | Self::Replan => AssignmentStatus::Stalled,
+            Self::Reassign => AssignmentStatus::Cancelled,
+            Self::Escalate => AssignmentStatus::Blocked,
+        }
+    }
+
+    /// Whether it counts as an attempt, after which nothing is sent for a while.
+    #[must_use]
+    pub fn is_retried(self) -> bool {
+        match self {
+            Self::Nudge | Self::Resend => true,
+            Self::Replan | Self::Reassign | Self::Escalate => false,
+        }
+    }
+
+    /// Reads the word; `resend_last` is what a recovery policy calls it (seed 2).
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let named = || Self::ALL.into_iter().find(|rung| rung.as_str() == text);
+        if text == "resend_last" { Some(Self::Resend) } else { named() }
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What the last entries of a stalled run's journal look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Diagnosis {
+    /// Nothing can be told from them.
+    #[default]
+    Unknown,
+    /// It works, and takes long.
+    Slow,
+    /// It waits for a human's word.
+    WaitsForHuman,
+    /// It failed and did not say so.
+    Failed,
+}
+
+/// What the ladder may use for this assignment, and where on it the assignment begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Means {
+    /// The first rung.
+    pub from: Rung,
+    /// There is a planner, and the node can be cut.
+    pub replan: bool,
+    /// The node has an attempt left, and policy lets another agent have it.
+    pub reassign: bool,
+}
+
+impl Default for Means {
+    fn default() -> Self {
+        Self { from: Rung::Nudge, replan: false, reassign: true }
+    }
+}
+
+/// What a tick sees of an assignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Where it stands.
+    pub status: AssignmentStatus,
+    /// Whether its goal is worked on.
+    pub goal_open: bool,
+    /// Its agent's liveness.
+    pub liveness: Liveness,
+    /// Its run's state.
+    pub run: RunState,
+    /// When something was last sent for it.
+    pub last_dispatch: BusTime,
+    /// Whether the agent consumed what was last sent.
+    pub consumed: bool,
+    /// When it last showed something: a growing progress counter, an update, a consumed dispatch,
+    /// a move of its run.
+    pub last_activity: BusTime,
+    /// When its agent said that it would be heard of again.
+    pub expected_next_update: Option<BusTime>,
+    /// Rungs that were tried since it last reported.
+    pub retries: u32,
+    /// Nothing is sent before.
+    pub backoff_until: BusTime,
+    /// What the journal's end says.
+    pub diagnosis: Diagnosis,
+    /// What may be done.
+    pub means: Means,
+}
+
+/// What a tick makes of an assignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// Where it stands now.
+    pub status: AssignmentStatus,
+    /// What is to be sent or done.
+    pub rung: Option<Rung>,
+    /// Why, in a few words.
+    pub why: &'static str,
+}
+
+/// Looks at an assignment at a moment. Looking again at the same moment, after what came of it was
+/// written, finds nothing more to do.
+#[must_use]
+pub fn judge(view: &View, patience: &Patience, now: BusTime) -> Verdict {
+    let stays = |why| Verdict { status: view.status, rung: None, why };
+    match view.status {
+        AssignmentStatus::Queued => return stays("nothing was sent yet"),
+        AssignmentStatus::Blocked => return stays("waits for somebody"),
+        AssignmentStatus::Done | AssignmentStatus::Cancelled => return stays("has ended"),
+        AssignmentStatus::Dispatched | AssignmentStatus::Active | AssignmentStatus::Stalled => {}
+    }
+    if let Some(why) = excuse(view) {
+        return stays(why);
+    }
+    if !is_overdue(view, patience, now) {
+        let moves = view.last_activity > view.last_dispatch;
+        let back = view.status == AssignmentStatus::Stalled && moves;
+        let status = if back { AssignmentStatus::Active } else { view.status };
+        return Verdict { status, rung: None, why: "shows activity" };
+    }
+    let (rung, why) = next_rung(view, patience);
+    let rung = may_send(view, patience, rung, now).then_some(rung);
+    Verdict { status: AssignmentStatus::Stalled, rung, why }
+}
+
+/// Why silence is no stall (spec 05): a crash is another rule's, and who waits is not idle.
+fn excuse(view: &View) -> Option<&'static str> {
+    match view.liveness {
+        Liveness::Offline | Liveness::Terminated => return Some("its session is lost or over"),
+        Liveness::Register | Liveness::Active | Liveness::Stale => {}
+    }
+    match view.run {
+        RunState::AwaitingInput => Some("waits for an answer"),
+        RunState::PausedByUser => Some("was paused"),
+        RunState::Compacting => Some("summarises its context"),
+        RunState::Cancelling => Some("is being stopped"),
+        RunState::Done | RunState::Failed | RunState::Orphaned => Some("its run has ended"),
+        RunState::Queued | RunState::Spawning | RunState::Running | RunState::Blocked => None,
+    }
+}
+
+fn is_overdue(view: &View, patience: &Patience, now: BusTime) -> bool {
+    let idle = view.last_activity.max(view.last_dispatch) + patience.idle_after <= now;
+    idle || view.expected_next_update.is_some_and(|expected| expected <= now)
+}
+
+/// The rung that a stalled assignment is at (spec 05, the table of rungs).
+#[must_use]
+pub fn next_rung(view: &View, patience: &Patience) -> (Rung, &'static str) {
+    let Means { from, replan, reassign } = view.means;
+    let tried_enough = view.retries >= patience.max_retries;
+    if view.diagnosis == Diagnosis::WaitsForHuman {
+        return (Rung::Escalate, "it waits for a human");
+    }
+    let asks = from <= Rung::Resend && !tried_enough && view.diagnosis != Diagnosis::Failed;
+    if asks && !view.consumed {
+        return (Rung::Resend, "what was last sent was not consumed");
+    }
+    if asks && from == Rung::Nudge {
+        return (Rung::Nudge, "no activity");
+    }
+    if from <= Rung::Replan && replan {
+        return (Rung::Replan, "asking did not help");
+    }
+    if from <= Rung::Reassign && reassign {
+        return (Rung::Reassign, "asking did not help, and it cannot be cut");
+    }
+    (Rung::Escalate, "all else is used up")
+}
+
+/// Whether the time to send has come: after the backoff, and the same words not too soon.
+fn may_send(view: &View, patience: &Patience, rung: Rung, now: BusTime) -> bool {
+    let too_soon = rung.is_retried() && view.last_dispatch + patience.min_resend_interval > now;
+    view.goal_open && view.backoff_until <= now && !too_soon
+}

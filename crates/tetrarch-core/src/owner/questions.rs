@@ -1,0 +1,200 @@
+//! Questions to people (spec 05, 08): asked by agents, put to the goal's owner, answered once. A
+//! question stays open over the death of the session that asked; the next one that asks the same
+//! takes it over, or gets the answer that was given meanwhile.
+
+use crate::error::{ErrorCode, Refusal};
+use crate::id::{AgentId, Principal, QuestionId, RunId};
+use crate::ledger::{EventKind, Record};
+use crate::limits::{INSTRUCTION_BYTES_MAX, OPTIONS_BYTES_MAX};
+use crate::liveness::Liveness;
+use crate::mail::MailBody;
+use crate::question::{Question, QuestionStatus};
+use crate::request::Request;
+use crate::run::{RunEvent, RunState};
+use crate::step::Draft;
+
+use super::{fit, sessions};
+
+const RULE: &str = "05 Records";
+
+/// A question of an agent to the goal's owner: the run waits for the answer.
+///
+/// # Errors
+/// The run is not one that can wait.
+pub(super) fn ask(
+    draft: &mut Draft<'_>,
+    agent: &AgentId,
+    run: RunId,
+    given: Option<QuestionId>,
+    text: &str,
+    options: &[String],
+) -> Result<(), Refusal> {
+    let derived = || QuestionId::derive(draft.now, &draft.seed("ask"), &run.to_string(), 0);
+    let id = given.unwrap_or_else(derived);
+    let Some(run) = draft.run(run).cloned() else {
+        return Err(Refusal::new(ErrorCode::NotFound, format!("no run {run}")));
+    };
+    if draft.question(id).is_some() {
+        // It came twice.
+        return Ok(());
+    }
+    let waits = draft.run_status(run.id).map(|status| status.state);
+    if waits != Some(RunState::AwaitingInput) {
+        sessions::move_run(draft, run.id, RunEvent::InputNeeded, "a question was asked")?;
+    }
+    let Some(to) = draft.base().goals.get(&run.epic).map(|goal| goal.owner.clone()) else {
+        return Ok(());
+    };
+    let question = Question {
+        id,
+        agent: agent.clone(),
+        run: run.id,
+        epic: run.epic,
+        node: run.node,
+        to,
+        text: fit::Room::of(INSTRUCTION_BYTES_MAX).text(text, usize::MAX),
+        options: fit::Room::of(OPTIONS_BYTES_MAX).list(options),
+        status: QuestionStatus::Open,
+        answer: String::new(),
+        answered_by: None,
+        asked: draft.now,
+        since: draft.now,
+    };
+    match asked_before(draft, &question) {
+        Some(before) if before.status == QuestionStatus::Answered => {
+            let by = before.answered_by.unwrap_or_else(|| question.to.clone());
+            settle(draft, question, &by, &before.answer);
+        }
+        Some(before) => {
+            withdraw(draft, before, "it was asked again by the next session");
+            put_to(draft, question);
+        }
+        None => put_to(draft, question),
+    }
+    Ok(())
+}
+
+/// The same question of an earlier session that nobody has withdrawn, the latest.
+fn asked_before(draft: &Draft<'_>, question: &Question) -> Option<Question> {
+    let same = |before: &&Question| {
+        before.run != question.run
+            && before.node == question.node
+            && before.text == question.text
+            && before.status != QuestionStatus::Withdrawn
+    };
+    let all = draft.base().asked_by(&question.agent).filter(same);
+    all.max_by_key(|before| (before.asked, before.id)).cloned()
+}
+
+/// Puts a question to whom it is for: to a human's orchestrator where there is one.
+fn put_to(draft: &mut Draft<'_>, question: Question) {
+    let event = draft.event(EventKind::Question, RULE, question.text.clone());
+    event.agent = Some(question.agent.clone());
+    event.run = Some(question.run);
+    event.epic = Some(question.epic);
+    event.node = Some(question.node);
+    let to = match &question.to {
+        Principal::Human(human) => {
+            let io = AgentId::Io(human.clone());
+            let joined = draft.agent(&io).is_some_and(|agent| agent.liveness == Liveness::Active);
+            if joined { Principal::Agent(io) } else { question.to.clone() }
+        }
+        agent @ Principal::Agent(_) => agent.clone(),
+    };
+    let body = MailBody::Question {
+        id: question.id,
+        agent: question.agent.clone(),
+        run: question.run,
+        question: question.text.clone(),
+        options: question.options.clone(),
+    };
+    draft.mail(to, Some(question.epic), body);
+    draft.put(Record::Question(Box::new(question)));
+}
+
+/// `op.question.answer`: by a human, or by whom the question was put to.
+///
+/// # Errors
+/// Somebody else's, none that is open, or no words.
+pub(super) fn answer(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    id: QuestionId,
+    text: &str,
+) -> Result<Question, Refusal> {
+    let Some(question) = draft.question(id).cloned() else {
+        let detail = format!("no question {id}; `tetrarch inbox` lists those that are open");
+        return Err(Refusal::new(ErrorCode::NotFound, detail));
+    };
+    let from = &request.sender.from;
+    if from.agent().is_some() {
+        super::current(draft, &request.sender)?;
+        if *from != question.to {
+            let detail = format!("{id} was put to {}; {from} cannot answer it", question.to);
+            return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+        }
+    }
+    let how = match question.status {
+        QuestionStatus::Open => None,
+        QuestionStatus::Answered => {
+            let by = question.answered_by.as_ref().map_or_else(String::new, ToString::to_string);
+            Some(format!("{id} was answered by {by}: {}", question.answer))
+        }
+        QuestionStatus::Withdrawn => Some(format!("{id} was withdrawn: {}", question.answer)),
+    };
+    if let Some(detail) = how {
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
+    if text.is_empty() || text.len() > INSTRUCTION_BYTES_MAX {
+        let size = text.len();
+        let detail = format!("text: {size} bytes; an answer has 1 to {INSTRUCTION_BYTES_MAX}");
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+    }
+    settle(draft, question.clone(), from, text);
+    Ok(question)
+}
+
+/// Notes an answer and sends it to who asked.
+fn settle(draft: &mut Draft<'_>, question: Question, by: &Principal, text: &str) {
+    let body = MailBody::Answer { question: Some(question.id), text: text.to_owned() };
+    let (agent, epic) = (question.agent.clone(), question.epic);
+    close(draft, question, QuestionStatus::Answered, Some(by.clone()), text);
+    draft.mail(Principal::Agent(agent), Some(epic), body);
+}
+
+fn withdraw(draft: &mut Draft<'_>, question: Question, why: &str) {
+    close(draft, question, QuestionStatus::Withdrawn, None, why);
+}
+
+fn close(
+    draft: &mut Draft<'_>,
+    question: Question,
+    status: QuestionStatus,
+    by: Option<Principal>,
+    text: &str,
+) {
+    let kind = match status {
+        QuestionStatus::Open | QuestionStatus::Answered => EventKind::QuestionAnswered,
+        QuestionStatus::Withdrawn => EventKind::QuestionWithdrawn,
+    };
+    let event = draft.event(kind, RULE, format!("{}: {text}", question.id));
+    event.agent = Some(question.agent.clone());
+    event.run = Some(question.run);
+    event.epic = Some(question.epic);
+    event.node = Some(question.node);
+    draft.put(Record::Question(Box::new(Question {
+        status,
+        answer: text.to_owned(),
+        answered_by: by,
+        since: draft.now,
+        ..question
+    })));
+}
+
+/// Nobody waits for the answers to what an agent asked any more: it has ended, or was answered by
+/// mail.
+pub(super) fn withdraw_of(draft: &mut Draft<'_>, agent: &AgentId, why: &str) {
+    for question in draft.open_questions(agent) {
+        withdraw(draft, question, why);
+    }
+}

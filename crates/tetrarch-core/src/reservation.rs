@@ -1,0 +1,377 @@
+//! File reservations (spec 05): who may change which paths while somebody else must not. Two
+//! exclusive ones of overlapping globs conflict, an exclusive with a shared one too.
+
+use crate::id::{AgentId, ProjectName, SessionId};
+use crate::time::BusTime;
+
+/// Whether others may hold the same paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nobody else.
+    Exclusive,
+    /// Others who share.
+    Shared,
+}
+
+impl Mode {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Exclusive, Self::Shared];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
+    }
+}
+
+/// Paths that a session holds in a project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// The project whose paths they are.
+    pub project: ProjectName,
+    /// Its number in the project: a later one is higher, so that what an earlier one wrote can be
+    /// told from it.
+    pub fencing: u64,
+    /// Who holds it.
+    pub agent: AgentId,
+    /// In which session; it ends with that.
+    pub session: SessionId,
+    /// The session's epoch.
+    pub epoch: u64,
+    /// Globs, relative to the project's root.
+    pub paths: Vec<String>,
+    /// Whether others may hold them too.
+    pub mode: Mode,
+    /// When it ends at the latest.
+    pub until: BusTime,
+    /// What for.
+    pub reason: String,
+}
+
+/// What a session wants to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted<'w> {
+    /// Who.
+    pub agent: &'w AgentId,
+    /// Its session's epoch.
+    pub epoch: u64,
+    /// Globs, relative to the project's root.
+    pub paths: &'w [String],
+    /// Whether others may hold them too.
+    pub mode: Mode,
+}
+
+impl Reservation {
+    /// Whether what is wanted cannot be given beside it. One that has run out stands in nobody's
+    /// way; an agent's own only in that of its earlier sessions.
+    #[must_use]
+    pub fn conflicts(&self, wanted: Wanted<'_>, now: BusTime) -> bool {
+        if self.until <= now {
+            return false;
+        }
+        if self.agent == *wanted.agent {
+            return self.epoch > wanted.epoch;
+        }
+        let shared = self.mode == Mode::Shared && wanted.mode == Mode::Shared;
+        let overlaps = |held: &String| wanted.paths.iter().any(|path| overlap(held, path));
+        !shared && self.paths.iter().any(overlaps)
+    }
+}
+
+/// Decides on what is wanted, beside everything that is held in the project: the fencing number that
+/// the new reservation gets.
+///
+/// # Errors
+/// Those who hold what stands in the way, in the order given.
+pub fn reserve<'r>(
+    held: impl IntoIterator<Item = &'r Reservation>,
+    wanted: Wanted<'_>,
+    now: BusTime,
+) -> Result<u64, Vec<&'r AgentId>> {
+    let (mut last, mut conflicts) = (0, Vec::new());
+    for reservation in held {
+        last = last.max(reservation.fencing);
+        if reservation.conflicts(wanted, now) {
+            conflicts.push(&reservation.agent);
+        }
+    }
+    if conflicts.is_empty() { Ok(last + 1) } else { Err(conflicts) }
+}
+
+/// Whether some path fits both globs. `?` is one character, `*` any within one segment, `**` any
+/// number of segments, `{a,b}` either; of `[..]` it is only believed to be some character, so two
+/// globs may be taken to overlap that do not, never the other way round. A glob holds what is
+/// below what it names.
+#[must_use]
+pub fn overlap(one: &str, other: &str) -> bool {
+    let (ones, others) = (alternatives(one), alternatives(other));
+    ones.iter().any(|one| others.iter().any(|other| segments_overlap(&split(one), &split(other))))
+}
+
+/// Alternatives that one glob is expanded to at most; with more it is taken to fit anything.
+const ALTERNATIVES_MAX: usize = 64;
+
+/// A glob without braces for each of its alternatives.
+fn alternatives(glob: &str) -> Vec<String> {
+    let mut done = Vec::new();
+    let mut open = vec![glob.to_owned()];
+    while let Some(glob) = open.pop() {
+        if done.len() + open.len() >= ALTERNATIVES_MAX {
+            return vec!["**".to_owned()];
+        }
+        match innermost(&glob) {
+            Some((from, to)) => {
+                let (before, after) = (&glob[..from], &glob[to + 1..]);
+                let choices = glob[from + 1..to].split(',');
+                open.extend(choices.map(|choice| format!("{before}{choice}{after}")));
+            }
+            None => done.push(glob),
+        }
+    }
+    done
+}
+
+/// Where the first brace that closes was opened, and where it closes.
+fn innermost(glob: &str) -> Option<(usize, usize)> {
+    let to = glob.find('}')?;
+    let from = glob[..to].rfind('{')?;
+    Some((from, to))
+}
+
+fn split(glob: &str) -> Vec<&str> {
+    glob.split('/').filter(|segment| !segment.is_empty() && *segment != ".").collect()
+}
+
+/// Whether some path fits both, or fits one of them as far as the other goes: a directory holds what
+/// is below it.
+fn segments_overlap(one: &[&str], other: &[&str]) -> bool {
+    let fit = |one: &&str, other: &&str| {
+        let reached =
+            meet(&pieces(one), &pieces(other), |piece| *piece == Piece::Many, Piece::fits);
+        reached.last().is_some_and(|row| row.last() == Some(&true))
+    };
+    let reached = meet(one, other, |segment| *segment == "**", fit);
+    let through_one = reached.last().is_some_and(|row| row.contains(&true));
+    through_one || reached.iter().any(|row| row.last() == Some(&true))
+}
+
+/// Which places of two patterns can be reached together, from the beginning of both. What is `many`
+/// stands for any number of whatever the other has.
+fn meet<T>(
+    one: &[T],
+    other: &[T],
+    many: impl Fn(&T) -> bool,
+    fit: impl Fn(&T, &T) -> bool,
+) -> Vec<Vec<bool>> {
+    let mut reached = vec![vec![false; other.len() + 1]; one.len() + 1];
+    reached[0][0] = true;
+    for at in 0..=one.len() {
+        for to in 0..=other.len() {
+            if !reached[at][to] {
+                continue;
+            }
+            let (left, right) = (one.get(at), other.get(to));
+            let left_many = left.is_some_and(&many);
+            let right_many = right.is_some_and(&many);
+            if left.is_some() && (left_many || right_many) {
+                reached[at + 1][to] = true;
+            }
+            if right.is_some() && (left_many || right_many) {
+                reached[at][to + 1] = true;
+            }
+            if let (Some(left), Some(right), false, false) = (left, right, left_many, right_many) {
+                reached[at + 1][to + 1] |= fit(left, right);
+            }
+        }
+    }
+    reached
+}
+
+/// One piece of a segment's pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    /// This character.
+    One(char),
+    /// Some character.
+    Any,
+    /// Any characters.
+    Many,
+}
+
+impl Piece {
+    /// Whether one character can be both.
+    fn fits(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::One(a), Self::One(b)) => a == b,
+            (Self::Any | Self::Many, Self::One(_) | Self::Any | Self::Many)
+            | (Self::One(_), Self::Any | Self::Many) => true,
+        }
+    }
+}
+
+fn pieces(segment: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = segment.chars();
+    while let Some(next) = rest.next() {
+        pieces.push(match next {
+            '*' => Piece::Many,
+            '?' => Piece::Any,
+            '[' => match rest.as_str().find(']') {
+                Some(end) => {
+                    rest = rest.as_str()[end + 1..].chars();
+                    Piece::Any
+                }
+                None => Piece::One('['),
+            },
+            '\\' => Piece::One(rest.next().unwrap_or('\\')),
+            other => Piece::One(other),
+        });
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::id::Ulid;
+
+    #[test]
+    fn globs_overlap_when_some_path_fits_both() {
+        for (one, other) in [
+            ("src/a.rs", "src/a.rs"),
+            ("src/*.rs", "src/a.rs"),
+            ("src/*.rs", "src/a*"),
+            ("src/**", "src/deep/down/a.rs"),
+            ("**/*.rs", "src/a.rs"),
+            ("**/a.rs", "**/src/*"),
+            ("src", "src/a.rs"),
+            ("src/", "./src/a.rs"),
+            ("src/?.rs", "src/[ab].rs"),
+            ("src/{a,b}.rs", "src/b.rs"),
+            ("{src,tests}/{a,b}.rs", "tests/a.rs"),
+            ("a*c", "*b*"),
+            ("**", "anything"),
+            ("", "anything"),
+            ("a\\*b", "a?b"),
+        ] {
+            assert!(overlap(one, other) && overlap(other, one), "{one} and {other}");
+        }
+        for (one, other) in [
+            ("src/a.rs", "src/b.rs"),
+            ("src/*.rs", "src/a.py"),
+            ("src/*", "tests/*"),
+            ("src/**", "source/a"),
+            ("src/?.rs", "src/ab.rs"),
+            ("src/{a,b}.rs", "src/c.rs"),
+            ("a*c", "*b"),
+            ("a\\*b", "acb"),
+            ("src/*/a", "src/x/b"),
+        ] {
+            assert!(!overlap(one, other) && !overlap(other, one), "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_glob_takes_no_longer() {
+        let (one, other) = ("**/a/".repeat(200) + "x", "**/b/".repeat(200) + "y");
+        assert!(overlap(&one, &other), "the one may be below the other");
+        let (one, other) = ("*a".repeat(200) + "x", "*b".repeat(200) + "y");
+        assert!(!overlap(&one, &other));
+    }
+
+    fn held(number: u128, mode: Mode, path: &str) -> Reservation {
+        Reservation {
+            project: ProjectName::new("demo").unwrap(),
+            fencing: u64::try_from(number).unwrap(),
+            agent: AgentId::Worker(Ulid(number)),
+            session: SessionId(Ulid(number)),
+            epoch: 2,
+            paths: vec![path.to_owned()],
+            mode,
+            until: BusTime(1_000),
+            reason: String::new(),
+        }
+    }
+
+    #[test]
+    fn only_two_that_share_may_overlap() {
+        use Mode::{Exclusive, Shared};
+        let other = AgentId::Worker(Ulid(9));
+        let paths = ["docs/a".to_owned(), "src/a".to_owned()];
+        for (mode, wanted, conflict) in [
+            (Exclusive, Exclusive, true),
+            (Exclusive, Shared, true),
+            (Shared, Exclusive, true),
+            (Shared, Shared, false),
+        ] {
+            let held = held(1, mode, "src/**");
+            let wants = |paths| Wanted { agent: &other, epoch: 1, paths, mode: wanted };
+            assert_eq!(
+                held.conflicts(wants(&paths), BusTime(999)),
+                conflict,
+                "{mode:?} {wanted:?}"
+            );
+            assert!(!held.conflicts(wants(&paths), BusTime(1_000)), "it has run out");
+            assert!(!held.conflicts(wants(&paths[..1]), BusTime(0)));
+        }
+    }
+
+    #[test]
+    fn an_agents_own_are_in_the_way_of_its_earlier_sessions_only() {
+        let held = held(1, Mode::Exclusive, "src/**");
+        let (agent, paths) = (held.agent.clone(), ["src/a".to_owned()]);
+        for (epoch, conflict) in [(1, true), (2, false), (3, false)] {
+            let wanted = Wanted { agent: &agent, epoch, paths: &paths, mode: Mode::Exclusive };
+            assert_eq!(held.conflicts(wanted, BusTime(0)), conflict, "{epoch}");
+        }
+    }
+
+    #[test]
+    fn numbers_grow_and_holders_are_named() {
+        let all = [held(4, Mode::Exclusive, "a"), held(7, Mode::Exclusive, "b/**")];
+        let other = AgentId::Worker(Ulid(9));
+        let ask = |paths: &[String]| {
+            let wanted = Wanted { agent: &other, epoch: 1, paths, mode: Mode::Shared };
+            reserve(&all, wanted, BusTime(0)).map_err(|held| held.len())
+        };
+        assert_eq!(ask(&["c".to_owned()]), Ok(8));
+        assert_eq!(ask(&["a".to_owned()]), Err(1));
+        assert_eq!(ask(&["**".to_owned()]), Err(2));
+    }
+
+    proptest! {
+        /// Whatever path fits a glob, the path itself overlaps with it; and no glob makes it slow.
+        #[test]
+        fn a_path_overlaps_with_what_it_fits(
+            path in prop::collection::vec("[ab]{1,4}", 1..4), stars in any::<u64>(),
+        ) {
+            let mut glob = Vec::new();
+            for (place, segment) in path.iter().enumerate() {
+                let bits = stars >> (place * 8);
+                match bits % 4 {
+                    0 => glob.push("**".to_owned()),
+                    1 => glob.push(format!("{}*", &segment[..1])),
+                    2 => glob.push("?".repeat(segment.len())),
+                    _ => glob.push(segment.clone()),
+                }
+            }
+            prop_assert!(overlap(&glob.join("/"), &path.join("/")));
+        }
+
+        #[test]
+        fn any_glob_is_borne_and_order_does_not_matter(one in "[a*?{},/\\[\\]\\\\]{0,40}", other in "[a*?{},/\\[\\]\\\\]{0,40}") {
+            prop_assert_eq!(overlap(&one, &other), overlap(&other, &one));
+        }
+    }
+}

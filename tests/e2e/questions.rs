@@ -1,0 +1,60 @@
+//! Questions to people, as they meet them: the inbox, an answer, and the death of whoever asked
+//! (spec 05, 08).
+
+use serde_json::{Value, json};
+use tetrarch_tests::{Fleet, wait};
+
+use crate::acting;
+
+/// What `inbox` lists: question and text.
+fn inbox(fleet: &Fleet, more: &[&str]) -> Vec<(String, String)> {
+    let listed = fleet.json(&[&["inbox"], more].concat());
+    let text = |question: &Value, field: &str| question[field].as_str().unwrap().to_owned();
+    let all = listed.as_array().unwrap().iter();
+    all.map(|question| (text(question, "id"), text(question, "text"))).collect()
+}
+
+fn asked(fleet: &Fleet, words: &str) -> String {
+    wait::until("the question is in the inbox", || {
+        inbox(fleet, &[]).into_iter().find(|(_, text)| text == words).map(|(id, _)| id)
+    })
+}
+
+#[test]
+fn an_answer_reaches_the_agent_that_asked_also_after_its_death() {
+    let fleet = Fleet::up();
+    let plan = json!({
+        "project": "curious",
+        "output": "T1.1",
+        "goal": {"title": "Wonder"},
+        "phases": [{"id": "P1", "name": "Ask", "tasks": [
+            {"id": "T1.1", "name": "wonder", "profile": "wondering", "acceptance": ["it was told"]},
+        ]}],
+        "profiles": {"wondering": {"argv": acting(&["wonder"]), "wall": "60s"}},
+    });
+    let plan = fleet.file("curious.json", &plan.to_string());
+    let running = fleet.spawn(["run", plan.to_str().unwrap()]);
+    let which = asked(&fleet, "Which one?");
+    let shown = fleet.ok(["inbox"]);
+    assert!(shown.contains("A | B") && shown.contains("open"), "{shown}");
+    assert!(inbox(&fleet, &["--as", "somebody"]).is_empty(), "it is put to the goal's owner");
+    assert_eq!(inbox(&fleet, &["--as", "somebody", "--everyone"]).len(), 1);
+    fleet.ok(["answer", &which, "B"]);
+
+    // Its session dies of the answer, and the next one is not kept waiting for it again.
+    let when = asked(&fleet, "And when?");
+    let late = fleet.run(["answer", &which, "A"]);
+    assert_eq!(late.code, Some(5), "{}", late.err);
+    assert!(late.err.contains("was answered by"), "{}", late.err);
+    fleet.ok(["answer", &when, "now"]);
+    let ended = running.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(told, json!({"epoch": 2, "which": "B", "when": "now"}));
+
+    assert!(inbox(&fleet, &[]).is_empty());
+    assert_eq!(inbox(&fleet, &["--closed"]).len(), 3, "one was asked by both sessions");
+    let unknown = fleet.run(["answer", "qst_01JD8Z5W6T4QK3M9X2V7B1N0AC", "A"]);
+    assert_eq!(unknown.code, Some(3), "{}", unknown.err);
+    fleet.ok(["doctor", "--check-ledger"]);
+}
