@@ -67,22 +67,18 @@ fn apply(
         }
         Op::ProfileApply { project, profile } => {
             authorize(draft, request)?;
-            known_project(draft, project)?;
             apply_profile(draft, project, profile)?;
             Ok(reply)
         }
-        Op::AgentRegister => {
-            let id = register(draft, request)?;
-            Ok(about(draft, &id, reply))
-        }
+        Op::AgentRegister => register(draft, request).map(|id| about(draft, &id, reply)),
         Op::AgentRetire { agent, reason } => {
             authorize(draft, request)?;
             retire(draft, agent, reason)?;
             Ok(about(draft, agent, reply))
         }
         Op::AgentReplace { agent, session, give_up, reason } => {
-            let detail =
-                replacing::replace(draft, policy, request, agent, (*session, *give_up), reason)?;
+            let which = (*session, *give_up);
+            let detail = replacing::replace(draft, policy, request, agent, which, reason)?;
             Ok(OpReply { detail, ..about(draft, agent, reply) })
         }
         Op::AgentRotate { agent, reason } => {
@@ -95,9 +91,7 @@ fn apply(
             Ok(about(draft, agent, reply))
         }
         Op::AgentStatus { agent } => {
-            if draft.agent(agent).is_none() {
-                return Err(Refusal::new(ErrorCode::NotFound, format!("no agent {agent}")));
-            }
+            known_agent(draft, agent)?;
             Ok(about(draft, agent, reply))
         }
         Op::GoalCreate { project, plan } => {
@@ -105,15 +99,19 @@ fn apply(
             Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
         }
         Op::QuestionAnswer { question, text } => {
-            let asked = questions::answer(draft, request, *question, text)?;
-            let detail = format!("{} is told", asked.agent);
-            Ok(OpReply { epic: Some(asked.epic), detail, ..reply })
+            let epic = questions::answer(draft, request, *question, text)?;
+            Ok(OpReply { epic: Some(epic), ..reply })
         }
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;
             Ok(OpReply { epic: Some(*epic), ..reply })
         }
     }
+}
+
+fn known_agent(draft: &Draft<'_>, agent: &AgentId) -> Result<(), Refusal> {
+    let none = || Refusal::new(ErrorCode::NotFound, format!("no agent {agent}"));
+    draft.agent(agent).map(drop).ok_or_else(none)
 }
 
 fn create_goal(
@@ -367,6 +365,7 @@ fn apply_profile(
     project: &ProjectName,
     profile: &Profile,
 ) -> Result<(), Refusal> {
+    known_project(draft, project)?;
     if profile.kind == RunnerKind::Process && profile.argv.is_empty() {
         let detail = format!("profile {}: argv: the process runner needs a command", profile.name);
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));

@@ -3,7 +3,7 @@
 //! takes it over, or gets the answer that was given meanwhile.
 
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{AgentId, Principal, QuestionId, RunId};
+use crate::id::{AgentId, EpicId, Principal, QuestionId, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{INSTRUCTION_BYTES_MAX, OPTIONS_BYTES_MAX};
 use crate::liveness::Liveness;
@@ -112,7 +112,7 @@ fn put_to(draft: &mut Draft<'_>, question: Question) {
     draft.put(Record::Question(Box::new(question)));
 }
 
-/// `op.question.answer`: by a human, or by whom the question was put to.
+/// `op.question.answer`: by a human, or by whom the question was put to. Gives the epic it is about.
 ///
 /// # Errors
 /// Somebody else's, none that is open, or no words.
@@ -121,7 +121,7 @@ pub(super) fn answer(
     request: &Request,
     id: QuestionId,
     text: &str,
-) -> Result<Question, Refusal> {
+) -> Result<EpicId, Refusal> {
     let Some(question) = draft.question(id).cloned() else {
         let detail = format!("no question {id}; `tetrarch inbox` lists those that are open");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
@@ -150,8 +150,9 @@ pub(super) fn answer(
         let detail = format!("text: {size} bytes; an answer has 1 to {INSTRUCTION_BYTES_MAX}");
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
-    settle(draft, question.clone(), from, text);
-    Ok(question)
+    let epic = question.epic;
+    settle(draft, question, from, text);
+    Ok(epic)
 }
 
 /// Notes an answer and sends it to who asked.
