@@ -25,7 +25,7 @@ use crate::retry;
 use crate::server::{MIN_VERSION, Version};
 use crate::subject::pattern;
 
-use doubt::Doubt;
+use doubt::{Doubt, Turns};
 
 pub use publish::PendingAck;
 pub use read::RawMessage;
@@ -250,6 +250,7 @@ async fn nats_options(
     losses: watch::Sender<u64>,
 ) -> Result<async_nats::ConnectOptions, ConnectError> {
     let first = AtomicBool::new(true);
+    let turns = Turns::default();
     let name = options.name.clone();
     let mut nats = async_nats::ConnectOptions::new()
         .name(&options.name)
@@ -257,6 +258,7 @@ async fn nats_options(
         .connection_timeout(CONNECT_WITHIN)
         .request_timeout(Some(ANSWER_WITHIN))
         .max_reconnects(None)
+        .reconnect_to_server_callback(move |pool, _| std::future::ready(turns.next(&pool)))
         .reconnect_delay_callback(move |attempt| {
             if first.swap(false, Ordering::Relaxed) {
                 Duration::ZERO

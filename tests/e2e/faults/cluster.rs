@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::json;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::plan::NodeStatus;
@@ -102,8 +103,8 @@ async fn a_server_cut_off() {
         program.line(|line| line.trim() == "ready");
         program
     };
-    let _owner = start(&["serve", "--global"]);
-    let _host = start(&["host", "--name", "h1"]);
+    let owner = start(&["serve", "--global"]);
+    let host = start(&["host", "--name", "h1"]);
     let witness = fleet.cwd().join("witness");
     std::fs::create_dir(&witness).unwrap();
     let plan = paced(&fleet, &witness, STEPS);
@@ -116,7 +117,14 @@ async fn a_server_cut_off() {
     parts[0].cut_from(&parts[2]);
     let cut = Instant::now();
     let records = tokio::time::timeout(SETTLED_WITHIN, goal).await;
-    drop(records.unwrap_or_else(|_| panic!("no result")).unwrap());
+    let Ok(records) = records else {
+        let said = [owner, host, watching].map(|program| {
+            program.signal(Signal::TERM);
+            program.ended().err
+        });
+        panic!("no result; owner, host and run said:\n{}", said.join("\n---\n"));
+    };
+    drop(records.unwrap());
     let ended = watching.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert_each_once(&witness, STEPS);
