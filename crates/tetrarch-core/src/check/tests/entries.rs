@@ -8,6 +8,7 @@ use crate::budget::{Limits, Spend};
 use crate::check::check_entry;
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, HostName, SessionId, Ulid};
+use crate::intensity::Intensity;
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
@@ -17,6 +18,7 @@ use crate::records::Records;
 use crate::request::{Op, Report};
 use crate::role::Role;
 use crate::run::RunState;
+use crate::time::BusTime;
 
 /// Breaks an entry, or the records before it, and expects to hear of it.
 #[track_caller]
@@ -102,6 +104,24 @@ fn plans_rise_by_one_with_one_event() {
         entry.records.retain(|record| !matches!(record, Record::Plan(_)));
     };
     broken(13, "its version did not", end, |_, _, entry| unraised(entry));
+    // A count of failures alone is nothing that people see of a plan; anything else is.
+    let counted = |before: &Records, s: &Scene| {
+        let mut state = before.node_states[&s.epic][&node("T1.1")].clone();
+        state.failures.note(BusTime(7), Intensity::OF_TASK);
+        state
+    };
+    broken(13, "its version did not", nothing, |s, before, entry| {
+        let mut state = counted(before, s);
+        state.findings = vec!["something".to_owned()];
+        entry.records.push(Record::NodeState(s.epic, Box::new(state)));
+    });
+    let mut scene = scene();
+    let before = scene.fleet.records.clone();
+    nothing(&mut scene);
+    let mut entry = scene.fleet.ledger.last().unwrap().clone();
+    let state = counted(&before, &scene);
+    entry.records.push(Record::NodeState(scene.epic, Box::new(state)));
+    assert_eq!(check_entry(&before, 9, &entry), []);
     broken(13, "did not change", end, |_, _, entry| {
         unraised(entry);
     });
@@ -141,6 +161,9 @@ fn nothing_begins_on_an_ended_life() {
 #[test]
 fn a_session_is_sealed_and_launched_once() {
     broken(7, "not sealed", rejoin, |_, _, entry| entry.seals.clear());
+    broken(7, "not sealed", rejoin, |s, _, entry| entry.seals[0].agent = s.ended.clone());
+    broken(7, "not sealed", rejoin, |_, _, entry| entry.seals[0].epoch += 1);
+    broken(7, "not sealed", rejoin, |_, _, entry| entry.seals[0].session = SessionId(Ulid(99)));
     let launch = |entry: &Entry| {
         let mail = entry.mail.iter().find(|mail| matches!(mail.body, MailBody::Launch(_)));
         mail.unwrap().clone()

@@ -8,14 +8,17 @@ use super::fleet::{
 use crate::brief::{Artifact, Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::error::ErrorCode;
 use crate::id::EpicId;
-use crate::ledger::{Entry, EventKind, Record};
+use crate::ledger::{Entry, EventKind, Record, RecordKey};
 use crate::limits::{
-    COMMIT_BYTES_MAX, DELIVERABLE_BYTES_MAX, FINDINGS_BYTES_MAX, RESULT_WORDS_MAX, STEP_BYTES_MAX,
+    COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, DELIVERABLE_BYTES_MAX, FINDINGS_BYTES_MAX,
+    RESULT_WORDS_MAX, STEP_BYTES_MAX,
 };
 use crate::owner::{Group, Input, decide, is_due, weight};
 use crate::plan::{NodeStatus, schema};
+use crate::records::Records;
 use crate::request::{BriefWish, Op, Report, RequestBody, SubagentWish, TaskWish};
 use crate::role::Role;
+use crate::step::Step;
 use crate::time::Millis;
 
 fn long(bytes: usize) -> String {
@@ -140,6 +143,23 @@ fn a_result_that_still_does_not_fit_is_noted_without_its_texts() {
 fn heavy(fleet: &mut Fleet, epic: EpicId) -> Input {
     let wanted = request(epic, "-", vec![large(5_000)]);
     fleet.asking(&po().into(), RequestBody::Spawn(wanted))
+}
+
+#[test]
+fn a_group_is_full_by_its_number_only_when_something_was_written() {
+    let mut records = Records::default();
+    let mut group = Group::default();
+    for inputs in 1..=COMMIT_INPUTS_MAX + 1 {
+        group.add(&mut records, Step::default(), None);
+        assert_eq!((group.inputs(), group.is_empty(), group.is_full()), (inputs, true, false));
+    }
+    let written = Step { dropped: vec![RecordKey::Snapshot], ..Step::default() };
+    group.add(&mut records, written, None);
+    assert!(!group.is_empty() && group.is_full());
+    let few = Step { dropped: vec![RecordKey::Snapshot], ..Step::default() };
+    let mut group = Group::default();
+    group.add(&mut records, few, None);
+    assert!(!group.is_empty() && !group.is_full());
 }
 
 #[test]

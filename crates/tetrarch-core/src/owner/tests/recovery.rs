@@ -3,19 +3,22 @@
 use super::fleet::{
     Fleet, create, human, id, join, po, project, reply, request, success, tasks, topics, wish,
 };
-use crate::agent::Hosting;
+use crate::agent::{Ending, Hosting};
 use crate::brief::Outcome;
 use crate::error::ErrorCode;
 use crate::id::{AgentId, Principal};
+use crate::intensity::FailureCause;
 use crate::ledger::Entry;
 use crate::limits::{COMMIT_BYTES_MAX, LOST_MAX, RECOVERED_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{Launch, MailBody};
+use crate::owner::hosts::{host_views, place_again};
 use crate::owner::{Input, is_due};
 use crate::plan::NodeStatus;
 use crate::request::{Op, Report, RequestBody};
 use crate::role::Role;
 use crate::run::{RunEvent, RunState};
+use crate::step::Draft;
 
 fn launches(entry: &Entry) -> Vec<Launch> {
     let all = entry.mail.iter().filter_map(|mail| {
@@ -335,6 +338,52 @@ fn too_many_deaths_open_the_parents_circuit_once_with_one_alert() {
     assert_eq!(fleet.op(&human(), close()).error, None);
     assert!(fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)])).accepted());
     assert_eq!(fleet.op(&human(), close()).error, Some(ErrorCode::Conflict), "it is closed");
+}
+
+#[test]
+fn a_task_that_fails_again_and_again_opens_the_circuit_however_slowly() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    let slowly = |fleet: &mut Fleet| {
+        fleet.now.0 += 10 * fleet.policy.intensity.window.0;
+        dies(fleet, &worker, 1)
+    };
+    for _ in 0..3 {
+        slowly(&mut fleet);
+        assert!(!fleet.agent(&po()).circuit.is_open());
+    }
+    let entry = slowly(&mut fleet);
+    assert!(fleet.agent(&po()).circuit.is_open());
+    let told = entry.events.iter().find(|event| event.reason.starts_with("circuit.open")).unwrap();
+    assert!(told.reason.contains("too many failures of one task"), "{}", told.reason);
+    assert_eq!(topics(&entry, &AgentId::Go), Vec::<String>::new(), "GO is not written to");
+}
+
+#[test]
+fn whoever_is_above_is_told_of_an_open_circuit() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    fleet.report(&child, Report::Ready);
+    let entry = dies(&mut fleet, &child, 4);
+    assert!(fleet.agent(&specialist).circuit.is_open());
+    assert!(topics(&entry, &po()).contains(&"circuit.open".to_owned()), "{entry:?}");
+}
+
+#[test]
+fn who_lost_a_host_is_spread_over_the_others() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    for host in ["h2", "h3"] {
+        fleet.join(host, "life1", 20);
+    }
+    let draft = Draft::new(&fleet.records, fleet.now, human());
+    let mut views = host_views(&draft);
+    let mut agent = fleet.agent(&worker).clone();
+    agent.ending =
+        Some(Ending { cause: FailureCause::HostLost, reason: String::new(), until: fleet.now });
+    let mut next = || place_again(&draft, &mut views, &agent).unwrap().host.to_string();
+    assert_eq!([next(), next(), next(), next()], ["h2", "h3", "h2", "h3"]);
 }
 
 #[test]
