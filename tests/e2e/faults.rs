@@ -13,3 +13,9 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(future)
 }
+
+/// Says that a test is not made, and why.
+#[expect(clippy::print_stdout, reason = "a skipped test has to be seen")]
+fn skipped(why: &str) {
+    println!("skipped: {why}");
+}

@@ -10,7 +10,7 @@ use tetrarch_core::records::Records;
 use tetrarch_tests::namespaces::alone;
 use tetrarch_tests::{Cluster, Fleet, Ledger, Program};
 
-use super::block_on;
+use super::{block_on, skipped};
 use crate::chaos::{assert_each_once, paced};
 
 /// Ten days, in seconds.
@@ -104,9 +104,4 @@ async fn undisturbed(fleet: &Fleet, jump: impl FnOnce()) {
         [EventKind::HostLeft, EventKind::AgentReplaced].map(|kind| ledger.events(kind).len());
     assert_eq!(lost, [0, 0]);
     fleet.ok(["doctor", "--check-ledger"]);
-}
-
-#[expect(clippy::print_stdout, reason = "a skipped test has to be seen")]
-fn skipped(why: &str) {
-    println!("skipped: {why}");
 }

@@ -12,7 +12,7 @@ use tetrarch_core::records::Records;
 use tetrarch_tests::namespaces::{Part, alone, hub};
 use tetrarch_tests::{Cluster, Fleet, Ledger, Program, wait};
 
-use super::block_on;
+use super::{block_on, skipped};
 use crate::chaos::{assert_each_once, finished, number, paced};
 
 /// Between two kills.
@@ -82,6 +82,10 @@ async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_agai
 
 #[test]
 fn a_server_cut_off_from_the_others_holds_nobody() {
+    if number("CLUSTER_CUTS", 0) == 0 {
+        skipped("CLUSTER_CUTS is not set");
+        return;
+    }
     alone("faults::cluster::a_server_cut_off_from_the_others_holds_nobody", || {
         block_on(a_server_cut_off());
     });

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod budgets;
+mod circuits;
 mod deadlines;
 pub(crate) mod fleet;
 mod forgetting;
