@@ -32,7 +32,7 @@ const REQUESTS: [&str; 17] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 35] = [
+const OTHERS: [&str; 36] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -40,6 +40,7 @@ const OTHERS: [&str; 35] = [
     "Assignment",
     "Cursor",
     "Decision",
+    "Dispatch",
     "EpicNode",
     "EpicNodeState",
     "Goal",

@@ -173,5 +173,7 @@ pub const PAGERANK_DAMPING: f64 = 0.85;
 pub const PAGERANK_TOLERANCE: f64 = 1e-6;
 /// Rounds after which ranks are taken as they are; with the damping a hundred settle any graph.
 pub const PAGERANK_ROUNDS_MAX: usize = 200;
+/// Bytes of a brief's goal that a launch's dispatch keeps; the run has the whole of it.
+pub const LAUNCH_TEXT_BYTES: usize = 512;
 /// Questions that one session may have open; the program is told that a further one was not asked.
 pub const QUESTIONS_MAX: usize = 8;

@@ -15,6 +15,7 @@ mod forgetting;
 mod group;
 mod hosts;
 mod operations;
+mod overseeing;
 mod plans;
 mod questions;
 mod recovery;

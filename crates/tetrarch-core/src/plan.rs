@@ -262,6 +262,8 @@ pub struct NodeState {
     pub since: BusTime,
     /// Charged failures of those who worked on it (spec 04, Restart intensity).
     pub failures: Failures,
+    /// The latest assignment, open or ended; the next one follows it.
+    pub latest: Option<AssignmentId>,
 }
 
 /// Who changed a plan.

@@ -51,6 +51,7 @@ pub(super) fn ask(
         run: run.id,
         epic: run.epic,
         node: run.node,
+        escalates: None,
         to,
         text: fit::Room::of(INSTRUCTION_BYTES_MAX).text(text, usize::MAX),
         options: fit::Room::of(OPTIONS_BYTES_MAX).list(options),

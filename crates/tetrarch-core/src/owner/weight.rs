@@ -55,6 +55,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::GoalState(_)
         | Record::Plan(_)
         | Record::Assignment(_)
+        | Record::Dispatch(_)
         | Record::Question(_)
         | Record::Decision(_)
         | Record::Snapshot(_) => 0,
@@ -105,6 +106,7 @@ fn record(record: &Record) -> usize {
         Record::Node(_, it) => node(it),
         Record::NodeState(_, state) => node_state(state),
         Record::Assignment(assignment) => RECORD + assignment.reason.len(),
+        Record::Dispatch(dispatch) => RECORD + dispatch.text.len() + dispatch.notes.len(),
         Record::Question(question) => {
             RECORD + question.text.len() + question.answer.len() + list(&question.options)
         }

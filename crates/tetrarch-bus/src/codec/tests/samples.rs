@@ -1,5 +1,6 @@
 //! Values with every field set, and with none that may be absent.
 
+mod dispatch;
 mod question;
 
 use std::fmt::Debug;
@@ -261,6 +262,7 @@ fn node_state(full: bool) -> NodeState {
         }),
         since: BusTime(3),
         failures: Failures::new(if full { vec![BusTime(3)] } else { Vec::new() }),
+        latest: full.then(|| id("asg_~")),
     }
 }
 
@@ -371,7 +373,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 5] {
+fn epic_records(full: bool) -> [Record; 6] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -416,8 +418,10 @@ fn epic_records(full: bool) -> [Record; 5] {
         follows: full.then(|| id("asg_~")),
         created: BusTime(1),
         updated: BusTime(2),
+        recovery: dispatch::recovery(full),
     };
     [
+        Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
