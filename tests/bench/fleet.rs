@@ -208,6 +208,7 @@ pub(crate) fn plan(role: &str, profile: &str) -> Value {
 async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
     let bus = server.control().await;
     let config = GlobalConfig {
+        data_dir: None,
         instance: "bench-owner".to_owned(),
         address: "here".to_owned(),
         ttl_secs: 10,
@@ -215,6 +216,7 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
         register_deadline: 6 * WINDOW,
         mass: MassPolicy::default(),
         replicas: 1,
+        halted: tokio::sync::watch::channel(None).1,
         policy: Policy::default(),
         retention: Retention::default(),
         ages: Ages::default(),

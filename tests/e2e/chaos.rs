@@ -85,7 +85,7 @@ fn pid(process: &Process) -> Pid {
     Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap()
 }
 
-fn number(name: &str, default: u64) -> u64 {
+pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
@@ -117,9 +117,15 @@ async fn runs(job: fn(&Fleet, PathBuf) -> Job) {
     }
 }
 
-/// Tasks side by side and one after them, each of which appends its steps to a file.
 fn steps(fleet: &Fleet, witness: PathBuf) -> Job {
-    let argv = acting(&["pace", witness.to_str().unwrap(), &STEPS.to_string()]);
+    let plan = paced(fleet, &witness, STEPS);
+    Job { plan, arguments: Vec::new(), agents: AGENTS_MAX, witness, check: assert_steps }
+}
+
+/// A plan of tasks side by side and one after them, each of which appends its steps to a file, one
+/// every 150 ms.
+pub(crate) fn paced(fleet: &Fleet, witness: &Path, steps: usize) -> PathBuf {
+    let argv = acting(&["pace", witness.to_str().unwrap(), &steps.to_string()]);
     let ids: Vec<String> = (1..=TASKS).map(|n| format!("T1.{n}")).collect();
     let last = format!("T1.{}", TASKS + 1);
     let task = |id: &str, deps: &[String]| {
@@ -133,10 +139,9 @@ fn steps(fleet: &Fleet, witness: PathBuf) -> Job {
         "output": last,
         "goal": {"title": "Finish in any case"},
         "phases": [{"id": "P1", "name": "Steps", "tasks": tasks}],
-        "profiles": {"pace": {"argv": argv, "wall": "5m"}},
+        "profiles": {"pace": {"argv": argv, "wall": "1h"}},
     });
-    let plan = fleet.file("chaos.json", &plan.to_string());
-    Job { plan, arguments: Vec::new(), agents: AGENTS_MAX, witness, check: assert_steps }
+    fleet.file("chaos.json", &plan.to_string())
 }
 
 /// The first run on a repository of the test's own, its agents told where to append what they do.
@@ -237,7 +242,7 @@ async fn havoc(
 }
 
 /// The records when the goal has its result.
-async fn finished(control: Bus) -> Records {
+pub(crate) async fn finished(control: Bus) -> Records {
     let mut items = Box::pin(follow_ledger(&control, 1, 0));
     let mut records = Records::default();
     while let Some(item) = items.next().await {
@@ -271,24 +276,37 @@ async fn stuck(control: &Bus) -> Vec<String> {
 /// Every step was made, in order. What a session made and could not record may be made again by the
 /// next one: one step at most, the one it was at.
 fn assert_steps(witness: &Path, _: &Records, said: &str) {
-    for path in (1..=TASKS + 1).map(|task| witness.join(format!("T1.{task}"))) {
-        let text = std::fs::read_to_string(&path).unwrap();
-        let made: Vec<(usize, u64)> = text
-            .lines()
-            .map(|line| {
-                let (step, epoch) = line.split_once(' ').unwrap();
-                (step.parse().unwrap(), epoch.parse().unwrap())
-            })
-            .collect();
+    for (path, made) in steps_made(witness) {
         let mut before = (0, 0);
-        for (step, epoch) in made {
+        for &(step, epoch) in &made {
             let again = step == before.0 && epoch > before.1;
             let next = step == before.0 + 1 && epoch >= before.1;
-            assert!(again || next, "{said}: {}: {text}", path.display());
+            assert!(again || next, "{said}: {}: {made:?}", path.display());
             before = (step, epoch);
         }
-        assert_eq!(before.0, STEPS, "{said}: {}: {text}", path.display());
+        assert_eq!(before.0, STEPS, "{said}: {}: {made:?}", path.display());
     }
+}
+
+/// Every step was made once, in order, by the first session.
+pub(crate) fn assert_each_once(witness: &Path, steps: usize) {
+    let wanted: Vec<(usize, u64)> = (1..=steps).map(|step| (step, 1)).collect();
+    for (path, made) in steps_made(witness) {
+        assert_eq!(made, wanted, "{}", path.display());
+    }
+}
+
+/// What each task's agents made: steps, and the epochs that made them.
+fn steps_made(witness: &Path) -> Vec<(PathBuf, Vec<(usize, u64)>)> {
+    let tasks = (1..=TASKS + 1).map(|task| witness.join(format!("T1.{task}")));
+    let made = tasks.map(|path| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().map(|line| line.split_once(' ').unwrap());
+        let steps =
+            lines.map(|(step, epoch)| (step.parse().unwrap(), epoch.parse().unwrap())).collect();
+        (path, steps)
+    });
+    made.collect()
 }
 
 /// Every agent below the project orchestrator told what it made, and made nothing again that it had

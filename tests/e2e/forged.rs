@@ -8,6 +8,7 @@ use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::{DEAD, LEASES, LEDGER};
+use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::{Bus, HeaderMap, codec};
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, HostName, HumanName};
@@ -56,7 +57,21 @@ async fn garbage_on_the_ledger_is_skipped_set_aside_and_named() {
         assert_eq!(letter.header(SUBJECT), Some(ledger.as_str()));
         assert_eq!(letter.header("Nats-Msg-Id"), Some(format!("LEDGER.{seq}").as_str()));
     }
+    let status = fleet.json(&["status"]);
+    assert_eq!(status["deadLetters"]["LEDGER"], 4, "{status}");
+    let doctor = fleet.json(&["doctor"]);
+    let dead =
+        doctor.as_array().unwrap().iter().find(|one| one["check"] == "dead letters").unwrap();
+    assert_eq!((&dead["verdict"], &dead["what"]), (&"warn".into(), &"4 of LEDGER".into()));
     run_to_its_end(&fleet, "after");
+    let mut told = Vec::new();
+    for item in read_ledger(&control, 1, control.stream_last_seq(LEDGER).await.unwrap(), 0).await {
+        let events = item.entry.into_iter().flat_map(|entry| entry.events);
+        told.extend(
+            events.map(|event| event.reason).filter(|why| why.starts_with("ledger.invalid")),
+        );
+    }
+    assert_eq!(told.len(), 2, "one alert of each cause: {told:?}");
     let found = broken(&fleet);
     let told: Vec<(u64, u64)> = found
         .iter()
@@ -114,8 +129,6 @@ async fn garbage_on_keys_of_others_stops_the_fleet_for_a_moment_only() {
     assert_ne!(again, owner, "its lease was not its own any more");
     run_to_its_end(&fleet, "after");
 }
-
-/// An entry that changes nothing.
 
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_break_a_rule_are_named_by_sequence_and_commit() {

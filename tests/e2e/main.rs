@@ -2,11 +2,13 @@
 //! programs that do not. What `Done when` of the first issue promises, point by point.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
+mod amnesia;
 mod chaos;
 mod deadlines;
 mod deaths;
 mod external;
 mod failover;
+mod faults;
 mod first_run;
 mod foreign;
 mod forged;
@@ -20,6 +22,7 @@ mod questions;
 mod racing;
 mod renewal;
 mod resume;
+mod sizes;
 mod storm;
 mod traces;
 

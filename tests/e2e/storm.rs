@@ -22,7 +22,7 @@ const SEED: u64 = 1;
 const MESSAGES: usize = 600;
 /// What a process may grow by from one storm to the next, in KiB: they are alike, so what grows by
 /// more keeps what it should let go of.
-const GROWTH_KIB: u64 = 24 * 1024;
+pub(crate) const GROWTH_KIB: u64 = 24 * 1024;
 
 /// One run of one hosted agent, from a plan to a result.
 pub(crate) fn run_to_its_end(fleet: &Fleet, project: &str) -> Ended {
@@ -67,7 +67,7 @@ fn storm(fleet: &Fleet, party: &Party, seed: u64, what: &Value) -> Program {
 }
 
 /// The bus, the owner and the host of a fleet.
-fn pillars(fleet: &Fleet) -> Vec<Process> {
+pub(crate) fn pillars(fleet: &Fleet) -> Vec<Process> {
     let is_pillar = |one: &Process| {
         [" serve --global", " host ", "nats-server"].iter().any(|word| one.command.contains(word))
             && one.agent.is_none()
@@ -76,14 +76,14 @@ fn pillars(fleet: &Fleet) -> Vec<Process> {
 }
 
 /// The memory that a process holds, in KiB.
-fn resident(process: &Process) -> u64 {
+pub(crate) fn resident(process: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid)).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Waits until the owner has decided everything that was sent before this.
-fn everything_is_decided(fleet: &mut Fleet, round: u64) {
+pub(crate) fn everything_is_decided(fleet: &mut Fleet, round: u64) {
     let asked = fleet.run(["project", "create", &format!("round-{round}")]);
     if asked.code != Some(0) {
         panic!("{}\nup said:\n{}", asked.err, fleet.stop().err);

@@ -20,7 +20,7 @@ const LIFE: Life =
 /// Everything that STATE tells of.
 async fn present(server: &Server) -> Records {
     let bus = server.control().await;
-    let loaded = load(&bus).await.unwrap();
+    let loaded = load(&bus).await;
     let mut records = Records::default();
     let meta = loaded.meta.unwrap();
     records.epoch = meta.owner_epoch;

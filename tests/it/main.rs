@@ -1,6 +1,9 @@
 //! The `it` suite.
 
+mod amnesia;
 mod bus_infra;
 mod bus_protocol;
+mod fidelity;
 mod life;
+mod mending;
 mod ownership;

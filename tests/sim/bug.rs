@@ -3,6 +3,7 @@
 
 use tetrarch_core::budget::Spend;
 use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::limits::COMMIT_BYTES_MAX;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
 use tetrarch_core::records::Records;
@@ -62,6 +63,10 @@ pub(crate) enum Bug {
     NeverDue,
     /// The control plane commits when nothing happens.
     Restless,
+    /// What an entry tells is not cut short.
+    Unbounded,
+    /// An owner goes on with a ledger that lost its memory.
+    AmnesiaUnnoticed,
 }
 
 impl Bug {
@@ -81,6 +86,11 @@ impl Bug {
             }
             Self::MissingSeal => entry.seals.clear(),
             Self::Revived => revive(truth, entry),
+            Self::Unbounded => {
+                for event in entry.events.iter_mut().filter(|_| truth.agents.len() > 3) {
+                    event.reason = event.reason.repeat(COMMIT_BYTES_MAX / 8);
+                }
+            }
             Self::LaunchedTwice => {
                 let launch =
                     entry.mail.iter().find(|mail| matches!(mail.body, MailBody::Launch(_)));
@@ -107,7 +117,8 @@ impl Bug {
             | Self::Tireless
             | Self::MassUnguarded
             | Self::NeverDue
-            | Self::Restless => {}
+            | Self::Restless
+            | Self::AmnesiaUnnoticed => {}
         }
     }
 

@@ -1,10 +1,10 @@
 //! The simulated bus: streams that keep what was stored, with the rules that writers and readers
 //! rely on, and nothing else. What is lost or late on the way is the world's doing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use tetrarch_core::cursor::{Claim, Positions};
-use tetrarch_core::cursor::{ClaimOutcome, Cursor, judge_claim, seal};
+use tetrarch_core::cursor::{Claim, Cursor, Positions};
 use tetrarch_core::id::{AgentId, EpicId, Principal, RunId};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Entry, Seal};
@@ -12,6 +12,8 @@ use tetrarch_core::mail::{Lane, Mail};
 use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::Request;
+use tetrarch_core::restart::{Memory, Restart};
+use tetrarch_tests::simulated::{Claimed, Cursors, Journals, Leases};
 
 use crate::bug::Bug;
 
@@ -24,6 +26,8 @@ pub(crate) struct Stored {
     pub(crate) from: Principal,
     /// What it says.
     pub(crate) mail: Mail,
+    /// Its sequence in the stream; 0 before it is stored.
+    pub(crate) seq: u64,
 }
 
 /// How far somebody has read, and the highest of the owner's messages that it handled.
@@ -56,21 +60,36 @@ pub(crate) enum Published {
     Known,
 }
 
+/// How much of each stream a read shows: all of it, or what a replica had some time ago.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) ledger: usize,
+    pub(crate) state: usize,
+    pub(crate) cursors: u64,
+    pub(crate) journals: u64,
+    pub(crate) leases: u64,
+    pub(crate) mail: u64,
+}
+
 /// The streams.
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
     pub(crate) ledger: Vec<Entry>,
+    /// Times that the ledger was made.
+    pub(crate) made: u64,
     pub(crate) requests: Vec<Request>,
     mail: BTreeMap<(Principal, bool), Vec<Stored>>,
+    mails: u64,
     pub(crate) plans: BTreeMap<EpicId, Vec<(u64, PlanEvent)>>,
     /// What STATE shows, and up to which entry.
     pub(crate) state: Records,
     pub(crate) state_through: usize,
-    /// Entries whose outbox is done.
-    pub(crate) outbox_through: usize,
-    cursors: BTreeMap<AgentId, (Cursor, Reader)>,
-    sealed: BTreeSet<RunId>,
-    pub(crate) journals: BTreeMap<RunId, Vec<JournalEvent>>,
+    /// The ledger that its last entry is of.
+    state_made: u64,
+    cursors: Cursors,
+    /// What each agent's reader had handled when its cursor was written last.
+    readers: BTreeMap<AgentId, Reader>,
+    journals: Journals,
     /// What is wrong with it.
     bug: Option<Bug>,
 }
@@ -81,13 +100,32 @@ impl Bus {
         Self { bug, ..Self::default() }
     }
 
+    /// How much there is of each stream.
+    pub(crate) fn view(&self, leases: &Leases) -> View {
+        View {
+            ledger: self.ledger.len(),
+            state: self.state_through,
+            cursors: self.cursors.0.last_seq(),
+            journals: self.journals.0.last_seq(),
+            leases: leases.last_seq(),
+            mail: self.mails,
+        }
+    }
+
+    /// When the ledger was made, as the server says it.
+    pub(crate) fn created(&self) -> String {
+        format!("made {}", self.made)
+    }
+
     /// Appends a request; its sequence is its place.
     pub(crate) fn store_request(&mut self, mut request: Request) {
         request.seq = self.requests.len() as u64 + 1;
         self.requests.push(request);
     }
 
-    pub(crate) fn store_mail(&mut self, stored: Stored) {
+    pub(crate) fn store_mail(&mut self, mut stored: Stored) {
+        self.mails += 1;
+        stored.seq = self.mails;
         let lane = stored.mail.body.lane();
         self.mail.entry((stored.mail.to.clone(), lane == Lane::Mail)).or_default().push(stored);
     }
@@ -98,9 +136,10 @@ impl Bus {
         stored.is_some_and(|all| all.iter().any(|stored| stored.place == Some(place)))
     }
 
-    /// How much is stored for somebody.
-    pub(crate) fn end_of(&self, who: &Principal) -> Positions {
-        let count = |mail| self.mail.get(&(who.clone(), mail)).map_or(0, |all| all.len() as u64);
+    /// How much is stored for somebody, as of a sequence of all mail.
+    pub(crate) fn end_of(&self, who: &Principal, through: u64) -> Positions {
+        let seen = |all: &Vec<Stored>| all.iter().filter(|stored| stored.seq <= through).count();
+        let count = |mail| self.mail.get(&(who.clone(), mail)).map_or(0, |all| seen(all) as u64);
         Positions { mail: count(true), ctl: count(false) }
     }
 
@@ -130,20 +169,19 @@ impl Bus {
         Published::New
     }
 
-    /// Seals a cursor and the old run's journal.
-    pub(crate) fn publish_seal(&mut self, order: &Seal) {
-        let found = self.cursors.get(&order.agent);
-        let reader = found.map_or_else(Reader::default, |(_, reader)| *reader);
-        let known = found.map(|(cursor, _)| cursor);
-        if let Some(mut cursor) = seal(known, &order.agent, order.session, order.epoch, order.run) {
-            if self.bug == Some(Bug::PositionsForgotten) {
-                cursor.positions = Positions::default();
-            }
-            let reader =
-                if self.bug == Some(Bug::PositionsForgotten) { Reader::default() } else { reader };
-            self.cursors.insert(order.agent.clone(), (cursor, reader));
+    /// Seals a cursor and the old run's journal; what is read first shows this much.
+    pub(crate) fn publish_seal(&mut self, order: &Seal, view: View) {
+        if let Some(run) = order.ends {
+            self.journals.end(run, order.epoch, view.journals);
         }
-        self.sealed.extend(order.ends);
+        let sealed = self.cursors.seal(order, view.cursors);
+        if let (Some(seq), Some(Bug::PositionsForgotten)) = (sealed, self.bug) {
+            if let Some((_, cursor)) = self.cursors.stands(&order.agent) {
+                let forgotten = Cursor { positions: Positions::default(), ..cursor.clone() };
+                let _same_as_the_seal = self.cursors.write(&forgotten, seq);
+            }
+            self.readers.remove(&order.agent);
+        }
     }
 
     /// Shows an entry's after-images, in order.
@@ -153,59 +191,115 @@ impl Bus {
                 self.state.apply(&self.ledger[index]);
             }
             self.state_through += 1;
+            self.state_made = self.made;
         }
     }
 
-    /// Claims a cursor by expected sequence.
+    /// STATE as it was when it showed so many entries.
+    pub(crate) fn state_at(&self, through: usize) -> Cow<'_, Records> {
+        if through >= self.state_through {
+            return Cow::Borrowed(&self.state);
+        }
+        Cow::Owned(self.shown(through).records())
+    }
+
+    /// What an owner finds in STATE when it shows so many entries.
+    pub(crate) fn shown(&self, through: usize) -> Restart {
+        let through = through.min(self.state_through).min(self.ledger.len());
+        let mut restart = Restart::default();
+        for (index, entry) in self.ledger[..through].iter().enumerate() {
+            if self.bug != Some(Bug::StateSkipped) || index % 5 != 4 {
+                restart.add(index as u64 + 1, entry);
+            }
+        }
+        restart.skip(through as u64);
+        restart
+    }
+
+    /// What STATE remembers of the ledger when it shows so many entries.
+    pub(crate) fn memory(&self, through: usize) -> Memory {
+        if self.state_made == 0 || through == 0 {
+            return Memory::default();
+        }
+        let high = through.min(self.state_through) as u64;
+        Memory { created: format!("made {}", self.state_made), high }
+    }
+
+    /// The server comes back with so many entries of its ledger, or with a ledger that is made
+    /// anew; STATE is as old, or what it was.
+    pub(crate) fn forget(&mut self, kept: usize, anew: bool, state_too: bool) {
+        self.ledger.truncate(kept);
+        self.made += u64::from(anew);
+        if state_too {
+            self.state_through = self.state_through.min(kept);
+            self.state = Records::default();
+            self.ledger[..self.state_through].iter().for_each(|entry| self.state.apply(entry));
+            self.state_made = if anew { 0 } else { self.state_made };
+        }
+    }
+
+    /// Claims a cursor; what is read first shows this much.
     pub(crate) fn claim(
         &mut self,
         who: &AgentId,
         epoch: u64,
         ours: &Claim,
-    ) -> (ClaimOutcome, Reader) {
-        let Some((cursor, reader)) = self.cursors.get_mut(who) else {
-            return (ClaimOutcome::DoNotStart, Reader::default());
-        };
-        if self.bug == Some(Bug::ClaimUnchecked) {
-            return (ClaimOutcome::Claimed, *reader);
+        through: u64,
+    ) -> (Claimed, Reader) {
+        let reader = self.readers.get(who).copied().unwrap_or_default();
+        let stands = self.cursors.stands(who).map(|(seq, _)| seq);
+        match stands.filter(|_| self.bug == Some(Bug::ClaimUnchecked)) {
+            Some(seq) => (Claimed::Ours(seq), reader),
+            None => (self.cursors.claim(who, epoch, ours, through), reader),
         }
-        if cursor.epoch == epoch && cursor.claim.is_none() {
-            cursor.claim = Some(ours.clone());
-        }
-        (judge_claim(cursor, epoch, ours), *reader)
+    }
+
+    /// A cursor as it stands.
+    pub(crate) fn cursor(&self, who: &AgentId) -> Option<&Cursor> {
+        self.cursors.stands(who).map(|(_, cursor)| cursor)
     }
 
     /// The epoch that a cursor is sealed for; 0 before the first.
     pub(crate) fn sealed_for(&self, who: &AgentId) -> u64 {
-        self.cursors.get(who).map_or(0, |(cursor, _)| cursor.epoch)
+        self.cursor(who).map_or(0, |cursor| cursor.epoch)
     }
 
     /// Whether whoever claimed a cursor for this epoch still holds it.
     pub(crate) fn holds(&self, who: &AgentId, epoch: u64, ours: &Claim) -> bool {
-        let found = self.cursors.get(who);
-        found
-            .is_some_and(|(cursor, _)| cursor.epoch == epoch && cursor.claim.as_ref() == Some(ours))
+        let found = self.cursor(who);
+        found.is_some_and(|cursor| cursor.epoch == epoch && cursor.claim.as_ref() == Some(ours))
     }
 
-    /// Writes how far an agent has read, unless another epoch has taken over.
-    pub(crate) fn save(&mut self, who: &AgentId, epoch: u64, ours: &Claim, read: Reader) -> bool {
-        let holds = self.holds(who, epoch, ours);
-        if let Some((cursor, reader)) = self.cursors.get_mut(who).filter(|_| holds) {
-            cursor.positions = read.positions;
-            *reader = read;
-        }
-        holds
+    /// Writes how far an agent has read over its cursor at `expect`; gives its sequence unless
+    /// another stands there.
+    pub(crate) fn save(&mut self, cursor: &Cursor, expect: u64, read: Reader) -> Option<u64> {
+        let seq = self.cursors.write(cursor, expect).ok()?;
+        self.readers.insert(cursor.agent.clone(), read);
+        Some(seq)
     }
 
-    /// Appends to a journal, unless it is sealed.
-    pub(crate) fn append(&mut self, run: RunId, event: JournalEvent) -> bool {
-        if self.sealed.contains(&run) {
-            return false;
+    /// Appends to a journal behind `expect`, or where it ends as far as is read; gives where it
+    /// ends now unless it is another's.
+    pub(crate) fn append(
+        &mut self,
+        (run, epoch): (RunId, u64),
+        event: JournalEvent,
+        expect: Option<u64>,
+        through: u64,
+    ) -> Option<u64> {
+        let expect = match expect {
+            Some(expect) => expect,
+            None => self.journals.open(run, epoch, through).ok()?,
+        };
+        let starts = matches!(event, JournalEvent::Starting { .. });
+        if starts && self.bug == Some(Bug::JournalSkipped) {
+            return Some(expect);
         }
-        if self.bug != Some(Bug::JournalSkipped) || !matches!(event, JournalEvent::Starting { .. })
-        {
-            self.journals.entry(run).or_default().push(event);
-        }
-        true
+        self.journals.append(run, epoch, event, expect).ok()
+    }
+
+    /// Whether a run's journal begins as it has to.
+    pub(crate) fn is_begun(&self, run: RunId) -> bool {
+        matches!(self.journals.events(run).next(), Some(JournalEvent::Starting { .. }))
     }
 }

@@ -44,14 +44,15 @@ impl Host {
     /// A new life, which asks to join at once.
     pub(crate) fn start(name: &HostName, life: u64, capacity: u32, reach: &mut Reach<'_>) -> Self {
         let who = Principal::Agent(AgentId::Ho(name.clone()));
+        let seen = reach.view();
         let mut host = Self {
             name: name.clone(),
             life,
-            keeper: Keeper::take(reach.leases, name, reach.now),
+            keeper: Keeper::take(name, reach),
             capacity,
             join: RequestId(Ulid(u128::from(life) << 64 | 1)),
             joined: None,
-            reader: Reader::at(reach.bus.end_of(&who)),
+            reader: Reader::at(reach.bus.end_of(&who, seen.mail)),
             seats: BTreeMap::new(),
             reports: 0,
             named: BTreeSet::new(),

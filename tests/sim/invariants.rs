@@ -17,16 +17,18 @@ mod n14_intent;
 mod n15_mail;
 mod n18_budgets;
 mod n20_replay;
+mod n21_bounds;
 mod n22_placement;
 mod n23_restraint;
 mod n27_settling;
+mod n28_memory;
 mod n29_idleness;
 
 use crate::bug::Bug;
 use crate::world;
 
 /// Seeds within which a planted bug has to be found.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 200;
 
 /// A planted bug is found, and told as this.
 fn found(bug: Bug, expected: &str) {

@@ -6,10 +6,8 @@
 
 mod bug;
 mod bus;
-mod dice;
 mod host;
 mod invariants;
-mod lease;
 mod observe;
 mod owner;
 mod people;
@@ -24,6 +22,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tally::Tally;
+use tetrarch_tests::dice;
 
 /// Seeds of an ordinary run; `SIM_SEEDS` says otherwise.
 const SEEDS: u64 = 200;

@@ -3,7 +3,7 @@
 
 mod sweeping;
 
-use tetrarch_core::id::CommitId;
+use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::order::StopWithin;
@@ -12,11 +12,13 @@ use tetrarch_core::owner::{
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::Request;
+use tetrarch_core::restart::{Amnesia, Memory};
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::{BusTime, Millis};
+use tetrarch_tests::simulated::{Commit, commit};
 
 use crate::bug::Bug;
-use crate::bus::{Bus, Published, Stored};
+use crate::bus::{Bus, Published, Stored, View};
 use crate::dice::Dice;
 use crate::tally::Tally;
 
@@ -35,6 +37,43 @@ pub(crate) enum Sent {
     Reloaded,
     /// A later owner is there: this one stops.
     Deposed,
+    /// The ledger is not what it was: this one stops, with an alert.
+    Amnesia,
+}
+
+/// What becomes of a commit on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Clear,
+    /// It does not arrive.
+    Lost,
+    /// It is stored, and nobody hears of it.
+    Unheard,
+    /// Another write is in progress, or was in the way and is not stored: it is refused, and not
+    /// stored.
+    Busy,
+    /// It is refused for something that is not there.
+    Refused,
+}
+
+/// Why an owner does not go on with what it loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Amnesia(Amnesia),
+    Deposed,
+}
+
+/// What an owner sees when it loads everything: each of its reads may lag behind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sight {
+    pub(crate) state: View,
+    /// What the server says of the ledger, and how much of it can be read.
+    pub(crate) ledger: View,
+    pub(crate) tail: View,
+    /// The outbox stands between a record of STATE and the word that all are there.
+    pub(crate) torn: bool,
+    /// What its data directory remembers.
+    pub(crate) kept: Memory,
 }
 
 /// One owner process.
@@ -54,13 +93,16 @@ pub(crate) struct Owner {
     class: u8,
     commits: usize,
     rules: Rules,
+    /// The ledger seemed shorter than is remembered, and was asked again.
+    pub(crate) asked_again: bool,
     pub(crate) sweeping: Sweeping,
     /// Stopped until then.
     pub(crate) paused: BusTime,
     /// Its sweeper hears nothing until then, and knows it by its canary.
     pub(crate) deaf: BusTime,
-    /// Its sweeper hears no renewal until then, and its canary all the same.
+    /// Its sweeper hears no renewal until then, or none of one host, and its canary all the same.
     pub(crate) mute: BusTime,
+    pub(crate) muted: Option<HostName>,
 }
 
 /// What operators of this seed have set.
@@ -73,7 +115,13 @@ pub(crate) struct Rules {
 
 impl Owner {
     /// Takes over with the next epoch.
-    pub(crate) fn start(bus: &Bus, epoch: u64, rules: Rules, now: BusTime) -> Self {
+    pub(crate) fn start(
+        bus: &Bus,
+        epoch: u64,
+        rules: Rules,
+        sight: &Sight,
+        now: BusTime,
+    ) -> Result<Self, Stop> {
         let records = Records::default();
         let mut owner = Self {
             epoch,
@@ -83,26 +131,48 @@ impl Owner {
             paused: BusTime::default(),
             deaf: BusTime::default(),
             mute: BusTime::default(),
+            muted: None,
             records,
             known: 0,
             group: Group::default(),
             in_flight: None,
             taken: 0,
-            published: bus.outbox_through,
+            published: 0,
+            asked_again: false,
             class: 0,
             commits: 0,
         };
-        owner.reload(bus, now);
-        owner
+        owner.reload(bus, sight, now)?;
+        Ok(owner)
     }
 
-    /// Folds the ledger and begins its epoch on it.
-    fn reload(&mut self, bus: &Bus, now: BusTime) {
-        self.records = Records::default();
-        for entry in &bus.ledger {
-            self.records.apply(entry);
+    /// Folds STATE and the ledger's tail and begins its epoch on it.
+    fn reload(&mut self, bus: &Bus, sight: &Sight, now: BusTime) -> Result<(), Stop> {
+        let last = match self.remembered(bus, sight, sight.ledger.ledger) {
+            Err(lost) if lost.may_be_lag() => {
+                self.asked_again = true;
+                self.remembered(bus, sight, bus.ledger.len())
+            }
+            told => told,
+        };
+        let last = last.map_err(Stop::Amnesia)?;
+        let mut restart = bus.shown(sight.state.state.min(last));
+        let begun = usize::try_from(restart.through).unwrap_or(usize::MAX);
+        self.published = begun;
+        self.class = 0;
+        let next = bus.ledger.get(begun).filter(|_| sight.torn);
+        if let Some(image) = next.and_then(|next| next.records.first()) {
+            restart.images.insert(image.key(), (image.clone(), restart.through + 1));
         }
-        self.known = bus.ledger.len();
+        let end = last.min(sight.tail.ledger).max(begun);
+        for (index, entry) in bus.ledger.iter().enumerate().take(end).skip(begun) {
+            restart.add(index as u64 + 1, entry);
+        }
+        if restart.deposed_by(self.epoch, self.commits > 0).is_some() {
+            return Err(Stop::Deposed);
+        }
+        self.known = end;
+        self.records = restart.records();
         self.group = Group::default();
         self.in_flight = None;
         self.taken = usize::try_from(self.records.intake_seq).unwrap_or(usize::MAX);
@@ -110,6 +180,17 @@ impl Owner {
         let started = Input::Started { epoch: self.epoch, instance: self.instance.clone() };
         self.take(&started, None, now);
         self.close_group(now);
+        Ok(())
+    }
+
+    /// How far the server says the ledger goes, unless it is not the one that is remembered.
+    fn remembered(&self, bus: &Bus, sight: &Sight, last: usize) -> Result<usize, Amnesia> {
+        if self.rules.bug != Some(Bug::AmnesiaUnnoticed) {
+            for memory in [&bus.memory(sight.state.state), &sight.kept] {
+                memory.judge(&bus.created(), last as u64)?;
+            }
+        }
+        Ok(last)
     }
 
     fn take(&mut self, input: &Input, seq: Option<u64>, now: BusTime) {
@@ -133,6 +214,12 @@ impl Owner {
     pub(crate) fn next_deadline(&self, now: BusTime) -> Option<BusTime> {
         let at = next_deadline(&self.records, &self.rules.policy, now);
         at.filter(|_| self.rules.bug != Some(Bug::NeverDue))
+    }
+
+    /// Whether its sweeper hears a host's renewals.
+    pub(crate) fn hears(&self, host: &HostName, now: BusTime) -> bool {
+        let mute = self.mute > now && self.muted.as_ref().is_none_or(|muted| muted == host);
+        self.is_up(now) && self.deaf <= now && !mute
     }
 
     /// Whether its process does something.
@@ -214,44 +301,68 @@ impl Owner {
         !self.group.is_full() && self.in_flight.is_none()
     }
 
+    /// Whether there are entries that it did not see when it loaded everything.
+    pub(crate) fn lags_behind(&self, bus: &Bus) -> bool {
+        self.known < bus.ledger.len()
+    }
+
+    /// Whether it has seen more entries than these.
+    pub(crate) fn knows_more_than(&self, entries: usize) -> bool {
+        self.known > entries
+    }
+
+    /// Whether its commit in flight is the ledger's last entry.
+    pub(crate) fn is_stored(&self, bus: &Bus) -> bool {
+        let last = bus.ledger.last().map(|entry| entry.commit);
+        self.in_flight.as_ref().is_some_and(|entry| Some(entry.commit) == last)
+    }
+
     /// Whether a commit is in flight.
     pub(crate) fn can_send(&self) -> bool {
         self.in_flight.is_some()
     }
 
-    /// Sends the commit in flight, the same bytes each time. `unfenced` breaks the ledger's fence.
+    /// Sends the commit in flight, the same bytes each time.
     pub(crate) fn send(
         &mut self,
         bus: &mut Bus,
         now: BusTime,
-        (lost, unacknowledged): (bool, bool),
-        unfenced: bool,
+        way: Way,
+        sight: &Sight,
         bug: impl FnOnce(&mut Entry),
     ) -> Sent {
         let Some(entry) = &self.in_flight else { return Sent::Unknown };
-        if lost {
-            return Sent::Unknown;
+        match way {
+            Way::Lost | Way::Busy => return Sent::Unknown,
+            Way::Refused => return self.refused(bus, sight, now),
+            Way::Clear | Way::Unheard => {}
         }
-        if bus.ledger.len() == self.known || unfenced {
-            let mut written = entry.clone();
-            bug(&mut written);
-            bus.ledger.push(written);
-            let seq = bus.ledger.len() as u64;
-            if !unacknowledged {
-                self.acknowledged(bus.ledger.len(), now);
+        let mut written = entry.clone();
+        bug(&mut written);
+        let unfenced = self.rules.bug == Some(Bug::UnfencedLedger);
+        let expect = if unfenced { bus.ledger.len() } else { self.known };
+        match commit(&mut bus.ledger, &written, expect as u64) {
+            Commit::Stored(seq) => {
+                if way == Way::Clear {
+                    self.acknowledged(bus.ledger.len(), now);
+                }
+                Sent::Applied(seq)
             }
-            return Sent::Applied(seq);
-        }
-        match bus.ledger.last() {
-            Some(last) if last.commit == entry.commit => {
+            Commit::Known(_) => {
                 self.acknowledged(bus.ledger.len(), now);
                 Sent::Known
             }
-            Some(last) if last.epoch > self.epoch => Sent::Deposed,
-            Some(_) | None => {
-                self.reload(bus, now);
-                Sent::Reloaded
-            }
+            Commit::Deposed(_) => Sent::Deposed,
+            Commit::Reload(_) => self.refused(bus, sight, now),
+        }
+    }
+
+    /// Loads everything and decides again.
+    fn refused(&mut self, bus: &Bus, sight: &Sight, now: BusTime) -> Sent {
+        match self.reload(bus, sight, now) {
+            Ok(()) => Sent::Reloaded,
+            Err(Stop::Amnesia(_)) => Sent::Amnesia,
+            Err(Stop::Deposed) => Sent::Deposed,
         }
     }
 
@@ -267,24 +378,26 @@ impl Owner {
     }
 
     /// Whether an entry waits for its outbox.
-    pub(crate) fn can_publish(&self) -> bool {
-        self.published < self.known
+    pub(crate) fn can_publish(&self, bus: &Bus) -> bool {
+        self.published < self.known.min(bus.ledger.len())
     }
 
-    /// Publishes the next class of the next entry: seals, mail, plan events, STATE.
+    /// Publishes the next class of the next entry: seals, mail, plan events, STATE. What nobody
+    /// acknowledges is published again.
     pub(crate) fn publish(
         &mut self,
         bus: &mut Bus,
         dice: &mut Dice,
         tally: &mut Tally,
-        bug: Option<Bug>,
+        (view, acknowledged): (View, bool),
     ) {
+        let bug = self.rules.bug;
         let index = self.published;
         let entry = bus.ledger[index].clone();
         let seq = index as u64 + 1;
         let late = bug == Some(Bug::SealedLate) && self.class < 2;
         match if late { 1 - self.class } else { self.class } {
-            0 => entry.seals.iter().for_each(|seal| bus.publish_seal(seal)),
+            0 => entry.seals.iter().for_each(|seal| bus.publish_seal(seal, view)),
             1 => {
                 for lane in [Lane::Ctl, Lane::Mail] {
                     let own = |mail: &tetrarch_core::mail::Mail| mail.body.lane() == lane;
@@ -297,7 +410,7 @@ impl Owner {
                         }
                         let from = tetrarch_core::id::AgentId::Go.into();
                         let place = Some((seq, at));
-                        bus.store_mail(Stored { place, from, mail: mail.clone() });
+                        bus.store_mail(Stored { place, from, mail: mail.clone(), seq: 0 });
                     }
                 }
             }
@@ -310,11 +423,12 @@ impl Owner {
             }
             _ => {
                 bus.publish_state(index);
-                bus.outbox_through = bus.outbox_through.max(index + 1);
-                self.published += 1;
+                self.published += usize::from(acknowledged);
             }
         }
-        self.class = (self.class + 1) % 4;
+        if acknowledged {
+            self.class = (self.class + 1) % 4;
+        }
     }
 }
 

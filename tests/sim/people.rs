@@ -105,6 +105,10 @@ impl People {
                 }
             }
         } else if let MailBody::Question { id: question, .. } = stored.mail.body {
+            if reach.faulty && reach.dice.percent(reach.unanswered) {
+                reach.tally.note("question not answered");
+                return;
+            }
             reach.tally.note("question answered");
             let op = Op::QuestionAnswer { question, text: "this one".to_owned() };
             self.ask(RequestBody::Op(op), reach);
@@ -121,7 +125,7 @@ impl People {
             trace: None,
             body,
         };
-        let stored = Stored { place: None, from: human(), mail };
+        let stored = Stored { place: None, from: human(), mail, seq: 0 };
         reach.send(Wire::Mail(Box::new(stored)), 0);
     }
 

@@ -4,11 +4,12 @@
 mod agent;
 mod project;
 
-use tetrarch_core::cursor::{Claim, ClaimOutcome};
+use tetrarch_core::cursor::{Claim, ClaimOutcome, Cursor};
 use tetrarch_core::id::{AgentId, Principal, RequestId, SessionId};
 use tetrarch_core::mail::{Launch, Mail};
 use tetrarch_core::request::{Report, RequestBody, Sender};
 use tetrarch_core::time::BusTime;
+use tetrarch_tests::simulated::{Claimed, NOW};
 
 use crate::bus::Reader;
 use crate::host::advance;
@@ -80,6 +81,8 @@ struct Own {
     claim: Claim,
     life: u64,
     reader: Reader,
+    /// Its cursor and the sequence of that.
+    cursor: Option<(Cursor, u64)>,
     reports: usize,
 }
 
@@ -92,13 +95,14 @@ impl Own {
             claim,
             life,
             reader: Reader::default(),
+            cursor: None,
             reports: 0,
         }
     }
 
     fn claim(&mut self, reach: &mut Reach<'_>) -> ClaimOutcome {
-        let (outcome, reader) = reach.bus.claim(&self.id, self.epoch, &self.claim);
-        self.reader = reader;
+        let outcome = self.ask_for_cursor(reach);
+        let reader = self.reader;
         let (at, read) = (reader.positions, reach.watch.read.get(&self.id).copied());
         let forgotten = read.is_some_and(|read| at.mail < read.mail || at.ctl < read.ctl);
         if outcome == ClaimOutcome::Claimed && forgotten {
@@ -109,6 +113,29 @@ impl Own {
             reach.tally.note("claim refused");
         }
         outcome
+    }
+
+    /// Claims the cursor; waits for a seal that does not show yet, but not for ever.
+    fn ask_for_cursor(&mut self, reach: &mut Reach<'_>) -> ClaimOutcome {
+        let seen = reach.view().cursors;
+        let (mut claimed, reader) = reach.bus.claim(&self.id, self.epoch, &self.claim, seen);
+        if claimed == Claimed::NotYet {
+            reach.tally.note("claim waited for its seal");
+            if reach.faulty && reach.dice.percent(20) {
+                reach.tally.note("claim gave up its seal");
+                return ClaimOutcome::DoNotStart;
+            }
+            (claimed, _) = reach.bus.claim(&self.id, self.epoch, &self.claim, NOW);
+        }
+        self.reader = reader;
+        match claimed {
+            Claimed::Ours(seq) => {
+                self.cursor = reach.bus.cursor(&self.id).map(|cursor| (cursor.clone(), seq));
+                ClaimOutcome::Claimed
+            }
+            Claimed::EarlierLife => ClaimOutcome::EarlierLife,
+            Claimed::DoNotStart | Claimed::NotYet => ClaimOutcome::DoNotStart,
+        }
     }
 
     fn sender(&self) -> Sender {
@@ -150,11 +177,12 @@ impl Own {
         Some((stored.from, stored.mail))
     }
 
-    fn save(&self, reach: &mut Reach<'_>) -> bool {
-        let saved = reach.bus.save(&self.id, self.epoch, &self.claim, self.reader);
-        if saved {
-            reach.watch.read.insert(self.id.clone(), self.reader.positions);
-        }
-        saved
+    fn save(&mut self, reach: &mut Reach<'_>) -> bool {
+        let Some((cursor, expect)) = &mut self.cursor else { return false };
+        cursor.positions = self.reader.positions;
+        let Some(seq) = reach.bus.save(cursor, *expect, self.reader) else { return false };
+        *expect = seq;
+        reach.watch.read.insert(self.id.clone(), self.reader.positions);
+        true
     }
 }

@@ -10,10 +10,10 @@ use tetrarch_core::mail::Mail;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Request, RequestBody, Sender};
 use tetrarch_core::time::BusTime;
+use tetrarch_tests::simulated::Leases;
 
-use crate::bus::{Bus, Stored};
+use crate::bus::{Bus, Stored, View};
 use crate::dice::Dice;
-use crate::lease::Leases;
 use crate::tally::Tally;
 
 /// A message that has not arrived.
@@ -30,7 +30,7 @@ impl Wire {
     }
 
     pub(crate) fn mail(from: AgentId, mail: Mail) -> Self {
-        Self::Mail(Box::new(Stored { place: None, from: from.into(), mail }))
+        Self::Mail(Box::new(Stored { place: None, from: from.into(), mail, seq: 0 }))
     }
 }
 
@@ -81,12 +81,32 @@ pub(crate) struct Reach<'w> {
     pub(crate) faulty: bool,
     /// Answers to renewals that are lost, of a hundred.
     pub(crate) unheard: usize,
+    /// What a replica that lags behind shows.
+    pub(crate) replica: View,
+    /// Reads that such a replica answers, of a hundred.
+    pub(crate) stale: usize,
+    /// Writes that are refused for nothing, of a hundred.
+    pub(crate) spurious: usize,
+    /// Questions that nobody answers, of a hundred.
+    pub(crate) unanswered: usize,
+    /// Nobody leads the streams: nothing is acknowledged.
+    pub(crate) electing: bool,
 }
 
 impl Reach<'_> {
     /// Writes down what happens.
     pub(crate) fn tell(&mut self, what: std::fmt::Arguments<'_>) {
         let _never_fails = writeln!(self.history, "  {what}");
+    }
+
+    /// What the next read shows.
+    pub(crate) fn view(&mut self) -> View {
+        let now = self.bus.view(self.leases);
+        if !self.faulty || now == self.replica || !self.dice.percent(self.stale) {
+            return now;
+        }
+        self.tally.note("stale read");
+        self.replica
     }
 
     pub(crate) fn send(&mut self, wire: Wire, life: u64) {

@@ -15,9 +15,12 @@ use tetrarch_bus::creds::{Authority, Party};
 use tetrarch_bus::server::endpoint;
 use tetrarch_core::id::HostName;
 
+use crate::cluster::Cluster;
 use crate::processes::{Process, processes_of};
 use crate::program::{Ended, Program};
 
+/// The variable by which an installation is told of a bus that is not its own.
+const BUS_URL: &str = "TETRARCH_BUS_URL";
 /// The human in whose name tests ask.
 const HUMAN: &str = "ada";
 /// The host that `up` runs.
@@ -55,6 +58,13 @@ pub fn python() -> PathBuf {
 fn found(variable: &str, in_target: &str) -> PathBuf {
     let own = || target().join(in_target);
     std::env::var_os(variable).map_or_else(own, PathBuf::from)
+}
+
+/// The server's binary: `TETRARCH_NATS_SERVER`, else the one in the target directory.
+pub(crate) fn nats_server() -> Option<PathBuf> {
+    let fetched = target().join("nats-server");
+    let named = std::env::var_os("TETRARCH_NATS_SERVER").map(PathBuf::from);
+    named.or_else(|| fetched.is_file().then_some(fetched))
 }
 
 fn target() -> PathBuf {
@@ -144,10 +154,34 @@ impl Fleet {
         self.dir.path().join("cwd")
     }
 
-    /// The address of its bus.
+    /// The address of its bus: the one it is told of, else its own.
     #[must_use]
     pub fn url(&self) -> String {
-        endpoint(&self.data_dir()).unwrap()
+        let told = self.environment.iter().rev().find(|(name, _)| name == BUS_URL);
+        told.map_or_else(|| endpoint(&self.data_dir()).unwrap(), |(_, url)| url.clone())
+    }
+
+    /// Uses servers of its own from now on, with so many copies of everything.
+    #[must_use]
+    pub fn on(self, cluster: &Cluster, replicas: usize) -> Self {
+        self.with_env(BUS_URL, cluster.urls())
+            .with_env("TETRARCH_BUS_REPLICAS", replicas.to_string())
+    }
+
+    /// Starts an owner beside whoever is there, and waits until it owns the ledger.
+    #[must_use]
+    pub fn owner(&self) -> Program {
+        let mut owner = self.spawn(["serve", "--global"]);
+        owner.line(|line| line.trim() == "ready");
+        owner
+    }
+
+    /// Starts a host and waits until it has joined.
+    #[must_use]
+    pub fn host(&self, name: &str) -> Program {
+        let mut host = self.spawn(["host", "--name", name, "--capacity", "64"]);
+        host.line(|line| line.trim() == "ready");
+        host
     }
 
     /// Writes a file into the test's directory and gives its path.
@@ -164,9 +198,7 @@ impl Fleet {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.dir.path().join("home")).env("USER", HUMAN);
         command.env("TETRARCH_BUS_DATA_DIR", self.data_dir());
-        let fetched = target().join("nats-server");
-        let server = std::env::var_os("TETRARCH_NATS_SERVER").map(PathBuf::from);
-        if let Some(server) = server.or_else(|| fetched.is_file().then_some(fetched)) {
+        if let Some(server) = nats_server() {
             command.env("TETRARCH_NATS_SERVER", server);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -236,7 +268,7 @@ impl Fleet {
     /// A connection as a party.
     pub async fn bus(&self, party: &Party) -> Bus {
         let options = ConnectOptions {
-            urls: vec![self.url()],
+            urls: self.url().split(',').map(str::to_owned).collect(),
             credentials: Some(self.credentials(party)),
             name: "test".to_owned(),
             api_prefix: None,

@@ -84,6 +84,14 @@ impl Ledger {
         .await;
     }
 
+    /// Reads one entry more.
+    ///
+    /// # Panics
+    /// None comes in time, or it is invalid.
+    pub async fn until_next(&mut self, what: &str) {
+        wait::soon(what, self.read_on()).await;
+    }
+
     /// Reads on for as long as said, to see what does not happen.
     ///
     /// # Panics

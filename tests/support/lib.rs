@@ -1,15 +1,20 @@
 //! What every suite shares: a real server per test, the product's binary as a user starts it,
 //! waiting for a state. It asserts nothing about the product itself.
 
+mod cluster;
+pub mod dice;
 mod fleet;
 mod ledger;
 pub mod life;
+pub mod namespaces;
 mod owner;
 mod processes;
 mod program;
 mod server;
+pub mod simulated;
 pub mod wait;
 
+pub use cluster::Cluster;
 pub use fleet::{Fleet, binary, binary_with_failpoints, python};
 pub use ledger::{Ledger, empty_entry};
 pub use owner::Owner;

@@ -30,6 +30,7 @@ impl Owner {
     pub fn config(instance: &str, ttl_secs: u32) -> GlobalConfig {
         GlobalConfig {
             instance: instance.to_owned(),
+            data_dir: None,
             address: "here".to_owned(),
             ttl_secs,
             window: Duration::from_secs(5),
@@ -37,6 +38,7 @@ impl Owner {
             mass: MassPolicy::default(),
             replicas: 1,
             policy: Policy::default(),
+            halted: watch::channel(None).1,
             retention: Retention::default(),
             ages: Ages::default(),
         }

@@ -156,7 +156,17 @@ impl Program {
 }
 
 impl Drop for Program {
+    #[expect(clippy::print_stderr, reason = "for whoever asks why a test failed")]
     fn drop(&mut self) {
+        if thread::panicking() && std::env::var_os("KEEP_FAILED").is_some() {
+            while let Ok(said) = self.said.try_recv() {
+                match said {
+                    Said::Out(line) | Said::Err(line) => self.err.push_str(&line),
+                    Said::Closed | Said::Ended(_) => {}
+                }
+            }
+            eprintln!("--- {}\n{}", self.what, self.err);
+        }
         if self.status.is_none() {
             self.signal(Signal::KILL);
         }

@@ -2,11 +2,13 @@
 //! read them. What is stored never changes: the description is written once, expecting none
 //! before it, after all its chunks. It knows nothing about what artifacts are for.
 
+mod sweep;
 mod transfer;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use async_nats::HeaderMap;
 use data_encoding::BASE64URL;
@@ -16,10 +18,13 @@ use tetrarch_core::id::sha256_hex;
 use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::client::Bus;
+use crate::client::{Bus, RawMessage};
 use crate::error::{PublishError, ReadError};
 use crate::subject::pattern;
 
+/// An artifact that is stored again gets a new time when it is older than this: it is kept for long
+/// enough after that (`UNNAMED_KEPT`), and its description is not written for every put.
+const RENEWED_AFTER: Duration = Duration::from_secs(3600);
 /// Bytes of one chunk; what the object store's own clients use.
 const CHUNK_BYTES: usize = 128 * 1024;
 const MEDIA_TYPE: &str = "media_type";
@@ -137,7 +142,7 @@ impl Artifacts {
         self.check_size(size)?;
         let wanted =
             ArtifactRef { sha256: sha256_hex(bytes), size, media_type: media_type.to_owned() };
-        if let Some(stored) = self.stat(&wanted.sha256).await? {
+        if let Some(stored) = self.stored_again(&wanted.sha256).await? {
             return Ok(stored);
         }
         let sent = transfer::send(&self.bus, bytes, Path::new("memory")).await?;
@@ -158,7 +163,7 @@ impl Artifacts {
         self.check_size(metadata.len())?;
         let (sha256, size) = self.digest_of(path).await?;
         let wanted = ArtifactRef { sha256, size, media_type: media_type.to_owned() };
-        if let Some(stored) = self.stat(&wanted.sha256).await? {
+        if let Some(stored) = self.stored_again(&wanted.sha256).await? {
             return Ok(stored);
         }
         let file = tokio::fs::File::open(path).await.map_err(file_error)?;
@@ -174,7 +179,26 @@ impl Artifacts {
     /// # Errors
     /// A name that is none, or what the bus answered.
     pub async fn stat(&self, sha256: &str) -> Result<Option<ArtifactRef>, ArtifactError> {
-        Ok(self.meta(sha256).await?.map(|meta| reference(&meta)))
+        Ok(self.meta(sha256).await?.map(|(meta, _)| reference(&meta)))
+    }
+
+    /// An artifact that is there already, kept as if it were stored now. None when it is not, or was
+    /// removed at this moment.
+    async fn stored_again(&self, sha256: &str) -> Result<Option<ArtifactRef>, ArtifactError> {
+        let Some((meta, found)) = self.meta(sha256).await? else { return Ok(None) };
+        let since = SystemTime::UNIX_EPOCH + Duration::from_millis(found.time_unix_ms);
+        if since.elapsed().is_ok_and(|age| age < RENEWED_AFTER) {
+            return Ok(Some(reference(&meta)));
+        }
+        let RawMessage { subject, payload, seq, .. } = found;
+        match self.bus.publish_expect(&subject, HeaderMap::new(), payload, Some(seq)).await {
+            Ok(_) => Ok(Some(reference(&meta))),
+            Err(PublishError::WrongLast { .. }) => {
+                // Another renewed it, or it was swept.
+                Ok(self.meta(sha256).await?.map(|(meta, _)| reference(&meta)))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// An artifact's bytes, verified against its name.
@@ -217,7 +241,7 @@ impl Artifacts {
     /// # Errors
     /// A name that is none, or what the bus answered.
     pub async fn remove(&self, sha256: &str, media_type: &str) -> Result<(), ArtifactError> {
-        let Some(meta) = self.meta(sha256).await? else { return Ok(()) };
+        let Some((meta, _)) = self.meta(sha256).await? else { return Ok(()) };
         if meta.metadata.get(MEDIA_TYPE).is_none_or(|known| known != media_type) {
             return Ok(());
         }
@@ -251,10 +275,11 @@ impl Artifacts {
     }
 
     async fn existing(&self, sha256: &str) -> Result<Meta, ArtifactError> {
-        self.meta(sha256).await?.ok_or_else(|| ArtifactError::Missing(sha256.to_owned()))
+        let found = self.meta(sha256).await?.map(|(meta, _)| meta);
+        found.ok_or_else(|| ArtifactError::Missing(sha256.to_owned()))
     }
 
-    async fn meta(&self, sha256: &str) -> Result<Option<Meta>, ArtifactError> {
+    async fn meta(&self, sha256: &str) -> Result<Option<(Meta, RawMessage)>, ArtifactError> {
         let digits = sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         if sha256.len() != 64 || !digits {
             return Err(ArtifactError::Name(sha256.to_owned()));
@@ -266,7 +291,7 @@ impl Artifacts {
         let meta: Meta = serde_json::from_slice(&message.payload).map_err(|error| {
             ArtifactError::Damaged { sha256: sha256.to_owned(), reason: error.to_string() }
         })?;
-        Ok(Some(meta).filter(|meta| !meta.deleted))
+        Ok((!meta.deleted).then_some((meta, message)))
     }
 
     /// Writes the description. When another writer of the same bytes was first, its chunks are

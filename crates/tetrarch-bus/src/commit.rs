@@ -12,6 +12,7 @@ use crate::subject::Subject;
 use crate::subject::pattern::LEDGER;
 use crate::surely;
 use tetrarch_core::ledger::Entry;
+use tetrarch_core::limits::LEASE_EPOCH_MAX;
 
 /// Why an entry is not in the ledger. After each of these the committer is used up: the caller
 /// stops or loads anew and makes another one.
@@ -98,7 +99,8 @@ impl Committer {
         let found = named.and_then(|message| codec::decode_entry(&message.payload).ok());
         match found {
             Some(found) if found.commit == entry.commit => Ok(last),
-            Some(found) if found.epoch > self.epoch => {
+            // No owner has a higher epoch than a lease can have: that one is skipped by everyone.
+            Some(found) if (self.epoch + 1..=LEASE_EPOCH_MAX).contains(&found.epoch) => {
                 Err(CommitError::Deposed { epoch: found.epoch })
             }
             Some(_) | None => Err(CommitError::Reload { last }),

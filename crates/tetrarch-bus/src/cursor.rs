@@ -1,14 +1,16 @@
 //! An agent's cursor on the bus: reading it, moving it, and claiming it before the agent is
 //! started (spec 02, Cursor and fencing). Whether a claim holds is judged by the core.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::{PublishError, ReadError};
+use crate::follow::{Follower, Step};
 use crate::retry::Retry;
 use crate::subject::Subject;
-use crate::subject::pattern::CURSORS;
+use crate::subject::pattern::{CURSORS, MAIL};
 use crate::{stamp, surely};
 use tetrarch_core::cursor::{self, Claim, Cursor};
 use tetrarch_core::id::AgentId;
@@ -79,6 +81,41 @@ pub async fn read_cursor(bus: &Bus, agent: &AgentId) -> Result<Option<(Cursor, u
     let subject = Subject::Cursor(agent.clone()).to_string();
     let found = surely::last_by_subject(bus, CURSORS, &subject).await?;
     found.map(|message| decoded(agent, &message)).transpose()
+}
+
+/// What was read of `MAIL` beyond its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beyond {
+    /// How many agents' positions are.
+    pub agents: u64,
+    /// The highest of them.
+    pub position: u64,
+    /// The stream's last sequence, 0 when it is empty.
+    pub last: u64,
+}
+
+/// Whether `MAIL` ends before what agents read of it: it was made anew, or is an older copy. Reads
+/// every cursor.
+///
+/// # Errors
+/// A refusal that stays.
+pub async fn beyond(bus: &Bus) -> Result<Option<Beyond>, ReadError> {
+    let mut positions = BTreeMap::new();
+    let mut follower = Follower::new(bus.clone(), CURSORS, Vec::new(), 1);
+    while let Step::Message { message, pending } = follower.step().await {
+        if let Ok(cursor) = codec::decode_cursor(&message.payload) {
+            let highest = cursor.positions.mail.max(cursor.positions.ctl);
+            positions.insert(message.subject, highest);
+        }
+        if pending == 0 {
+            break;
+        }
+    }
+    // Asked for after the cursors, so that none of them can be ahead of it.
+    let last = surely::stream_last_seq(bus, MAIL).await?;
+    let over = || positions.values().filter(|position| **position > last);
+    let agents = u64::try_from(over().count()).unwrap_or(u64::MAX);
+    Ok(over().max().map(|position| Beyond { agents, position: *position, last }))
 }
 
 /// Writes a cursor over the one at sequence `expected`, 0 when there is none; gives its sequence.

@@ -202,7 +202,7 @@ pub fn kind(subject: &Subject) -> String {
         Subject::Stream(_) => "text",
         Subject::Dead(_) => "dead",
         Subject::State(_) | Subject::StateMeta => "state",
-        Subject::LeaseGo | Subject::LeaseHost(_) => "lease",
+        Subject::LeaseGo | Subject::LeaseBus | Subject::LeaseHost(_) => "lease",
     };
     format!("{name}/{SCHEMA_VERSION}")
 }

@@ -2,6 +2,7 @@
 //! caller may do next. Errors of one module only are beside that module.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::server::Version;
 
@@ -39,6 +40,17 @@ pub enum ConnectError {
         url: String,
         /// What the server said.
         reason: String,
+    },
+    /// A server answers, but nobody for its JetStream.
+    #[error(
+        "nats-server at {url} is there, but its JetStream did not answer within {} s: it waits for a majority of its cluster, or its disk is full; see its log and start the servers that are missing",
+        within.as_secs()
+    )]
+    Leaderless {
+        /// Which server.
+        url: String,
+        /// The patience.
+        within: Duration,
     },
     /// The server lacks what the bus contract needs.
     #[error("nats-server at {url} is {found}; {needed} or newer is needed")]
@@ -91,6 +103,21 @@ pub enum ReadError {
     },
 }
 
+/// Codes with which a server says "not now": nobody leads the stream yet, JetStream is starting,
+/// resources are short.
+const NOT_NOW: [u64; 3] = [503, 10008, 10023];
+
+impl ReadError {
+    /// Whether the same read may succeed when it is simply done again.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Unanswered { .. } | Self::Malformed { .. } => true,
+            Self::Refused { code, .. } => NOT_NOW.contains(code),
+        }
+    }
+}
+
 /// How a publish with acknowledgement ended other than well (spec 02, Client rules).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
@@ -126,4 +153,16 @@ pub enum PublishError {
         /// The server's words.
         text: String,
     },
+}
+
+impl PublishError {
+    /// Whether the same publish may succeed when it is simply sent again.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Unknown { .. } => true,
+            Self::Refused { code, .. } => NOT_NOW.contains(code),
+            Self::WrongLast { .. } => false,
+        }
+    }
 }

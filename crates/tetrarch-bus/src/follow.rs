@@ -133,12 +133,14 @@ impl Follower {
     /// The next message, or that there is none now. Safe to drop.
     pub(crate) async fn step(&mut self) -> Step {
         loop {
+            let asked = std::time::Instant::now();
             if self.suspect > 0 {
                 match self.read_suspect().await {
                     Ok(Some(message)) => return Step::Message { message, pending: 1 },
                     Ok(None) => {}
                     Err(error) => {
                         tracing::warn!(stream = self.stream, %error, "cannot read; trying again");
+                        self.bus.note_ask(asked, !error.is_passing()).await;
                         self.retry.pause().await;
                     }
                 }
@@ -147,9 +149,13 @@ impl Follower {
             let Some(live) = &mut self.live else {
                 match self.build().await {
                     Ok(0) => return Step::Nothing,
-                    Ok(_) => continue,
+                    Ok(_) => {
+                        self.bus.note_ask(asked, true).await;
+                        continue;
+                    }
                     Err(reason) => {
                         tracing::warn!(stream = self.stream, reason, "cannot read; trying again");
+                        self.bus.note_ask(asked, false).await;
                         self.retry.pause().await;
                         continue;
                     }

@@ -127,7 +127,7 @@ impl Inbox {
             }
             match lane.read(&self.bus).await {
                 Ok(()) => self.retry.reset(),
-                Err(error) if surely::is_unanswered(&error) => {
+                Err(error) if error.is_passing() => {
                     tracing::warn!(%error, "reading the inbox again");
                     self.retry.pause().await;
                 }

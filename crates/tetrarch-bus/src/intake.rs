@@ -2,6 +2,8 @@
 //! on (spec 02). Nothing is acknowledged: the commit that covers a request moves the position.
 //! Intake is bounded here, where messages are pulled. It does not judge what it reads.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use crate::client::{Bus, RawMessage};
@@ -9,7 +11,7 @@ use crate::codec;
 use crate::envelope::Envelope;
 use crate::error::{PublishError, ReadError};
 use crate::follow::Follower;
-use crate::subject::pattern::REQUESTS;
+use crate::subject::pattern::{DEAD, DEAD_SUBJECTS, REQUESTS};
 use crate::subject::{Origin, Subject};
 use crate::surely;
 use tetrarch_core::request::Request;
@@ -68,9 +70,9 @@ impl Intake {
     /// beyond the stream's end it reads on from the end, and [`Intake::beyond`] says so.
     ///
     /// # Errors
-    /// The bus is away, or does not let this credential read.
+    /// The bus does not let this credential read; while it is away this waits.
     pub async fn open(bus: &Bus, from: u64) -> Result<Self, ReadError> {
-        let last = bus.stream_last_seq(REQUESTS).await?;
+        let last = surely::stream_last_seq(bus, REQUESTS).await?;
         let beyond = (from > last + 1).then_some(last);
         if beyond.is_some() {
             tracing::error!(from, last, "requests are decided that the stream does not have");
@@ -127,6 +129,19 @@ pub async fn dead_letter(bus: &Bus, letter: &DeadLetter) -> Result<u64, PublishE
     headers.insert(REASON, plain(&letter.reason));
     headers.insert(SUBJECT, plain(&letter.subject));
     surely::publish(bus, &subject.to_string(), &headers, &letter.payload, None).await
+}
+
+/// How many messages of each stream could not be handled, as long as they are kept.
+///
+/// # Errors
+/// The bus is away, or does not let this credential ask.
+pub async fn dead_letters(bus: &Bus) -> Result<BTreeMap<Origin, u64>, ReadError> {
+    let subjects = bus.stream_subjects(DEAD, DEAD_SUBJECTS).await?;
+    let counted = subjects.into_iter().filter_map(|(subject, count)| match subject.parse() {
+        Ok(Subject::Dead(origin)) => Some((origin, count)),
+        Ok(_) | Err(_) => None,
+    });
+    Ok(counted.collect())
 }
 
 /// Text as a header may hold it.

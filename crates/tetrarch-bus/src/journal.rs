@@ -186,7 +186,7 @@ pub async fn final_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, R
                     return Ok(newest_state(entries));
                 }
             }
-            Err(error) if surely::is_unanswered(&error) => {
+            Err(error) if error.is_passing() => {
                 tracing::warn!(%error, "reading it again");
                 retry.pause().await;
             }

@@ -186,7 +186,9 @@ impl Lease {
                     let (bus, ttl_secs) = (bus.clone(), claim.ttl_secs);
                     return Ok(Self { bus, subject, ttl_secs, value, seq, sent_at });
                 }
-                Err(error @ PublishError::Refused { .. }) => return Err(error.into()),
+                Err(error @ PublishError::Refused { .. }) if !error.is_passing() => {
+                    return Err(error.into());
+                }
                 Err(error) => error,
             };
             if !retry.pause().await {
@@ -276,8 +278,14 @@ impl Lease {
     /// key is still ours at a later sequence.
     async fn adopt_own(&mut self, last: u64) -> Result<(), RenewError> {
         let key = || self.subject.clone();
+        let lags = || PublishError::Unknown {
+            subject: key(),
+            reason: "the asked replica lags behind".to_owned(),
+        };
         let Some(seen) = seen_at(&self.bus, &self.subject).await? else {
-            return Err(RenewError::Lost { key: key(), holder: None });
+            // Should it have expired since the refusal, the next one names nothing.
+            let lost = RenewError::Lost { key: key(), holder: None };
+            return Err(if last > 0 { lags().into() } else { lost });
         };
         let holder = seen.holder.as_ref();
         let own = holder.is_some_and(|holder| {
@@ -288,8 +296,7 @@ impl Lease {
             return Ok(());
         }
         if seen.seq < last {
-            let reason = "the asked replica lags behind".to_owned();
-            return Err(PublishError::Unknown { subject: key(), reason }.into());
+            return Err(lags().into());
         }
         let holder = holder.map(|holder| format!("{} at {}", holder.instance, holder.address));
         Err(RenewError::Lost { key: key(), holder })

@@ -23,7 +23,7 @@ use crate::subject::Subject;
 use crate::subject::pattern::CURSORS;
 use crate::surely;
 use plan::Tip;
-use tetrarch_core::ledger::{Entry, RecordKey};
+use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::mail::{Duty, MailBody};
 use tetrarch_failpoint::{Step, reach_if};
 
@@ -147,6 +147,61 @@ impl Announcer {
     }
 }
 
+/// A key of STATE that is not what the ledger says.
+#[derive(Debug, Clone)]
+pub struct Mend {
+    /// Its subject.
+    pub subject: String,
+    /// What it has to hold, with the sequence of the entry that wrote it; none when the ledger knows
+    /// nothing of it.
+    pub known: Option<(Record, u64)>,
+}
+
+/// Writes these keys of STATE as the ledger has them. `through`: the ledger's last sequence. The
+/// revisions follow; a key that somebody else writes meanwhile is left to them.
+///
+/// # Errors
+/// See [`OutboxError`].
+pub async fn mend(
+    bus: &Bus,
+    mends: Vec<Mend>,
+    through: u64,
+    revisions: &mut Revisions,
+) -> Result<(), OutboxError> {
+    let stored: Vec<(String, Option<u64>)> = stream::iter(mends.into_iter().map(|mend| {
+        let expect = revisions.get(&mend.subject).copied().unwrap_or(0);
+        let bus = bus.clone();
+        async move {
+            let Mend { subject, known } = mend;
+            let stored = image::mend(&bus, &subject, known.as_ref(), through, expect).await?;
+            Ok::<_, OutboxError>((subject, stored.filter(|_| known.is_some())))
+        }
+    }))
+    .buffer_unordered(IN_FLIGHT)
+    .try_collect()
+    .await?;
+    for (subject, revision) in stored {
+        match revision {
+            Some(revision) => drop(revisions.insert(subject, revision)),
+            // It is found out again should it ever come back.
+            None => drop(revisions.remove(&subject)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes STATE's own record over what stands there, whatever that says. The revisions follow.
+///
+/// # Errors
+/// See [`OutboxError`]; somebody else wrote it meanwhile.
+pub async fn settle(bus: &Bus, meta: &Meta, revisions: &mut Revisions) -> Result<(), OutboxError> {
+    let image = image::meta(meta);
+    let expect = revisions.get(&image.subject).copied().unwrap_or(0);
+    let (subject, revision) = image::over(bus, image, expect).await?;
+    revisions.insert(subject, revision);
+    Ok(())
+}
+
 impl Recorder {
     /// The second half of a new owner's outbox. It knows the revisions of STATE as they were
     /// loaded; unknown ones are found out. `ledger_created` is when the server says the ledger
@@ -170,7 +225,7 @@ impl Recorder {
         reach_if(Step::StateRecorded, || launch_runs(entries));
         let meta = Meta {
             outbox_through: *through,
-            intake_seq: entries.iter().map(|(_, entry)| entry.intake_seq).max().unwrap_or(0),
+            intake_seq: newest.intake_seq,
             owner_epoch: newest.epoch,
             ledger_created: self.created.clone(),
             ledger_high: *through,

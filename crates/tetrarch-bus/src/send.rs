@@ -122,7 +122,7 @@ async fn publish(
             Ok(seq) => return Ok(seq),
             Err(error) => error,
         };
-        if !surely::is_passing(&error) {
+        if !error.is_passing() {
             return Err(SendError::Refused(error));
         }
         tracing::debug!(%error, "sending it again");

@@ -5,8 +5,10 @@
 mod binary;
 mod config;
 mod error;
+mod health;
 mod lock;
 mod process;
+mod room;
 mod version;
 
 use std::io;
@@ -21,8 +23,11 @@ use crate::creds::{Authority, Party, private_file};
 use crate::error::ConnectError;
 use crate::retry::Retry;
 
+pub use config::{OwnServer, own_config};
 pub use error::ServerError;
+pub use health::Health;
 pub use lock::DataDirLock;
+pub use room::{Room, room};
 pub use version::{MIN_VERSION, Version, VersionError};
 
 /// Environment variable that names the server binary to use.
@@ -214,7 +219,9 @@ impl ManagedServer {
             let reason = match Bus::connect(&options).await {
                 Ok(_) => return Ok(()),
                 Err(
-                    error @ (ConnectError::Unreachable { .. } | ConnectError::NoJetStream { .. }),
+                    error @ (ConnectError::Unreachable { .. }
+                    | ConnectError::NoJetStream { .. }
+                    | ConnectError::Leaderless { .. }),
                 ) => error.to_string(),
                 Err(error) => return Err(error.into()),
             };
@@ -277,6 +284,14 @@ impl ManagedServer {
     /// # Errors
     /// The process cannot be signalled.
     pub async fn stop(mut self) -> Result<(), ServerError> {
+        self.end().await
+    }
+
+    /// As [`ManagedServer::stop`], for one that is to be started again.
+    ///
+    /// # Errors
+    /// The process cannot be signalled.
+    pub async fn end(&mut self) -> Result<(), ServerError> {
         if self.alive()? {
             process::terminate(self.pid).map_err(|source| process_error(self.pid, source))?;
             if tokio::time::timeout(STOP_WITHIN, self.wait()).await.is_err() {

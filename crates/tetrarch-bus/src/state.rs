@@ -55,7 +55,7 @@ impl Meta {
         .into_bytes()
     }
 
-    fn from_json(payload: &[u8]) -> Result<Self, UnreadableMeta> {
+    pub(crate) fn from_json(payload: &[u8]) -> Result<Self, UnreadableMeta> {
         let value: Value = serde_json::from_slice(payload)
             .map_err(|error| UnreadableMeta { reason: error.to_string() })?;
         let text = |field: &str| {
@@ -89,6 +89,17 @@ pub struct UnreadableMeta {
     reason: String,
 }
 
+impl UnreadableMeta {
+    fn at(self, message: &RawMessage) -> Unreadable {
+        Unreadable {
+            subject: message.subject.clone(),
+            revision: message.seq,
+            ledger_seq: stamp::ledger_seq(message),
+            error: CodecError::Json { what: "meta", reason: self.reason },
+        }
+    }
+}
+
 /// Why the `meta` record cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum MetaError {
@@ -116,7 +127,7 @@ pub struct Unreadable {
 /// Everything STATE holds.
 #[derive(Debug, Default)]
 pub struct Loaded {
-    /// How far the owner got; none in a new installation.
+    /// How far the owner got; none in a new installation, and when it cannot be read.
     pub meta: Option<Meta>,
     /// Every record with the ledger sequence it comes from.
     pub records: Vec<(Record, u64)>,
@@ -166,11 +177,9 @@ pub async fn load_meta(bus: &Bus) -> Result<Option<Meta>, MetaError> {
 }
 
 /// Reads all of STATE. Waits while the bus is away.
-///
-/// # Errors
-/// The `meta` record is unreadable.
-pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
+pub async fn load(bus: &Bus) -> Loaded {
     let mut meta = None;
+    let mut broken = None;
     let mut revisions = Revisions::new();
     let meta_subject = Subject::StateMeta.to_string();
     let mut follower = Follower::new(bus.clone(), STATE, Vec::new(), 1);
@@ -182,7 +191,10 @@ pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
             revisions.insert(message.subject.clone(), message.seq);
         }
         if message.subject == meta_subject {
-            meta = Some(Meta::from_json(&message.payload)?);
+            match Meta::from_json(&message.payload) {
+                Ok(read) => meta = Some(read),
+                Err(error) => broken = Some(error.at(&message)),
+            }
         } else {
             decoding.push(message);
         }
@@ -191,8 +203,9 @@ pub async fn load(bus: &Bus) -> Result<Loaded, UnreadableMeta> {
         }
     }
     let values = decoding.finish().await;
-    let Selected { records, unreadable } = sorted(values);
-    Ok(Loaded { meta, records, unreadable, revisions })
+    let Selected { records, mut unreadable } = sorted(values);
+    unreadable.extend(broken);
+    Loaded { meta, records, unreadable, revisions }
 }
 
 /// Reads one record as it is once STATE has this entry of the ledger: mail of an entry may be ahead of

@@ -125,6 +125,8 @@ pub enum Subject {
     StateMeta,
     /// The lease of the owner.
     LeaseGo,
+    /// What the keeper of the managed bus writes to see that it still stores.
+    LeaseBus,
     /// The lease of a host.
     LeaseHost(HostName),
 }
@@ -162,6 +164,7 @@ impl Subject {
             | Self::State(_)
             | Self::StateMeta
             | Self::LeaseGo
+            | Self::LeaseBus
             | Self::LeaseHost(_) => None,
         }
     }
@@ -209,6 +212,7 @@ impl fmt::Display for Subject {
             Self::State(record) => write!(f, "{}{}", key::STATE_PREFIX, key::record_key(record)),
             Self::StateMeta => write!(f, "{}{META_KEY}", key::STATE_PREFIX),
             Self::LeaseGo => f.write_str(&pattern::lease_go()),
+            Self::LeaseBus => f.write_str(&pattern::lease_bus()),
             Self::LeaseHost(host) => f.write_str(&pattern::lease_host(host)),
         }
     }
@@ -301,13 +305,14 @@ fn parse_plan(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
 }
 
 fn parse_lease(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
-    tokens.exactly("$KV.LEASES.GO|HO=<host>", 3)?;
+    tokens.exactly("$KV.LEASES.GO|BUS|HO=<host>", 3)?;
     tokens.literal(1, "LEASES")?;
     match tokens.word(2).strip_prefix("HO=") {
         Some(host) => {
             let host = HostName::new(host).map_err(|error| tokens.refused(2, &error))?;
             Ok(Subject::LeaseHost(host))
         }
+        None if tokens.word(2) == "BUS" => Ok(Subject::LeaseBus),
         None => tokens.literal(2, "GO").map(|()| Subject::LeaseGo),
     }
 }

@@ -11,22 +11,9 @@ use crate::client::{Bus, RawMessage};
 use crate::error::{PublishError, ReadError};
 use crate::retry::Retry;
 
-/// Codes with which a server says "not now": nobody leads the stream yet, JetStream is starting,
-/// resources are short.
-const NOT_NOW: [u64; 3] = [503, 10008, 10023];
-
 /// Waits between the attempts at one publish or read: 50 ms, growing to 2 s.
 pub(crate) fn policy(patience: Option<Duration>) -> Retry {
     Retry::new(Duration::from_millis(50), Duration::from_secs(2), patience)
-}
-
-/// Whether the same publish may succeed when it is simply sent again.
-pub(crate) fn is_passing(error: &PublishError) -> bool {
-    match error {
-        PublishError::Busy { .. } | PublishError::Unknown { .. } => true,
-        PublishError::Refused { code, .. } => NOT_NOW.contains(code),
-        PublishError::WrongLast { .. } => false,
-    }
 }
 
 /// Publishes the same bytes until there is an answer; gives the sequence it is stored at. After
@@ -44,7 +31,7 @@ pub(crate) async fn publish(
     let mut retry = policy(None);
     loop {
         match bus.publish_expect(subject, headers.clone(), payload.clone(), expect).await {
-            Err(error) if is_passing(&error) => {
+            Err(error) if error.is_passing() => {
                 tracing::warn!(%error, "sending it again");
                 retry.pause().await;
             }
@@ -65,7 +52,7 @@ pub(crate) async fn last_by_subject(
     let mut retry = policy(None);
     loop {
         match bus.last_by_subject(stream, subject).await {
-            Err(error) if is_unanswered(&error) => {
+            Err(error) if error.is_passing() => {
                 tracing::warn!(%error, "reading it again");
                 retry.pause().await;
             }
@@ -87,7 +74,7 @@ pub(crate) async fn last_per_subject(
     let mut retry = policy(None);
     loop {
         match bus.last_per_subject(stream, subjects).await {
-            Err(error) if is_unanswered(&error) => {
+            Err(error) if error.is_passing() => {
                 tracing::warn!(%error, "reading it again");
                 retry.pause().await;
             }
@@ -104,7 +91,7 @@ pub(crate) async fn stream_last_seq(bus: &Bus, stream: &str) -> Result<u64, Read
     let mut retry = policy(None);
     loop {
         match bus.stream_last_seq(stream).await {
-            Err(error) if is_unanswered(&error) => {
+            Err(error) if error.is_passing() => {
                 tracing::warn!(%error, "reading it again");
                 retry.pause().await;
             }
@@ -125,7 +112,7 @@ pub(crate) async fn purge_subject(
     let mut retry = policy(None);
     loop {
         match bus.purge(stream, Some(subject), None).await {
-            Err(error) if is_unanswered(&error) => {
+            Err(error) if error.is_passing() => {
                 tracing::warn!(%error, "purging it again");
                 retry.pause().await;
             }
@@ -156,19 +143,11 @@ pub(crate) async fn named(
                     return Ok(None);
                 }
             }
-            Err(error) if is_unanswered(&error) => {
+            Err(error) if error.is_passing() => {
                 tracing::warn!(%error, "reading it again");
                 retry.pause().await;
             }
             settled => return settled,
         }
-    }
-}
-
-/// Whether the same read may succeed when it is simply done again.
-pub(crate) fn is_unanswered(error: &ReadError) -> bool {
-    match error {
-        ReadError::Unanswered { .. } | ReadError::Malformed { .. } => true,
-        ReadError::Refused { .. } => false,
     }
 }

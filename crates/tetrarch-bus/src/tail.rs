@@ -14,7 +14,9 @@ use crate::subject::pattern::LEDGER;
 use crate::surely;
 use tetrarch_core::id::CommitId;
 use tetrarch_core::ledger::Entry;
+use tetrarch_core::limits::LEASE_EPOCH_MAX;
 use tetrarch_core::time::BusTime;
+use tetrarch_core::trouble::NoCommit;
 
 /// One message of the ledger.
 #[derive(Debug)]
@@ -35,6 +37,14 @@ pub enum InvalidEntry {
     /// It cannot be read.
     #[error("not a commit: {0}")]
     Undecodable(#[from] CodecError),
+    /// Its epoch is higher than any lease's.
+    #[error("its epoch {epoch} is one that no owner can have")]
+    Impossible {
+        /// Which commit it is.
+        commit: CommitId,
+        /// The entry's epoch.
+        epoch: u64,
+    },
     /// Its owner was deposed before it wrote it.
     #[error("its epoch {epoch} is lower than {highest}, which the ledger already reached")]
     Deposed {
@@ -47,8 +57,22 @@ pub enum InvalidEntry {
     },
 }
 
+impl InvalidEntry {
+    /// What is wrong with it, of what people are told once each.
+    #[must_use]
+    pub fn cause(&self) -> NoCommit {
+        match self {
+            Self::Undecodable(_) => NoCommit::Undecodable,
+            Self::Impossible { .. } => NoCommit::Impossible,
+            Self::Deposed { .. } => NoCommit::Deposed,
+        }
+    }
+}
+
 /// How long a replica may lag behind the ledger's known end.
 const LAGS_AT_MOST: Duration = Duration::from_secs(10);
+/// Messages at the ledger's end that are passed over in search of a commit.
+const PASSED_OVER: usize = 256;
 
 /// Reads the entries of sequences `from` to `through`, both included, and stops early when the
 /// ledger does not reach that far. `highest_epoch` is the highest epoch before them, 0 when
@@ -85,6 +109,29 @@ pub async fn read_ledger(
     items
 }
 
+/// The epoch of the last commit, given the highest one known from elsewhere. What was written after
+/// a commit by somebody else, or by an owner that was deposed, is passed over.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn last_epoch(bus: &Bus, known: u64) -> Result<u64, ReadError> {
+    let mut seq = surely::stream_last_seq(bus, LEDGER).await?;
+    for _ in 0..PASSED_OVER {
+        if seq == 0 {
+            break;
+        }
+        let found = bus.get_seq(LEDGER, seq).await?;
+        let entry = found.and_then(|message| codec::decode_entry(&message.payload).ok());
+        if let Some(entry) = entry
+            && (known..=LEASE_EPOCH_MAX).contains(&entry.epoch)
+        {
+            return Ok(entry.epoch);
+        }
+        seq -= 1;
+    }
+    Ok(known)
+}
+
 /// The first sequence that was stored at a time or after it, by halving: the ledger's times only
 /// grow. `first` and `last` are those of the ledger; what is no longer kept counts as older.
 ///
@@ -109,6 +156,35 @@ pub async fn first_since(
     Ok(low)
 }
 
+/// Everything that a stream holds now, as bytes: for who looks for words in it.
+#[derive(Debug)]
+pub struct Texts {
+    follower: Follower,
+    ended: bool,
+}
+
+impl Texts {
+    /// Begins with the stream's first message.
+    #[must_use]
+    pub fn of(bus: &Bus, stream: &'static str) -> Self {
+        Self { follower: Follower::new(bus.clone(), stream, Vec::new(), 1), ended: false }
+    }
+
+    /// The next message's body; none after the last one. Waits while the bus is away.
+    pub async fn next(&mut self) -> Option<bytes::Bytes> {
+        if self.ended {
+            return None;
+        }
+        match self.follower.step().await {
+            Step::Message { message, pending } => {
+                self.ended = pending == 0;
+                Some(message.payload)
+            }
+            Step::Nothing => None,
+        }
+    }
+}
+
 /// Every entry from sequence `from` on, as they come, for ever.
 /// `highest_epoch` is the highest epoch before them, 0 when unknown.
 pub fn follow_ledger(
@@ -127,6 +203,9 @@ pub fn follow_ledger(
 fn judge(message: RawMessage, highest: &mut u64) -> LedgerItem {
     let entry = match codec::decode_entry(&message.payload) {
         Err(error) => Err(InvalidEntry::Undecodable(error)),
+        Ok(Entry { commit, epoch, .. }) if epoch > LEASE_EPOCH_MAX => {
+            Err(InvalidEntry::Impossible { commit, epoch })
+        }
         Ok(entry) if entry.epoch < *highest => {
             let Entry { commit, epoch, .. } = entry;
             Err(InvalidEntry::Deposed { commit, epoch, highest: *highest })

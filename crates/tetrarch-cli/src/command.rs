@@ -85,7 +85,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Plan(command) => plan::run(context, command).await,
         Command::Insights(args) => insights::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,
-        Command::Config(command) => config::run(context, &command),
+        Command::Config(command) => config::run(context, command),
         Command::Schema(args) => schema::run(context, &args),
         Command::Vectors(command) => vectors::run(context, command),
         Command::Why(args) => why::run(context, args).await,

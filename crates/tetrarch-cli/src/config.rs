@@ -12,6 +12,7 @@ mod value;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tetrarch_bus::server::Durability;
 use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
 use tetrarch_core::intensity::Intensity;
@@ -61,8 +62,8 @@ pub(crate) struct BusConfig {
     pub(crate) data_dir: PathBuf,
     /// The loopback port of the managed server; 0 means any.
     pub(crate) port: u16,
-    /// Acknowledged writes survive a power loss.
-    pub(crate) power_durable: bool,
+    /// What an acknowledged write survives.
+    pub(crate) durability: Durability,
     /// Copies of each stream.
     pub(crate) replicas: usize,
     /// The JetStream API's prefix.
@@ -222,7 +223,10 @@ fn bus(settings: &Settings) -> BusConfig {
         url: settings.text("bus.url"),
         data_dir: settings.path("bus.data_dir").unwrap_or_default(),
         port: fitted(settings.whole("bus.port"), u16::MAX),
-        power_durable: settings.text("bus.durability").as_deref() == Some("power"),
+        durability: match settings.text("bus.durability").as_deref() {
+            Some("power") => Durability::Power,
+            Some(_) | None => Durability::Process,
+        },
         replicas: fitted(settings.whole("bus.replicas"), usize::MAX),
         api_prefix: settings.text("bus.api_prefix"),
         credentials: settings.path("bus.credentials"),

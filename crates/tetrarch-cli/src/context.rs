@@ -9,7 +9,7 @@ use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Party};
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::send::send_request;
-use tetrarch_bus::server;
+use tetrarch_bus::server::{self, Room};
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::watch::Replies;
 use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
@@ -113,13 +113,17 @@ impl Context {
     pub(crate) async fn desk(&self) -> Result<Desk, CliError> {
         let human = self.human()?;
         let bus = self.connect(&Party::Human(human.clone()), "tetrarch").await?;
-        Ok(Desk { bus, human: Principal::Human(human) })
+        let managed = self.config.bus.url.is_none();
+        let data_dir = managed.then(|| self.config.bus.data_dir.clone());
+        Ok(Desk { data_dir, bus, human: Principal::Human(human) })
     }
 }
 
 /// A human's connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Desk {
+    /// Where the managed bus is; none when another is configured.
+    pub(crate) data_dir: Option<PathBuf>,
     /// The connection.
     pub(crate) bus: Bus,
     /// Who is asking.
@@ -171,11 +175,31 @@ impl Desk {
         payload: Vec<u8>,
         trace: Option<String>,
     ) -> Result<MailBody, CliError> {
+        self.room(Room::is_none)?;
         let mut replies = Replies::open(&self.bus, &self.human).await?;
         let envelope = Envelope { msg_id: Some(id.to_string()), trace, ..Envelope::default() };
         let headers = envelope.headers(subject);
-        send_request(&self.bus, subject, headers, Bytes::from(payload), Some(REPLY_WITHIN)).await?;
-        Ok(replies.wait(id, REPLY_WITHIN).await?.body)
+        let payload = Bytes::from(payload);
+        let answered = async {
+            send_request(&self.bus, subject, headers, payload, Some(REPLY_WITHIN)).await?;
+            Ok::<_, CliError>(replies.wait(id, REPLY_WITHIN).await?.body)
+        };
+        match answered.await {
+            Err(error) if error.code == Code::BusUnreachable => {
+                self.room(Room::is_low)?;
+                Err(error)
+            }
+            answered => answered,
+        }
+    }
+
+    /// Refuses when the disk of the bus has too little room: a server without any does not answer.
+    fn room(&self, too_little: impl FnOnce(&Room) -> bool) -> Result<(), CliError> {
+        match self.data_dir.as_deref().and_then(server::room).filter(too_little) {
+            Some(room) => Err(CliError::new(Code::BusUnreachable, room.to_string())
+                .hint("free some room there; then the same command again, it is safe to repeat")),
+            None => Ok(()),
+        }
     }
 }
 

@@ -83,8 +83,17 @@ pub(crate) fn report(error: &CliError) {
 
 impl From<ConnectError> for CliError {
     fn from(error: ConnectError) -> Self {
-        Self::new(Code::BusUnreachable, error.to_string())
-            .hint("start one with `tetrarch up`, or name one with --url")
+        let what = Self::new(Code::BusUnreachable, error.to_string());
+        match error {
+            ConnectError::Leaderless { .. } => what,
+            ConnectError::Unreachable { .. }
+            | ConnectError::Refused { .. }
+            | ConnectError::NoJetStream { .. }
+            | ConnectError::TooOld { .. }
+            | ConnectError::Credentials { .. } => {
+                what.hint("start one with `tetrarch up`, or name one with --url")
+            }
+        }
     }
 }
 
@@ -147,13 +156,15 @@ impl From<SnapshotError> for CliError {
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         let code = match &error {
-            EngineError::Held { .. } | EngineError::Deposed { .. } => Code::Conflict,
+            EngineError::Held { .. }
+            | EngineError::Deposed { .. }
+            | EngineError::NotThat { .. } => Code::Conflict,
             EngineError::Refused { .. } => Code::Denied,
             EngineError::Unanswered(..) => Code::BusUnreachable,
             EngineError::Window(_) => Code::Usage,
             EngineError::LeaseLost(_)
-            | EngineError::Amnesia(_)
-            | EngineError::Unreadable(_)
+            | EngineError::Amnesia { .. }
+            | EngineError::Memory { .. }
             | EngineError::Snapshot(_)
             | EngineError::Actor(..)
             | EngineError::ActorDied(..)

@@ -71,6 +71,8 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::RunArchived
         | EventKind::GoalArchived
         | EventKind::LedgerSnapshot
+        | EventKind::IntakeMoved
+        | EventKind::LedgerAccepted
         | EventKind::Verdict => Tone::Plain,
     }
 }

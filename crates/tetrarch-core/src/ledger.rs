@@ -218,13 +218,17 @@ pub enum EventKind {
     GoalArchived,
     /// A snapshot of all records was taken.
     LedgerSnapshot,
+    /// Reading requests went on elsewhere: the stream ends before what was decided of it.
+    IntakeMoved,
+    /// People accepted a ledger that is not the one that was remembered.
+    LedgerAccepted,
     /// Something is wrong.
     Alert,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -253,6 +257,8 @@ impl EventKind {
         Self::RunArchived,
         Self::GoalArchived,
         Self::LedgerSnapshot,
+        Self::IntakeMoved,
+        Self::LedgerAccepted,
         Self::Alert,
     ];
 
@@ -288,6 +294,8 @@ impl EventKind {
             Self::RunArchived => "run.archived",
             Self::GoalArchived => "goal.archived",
             Self::LedgerSnapshot => "ledger.snapshot",
+            Self::IntakeMoved => "intake.moved",
+            Self::LedgerAccepted => "ledger.accepted",
             Self::Alert => "alert",
         }
     }
@@ -338,4 +346,40 @@ pub struct Entry {
     pub mail: Vec<Mail>,
     /// Plan events to publish.
     pub plans: Vec<PlanEvent>,
+}
+
+impl Entry {
+    /// An entry that changes nothing.
+    #[must_use]
+    pub fn empty(commit: CommitId, epoch: u64, at: BusTime, intake_seq: u64) -> Self {
+        Self {
+            commit,
+            epoch,
+            at,
+            intake_seq,
+            events: Vec::new(),
+            records: Vec::new(),
+            dropped: Vec::new(),
+            seals: Vec::new(),
+            mail: Vec::new(),
+            plans: Vec::new(),
+        }
+    }
+
+    /// Whether it has an event of a kind.
+    #[must_use]
+    pub fn tells(&self, kind: EventKind) -> bool {
+        self.events.iter().any(|event| event.kind == kind)
+    }
+
+    /// Up to where requests are decided after it, given up to where they were before. They only
+    /// go back where reading went on elsewhere.
+    #[must_use]
+    pub fn decided(&self, before: u64) -> u64 {
+        if self.tells(EventKind::IntakeMoved) {
+            self.intake_seq
+        } else {
+            self.intake_seq.max(before)
+        }
+    }
 }

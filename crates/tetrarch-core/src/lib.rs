@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod agent;
+pub mod artifacts;
 pub mod assignment;
 pub mod brief;
 pub mod budget;
@@ -33,6 +34,7 @@ pub mod question;
 pub mod records;
 pub mod request;
 pub mod reservation;
+pub mod restart;
 pub mod role;
 pub mod run;
 pub mod size;
@@ -40,3 +42,4 @@ pub mod snapshot;
 pub mod step;
 pub mod sweep;
 pub mod time;
+pub mod trouble;

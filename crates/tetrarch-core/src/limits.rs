@@ -61,6 +61,8 @@ pub const SNAPSHOT_PART_BYTES: usize = 8 * 1024 * 1024;
 pub const SNAPSHOT_PARTS_MAX: usize = 400;
 /// How long the ledger is kept, unless configured (spec 02, Streams).
 pub const LEDGER_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
+/// How long an artifact that nothing names is kept (spec 06, Artifacts).
+pub const UNNAMED_KEPT: Millis = Millis::from_secs(24 * 3600);
 /// Share of the ledger's room, in thousandths, at which it is trimmed early (spec 02, Snapshots).
 pub const LEDGER_FULL: u32 = 800;
 /// Phases of a plan (spec 05).

@@ -197,12 +197,25 @@ pub enum Alert {
     RunOverdue,
     /// The ledger is nearly full, and was trimmed before its time.
     LedgerFull,
+    /// A message of the ledger is no commit.
+    LedgerInvalid,
+    /// A stream ends before what was read of it.
+    StreamShrank,
+    /// STATE was not what the ledger says, and was mended.
+    StateMended,
 }
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 4] =
-        [Self::CircuitOpen, Self::MassSilence, Self::RunOverdue, Self::LedgerFull];
+    pub const ALL: [Self; 7] = [
+        Self::CircuitOpen,
+        Self::MassSilence,
+        Self::RunOverdue,
+        Self::LedgerFull,
+        Self::LedgerInvalid,
+        Self::StreamShrank,
+        Self::StateMended,
+    ];
 
     /// The topic.
     #[must_use]
@@ -212,6 +225,9 @@ impl Alert {
             Self::MassSilence => "sweeper.mass_silence",
             Self::RunOverdue => "run.overdue",
             Self::LedgerFull => "ledger.full",
+            Self::LedgerInvalid => "ledger.invalid",
+            Self::StreamShrank => "stream.shrank",
+            Self::StateMended => "state.mended",
         }
     }
 }

@@ -4,7 +4,8 @@
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
-//! `forgetting`, circuits in `circuits`, hosts in `hosts`, plans in `plans`, questions to people in `questions`.
+//! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
+//! plans in `plans`, questions to people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
@@ -21,12 +22,14 @@ mod questions;
 mod recovery;
 mod replacing;
 mod reports;
+mod restoring;
 mod sessions;
 mod silence;
 mod spawn;
 mod stopping;
 #[cfg(test)]
 pub(crate) mod tests;
+mod troubles;
 mod weight;
 
 use crate::agent::{Agent, Hosting};
@@ -45,10 +48,12 @@ use crate::snapshot::{Due, Snapshot};
 use crate::step::{Draft, Step};
 use crate::sweep::Absence;
 use crate::time::{BusTime, Millis};
+use crate::trouble::Trouble;
 
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
 pub use group::Group;
+pub use restoring::{Frame, restoring};
 
 /// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub struct Policy {
     pub window: Millis,
     /// How long what is over is remembered (spec 02, Streams).
     pub kept: Kept,
+    /// Why no work is taken at present, in words; none when it is.
+    pub halted: Option<String>,
 }
 
 impl Default for Policy {
@@ -76,6 +83,7 @@ impl Default for Policy {
             deadlines: Deadlines::default(),
             window: WINDOW,
             kept: Kept::default(),
+            halted: None,
         }
     }
 }
@@ -128,6 +136,8 @@ pub enum Input {
         /// How many there may be.
         limit: u64,
     },
+    /// Something that people have to look at.
+    Trouble(Trouble),
 }
 
 /// What the sweeper found of a session (spec 04).
@@ -183,6 +193,11 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
                  time; give it more room or a shorter retention.ledger"
             );
             sessions::alert(&mut draft, &AgentId::Go, Alert::LedgerFull, SNAPSHOTS, &text);
+            draft.finish()
+        }
+        Input::Trouble(trouble) => {
+            let mut draft = Draft::new(records, now, go());
+            troubles::tell(&mut draft, trouble);
             draft.finish()
         }
     }

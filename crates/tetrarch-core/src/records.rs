@@ -107,7 +107,7 @@ impl Records {
     /// Folds one entry in.
     pub fn apply(&mut self, entry: &Entry) {
         self.epoch = self.epoch.max(entry.epoch);
-        self.intake_seq = self.intake_seq.max(entry.intake_seq);
+        self.intake_seq = entry.decided(self.intake_seq);
         for record in &entry.records {
             self.put(record.clone());
         }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::limits::{LEDGER_FULL, LEDGER_KEPT, SNAPSHOT_ENTRIES, SNAPSHOT_EVERY};
+use crate::limits::{LEDGER_FULL, LEDGER_KEPT, SNAPSHOT_ENTRIES, SNAPSHOT_EVERY, UNNAMED_KEPT};
 use crate::time::{BusTime, Millis};
 
 /// All live records as they were after one entry: where they are kept, and what else replay needs.
@@ -37,11 +37,18 @@ pub struct Retention {
     pub entries: u64,
     /// Time between two snapshots.
     pub every: Millis,
+    /// How long an artifact that nothing names is kept (spec 06, Artifacts).
+    pub unnamed: Millis,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { ledger: LEDGER_KEPT, entries: SNAPSHOT_ENTRIES, every: SNAPSHOT_EVERY }
+        Self {
+            ledger: LEDGER_KEPT,
+            entries: SNAPSHOT_ENTRIES,
+            every: SNAPSHOT_EVERY,
+            unnamed: UNNAMED_KEPT,
+        }
     }
 }
 
@@ -138,7 +145,8 @@ mod tests {
     use super::*;
 
     const EVERY: Millis = Millis(1_000);
-    const RETENTION: Retention = Retention { ledger: Millis(500), entries: 100, every: EVERY };
+    const RETENTION: Retention =
+        Retention { ledger: Millis(500), entries: 100, every: EVERY, unnamed: UNNAMED_KEPT };
 
     fn extent(first: u64, last: u64, bytes: u64) -> Extent {
         Extent { first, last, bytes, limit: 1_000 }

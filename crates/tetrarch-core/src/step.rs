@@ -35,6 +35,8 @@ pub struct Step {
     pub mail: Vec<Mail>,
     /// Epics whose plan changed.
     pub plans: BTreeMap<EpicId, PlanTouch>,
+    /// The sequence of `REQUESTS` after which reading goes on, when it is not after what was decided.
+    pub intake: Option<u64>,
 }
 
 impl Step {
@@ -47,6 +49,7 @@ impl Step {
             && self.seals.is_empty()
             && self.mail.is_empty()
             && self.plans.is_empty()
+            && self.intake.is_none()
     }
 }
 
@@ -318,6 +321,11 @@ impl<'a> Draft<'a> {
         });
         let last = self.step.events.len() - 1;
         &mut self.step.events[last]
+    }
+
+    /// Has requests be read on after this sequence of `REQUESTS`, whatever was decided before.
+    pub fn move_intake(&mut self, after: u64) {
+        self.step.intake = Some(after);
     }
 
     /// Marks a plan as changed.

@@ -293,8 +293,9 @@ impl AgentState {
                     epoch: *epoch,
                 };
                 self.journal = Some(JournalWriter::open(shared.bus.clone(), writer).await?);
-                self.positions = cursor.positions;
-                let inbox = self.session.inbox(self.unread(cursor.positions)).await?;
+                let (inbox, within) =
+                    self.session.inbox(cursor.positions, |it| self.unread(it)).await?;
+                self.positions = within;
                 let to = myself.clone();
                 self.inbox =
                     Some(Pump::inbox(inbox, move |it| to.cast(AgentMsg::Incoming(it)).is_ok()));

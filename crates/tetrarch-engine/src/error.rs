@@ -1,5 +1,7 @@
 //! Why an engine process ends: data for whoever started it.
 
+use std::path::PathBuf;
+
 use tetrarch_bus::cursor::CursorError;
 use tetrarch_bus::error::{PublishError, ReadError};
 use tetrarch_bus::inbox::InboxError;
@@ -12,7 +14,10 @@ use tetrarch_bus::snapshot::SnapshotError;
 use tetrarch_bus::state::{MetaError, UnreadableMeta};
 use tetrarch_bus::topology::TopologyError;
 use tetrarch_core::error::Refusal;
+use tetrarch_core::restart::Amnesia;
 use tetrarch_core::sweep::WindowError;
+
+use crate::global::Keeper;
 
 /// Why an engine process ended.
 #[derive(Debug, thiserror::Error)]
@@ -38,11 +43,36 @@ pub enum EngineError {
     #[error("the lease is lost: {0}")]
     LeaseLost(String),
     /// The ledger is shorter or younger than what was acknowledged (spec 02, Amnesia guard).
-    #[error("the ledger lost its memory: {0}; decide with `tetrarch doctor` before going on")]
-    Amnesia(String),
-    /// A record of STATE cannot be read, so that a snapshot would lose it.
-    #[error("{0} of STATE cannot be read; no snapshot is taken, look at it with `tetrarch doctor`")]
-    Unreadable(String),
+    #[error(
+        "the ledger lost its memory: {lost}, says {keeper}; restore the stream from a backup, or accept it as it is \
+         with `tetrarch doctor --accept-ledger <its last sequence>`"
+    )]
+    Amnesia {
+        /// Who remembers it otherwise.
+        keeper: Keeper,
+        /// How.
+        lost: Amnesia,
+    },
+    /// What the data directory remembers of the ledger cannot be read or written.
+    #[error(
+        "{} cannot be used, so that nobody knows whether the ledger is whole: {reason}; put it back, \
+         or look at the ledger and run `tetrarch doctor --accept-ledger <its last sequence>`",
+        path.display()
+    )]
+    Memory {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A human accepted another ledger than the one that is there.
+    #[error("the ledger's last sequence is {last}, not {accepted}; look at it again")]
+    NotThat {
+        /// Its last sequence.
+        last: u64,
+        /// The one that was named.
+        accepted: u64,
+    },
     /// A snapshot could not be kept.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
@@ -105,6 +135,44 @@ pub enum EngineError {
     /// A text broke a bound on its way out.
     #[error(transparent)]
     Encoding(#[from] tetrarch_bus::codec::CodecError),
+}
+
+impl EngineError {
+    /// Whether the same may succeed when it is simply done again: the bus was away, or between two
+    /// leaders.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Read(error)
+            | Self::Lease(AcquireError::Read(error))
+            | Self::NoMeta(MetaError::Read(error)) => error.is_passing(),
+            Self::Publish(error) | Self::Lease(AcquireError::Publish(error)) => error.is_passing(),
+            // A cluster refuses to make a stream until it knows all its servers.
+            Self::Topology(TopologyError::Refused { .. }) => true,
+            Self::Topology(TopologyError::Unchangeable { .. })
+            | Self::Lease(AcquireError::Held { .. })
+            | Self::NoMeta(MetaError::Unreadable(_))
+            | Self::Held { .. }
+            | Self::Deposed { .. }
+            | Self::LeaseLost(_)
+            | Self::Amnesia { .. }
+            | Self::Memory { .. }
+            | Self::NotThat { .. }
+            | Self::Snapshot(_)
+            | Self::Refused { .. }
+            | Self::Unanswered(..)
+            | Self::Actor(..)
+            | Self::ActorDied(..)
+            | Self::Renew(_)
+            | Self::Window(_)
+            | Self::Meta(_)
+            | Self::Send(_)
+            | Self::Inbox(_)
+            | Self::Cursor(_)
+            | Self::Journal(_)
+            | Self::Outbox(_)
+            | Self::Encoding(_) => false,
+        }
+    }
 }
 
 /// Says what became of a message nobody could handle.

@@ -2,12 +2,16 @@
 //! it visible (spec 02, One ledger, one owner). One commit is in flight at a time; what arrives
 //! meanwhile is decided at once and is the next commit.
 
+mod accepting;
 mod keeping;
+mod memory;
 mod owner;
 mod reached;
 mod restore;
 mod sweeping;
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ractor::Actor;
@@ -18,17 +22,26 @@ use tetrarch_bus::topology::{self, Ages, Shape};
 use tetrarch_core::owner::Policy;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
+use tetrarch_core::trouble::{NoCommit, Trouble};
 use tetrarch_failpoint::{Step, reach};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, wall_unix_ms};
 use crate::error::EngineError;
+use crate::patience::until_answered;
 use crate::tree::Tree;
+
+pub use accepting::{Acceptance, Accepted, accept_ledger};
+pub use memory::{Keeper, remembered};
+use memory::{Kept, Memoir};
 use owner::{OwnerActor, OwnerArgs};
 use sweeping::Patience;
 
 /// Renewals of the GO lease in one time to live (spec 04).
 const RENEWALS_PER_TTL: u32 = 3;
+/// Attempts at a renewal that failed, in one time to live: an election takes most of that in a
+/// cluster, and what is left of it must do.
+const ATTEMPTS_PER_TTL: u32 = 30;
 /// How long after its time to live without a word the server may take to drop a lease.
 const EXPIRY_LAG: Duration = Duration::from_millis(200);
 
@@ -37,6 +50,8 @@ const EXPIRY_LAG: Duration = Duration::from_millis(200);
 pub struct GlobalConfig {
     /// The id of this installation's process, kept in its data directory.
     pub instance: String,
+    /// Where it remembers what the ledger was; none keeps nothing beside STATE.
+    pub data_dir: Option<PathBuf>,
     /// Where it runs, for people.
     pub address: String,
     /// Time to live of the lease, in seconds.
@@ -52,6 +67,8 @@ pub struct GlobalConfig {
     pub mass: MassPolicy,
     /// What an operator may set.
     pub policy: Policy,
+    /// Why no work is taken, as long as it says so; what is given up says none.
+    pub halted: watch::Receiver<Option<String>>,
     /// How long the ledger is kept.
     pub retention: Retention,
     /// How long other streams keep what they hold.
@@ -78,25 +95,62 @@ pub async fn serve_global(
     mut stop: watch::Receiver<bool>,
     ready: watch::Sender<bool>,
 ) -> Result<(), EngineError> {
-    topology::apply(&bus, Shape { replicas: config.replicas, ages: config.ages }).await?;
+    let shape = Shape { replicas: config.replicas, ages: config.ages };
+    tokio::select! {
+        applied = until_answered(|| topology::apply(&bus, shape)) => applied?,
+        _ = stop.wait_for(|stop| *stop) => return Ok(()),
+    }
     let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
     reach(Step::OwnerLeaseHeld);
     let clock = clock_of(&bus, &lease).await?;
-    let epoch = lease.epoch();
-    loop {
-        let spell = spell(&bus, &config, epoch, clock, ready.clone());
+    let memoir = Memoir::begin(config.data_dir.clone());
+    let mut reign = Reign { epoch: lease.epoch(), clock, has_begun: false, told: BTreeSet::new() };
+    let ended = loop {
+        let spell = spell(&bus, &config, &mut reign, &memoir, ready.clone());
         let ending = tokio::select! {
-            ending = spell => ending?,
-            lost = keep(&mut lease, config.ttl_secs) => return Err(lost),
-            _ = stop.wait_for(|stop| *stop) => Ending::Stopped,
+            ending = spell => ending,
+            lost = keep(&mut lease, config.ttl_secs) => break Err(lost),
+            _ = stop.wait_for(|stop| *stop) => Ok(Ending::Stopped),
         };
         match ending {
-            Ending::Reload => tracing::warn!("a commit was refused; deciding again"),
-            Ending::Stopped => {
-                lease.release().await?;
-                return Ok(());
+            Ok(Ending::Reload) => {
+                tracing::warn!("a commit was refused; deciding again");
+                reign.has_begun = true;
             }
+            Ok(Ending::Stopped) => break lease.release().await.map_err(EngineError::from),
+            // It waits for a human, who has to be able to act in its stead.
+            Err(stopped @ (EngineError::Amnesia { .. } | EngineError::Memory { .. })) => {
+                lease.release().await?;
+                break Err(stopped);
+            }
+            Err(failed) => break Err(failed),
         }
+    };
+    memoir.end().await;
+    ended
+}
+
+/// One time of holding the lease.
+struct Reign {
+    epoch: u64,
+    clock: Clock,
+    /// Whether it has sent a commit.
+    has_begun: bool,
+    /// Of what people were told already: once is enough of each.
+    told: BTreeSet<NoCommit>,
+}
+
+impl Reign {
+    /// What people have not been told yet.
+    fn news(&mut self, troubles: Vec<Trouble>) -> Vec<Trouble> {
+        let mut news = troubles;
+        news.retain(|trouble| match trouble {
+            Trouble::NoCommits { cause, .. } => self.told.insert(*cause),
+            Trouble::IntakeShrank { .. }
+            | Trouble::InboxShrank { .. }
+            | Trouble::StateMended { .. } => true,
+        });
+        news
     }
 }
 
@@ -110,22 +164,12 @@ async fn stand_by(
     let ttl = Duration::from_secs(u64::from(config.ttl_secs));
     let mut patience = ttl;
     loop {
-        let floor = restore::highest_epoch(bus).await?;
-        let claim = Claim {
-            key: LeaseKey::Go,
-            instance: config.instance.clone(),
-            address: config.address.clone(),
-            floor,
-            ttl_secs: Some(config.ttl_secs),
-            now_unix_ms: wall_unix_ms(),
-            body: Vec::new(),
-        };
-        match Lease::acquire(bus, claim).await {
+        match until_answered(|| acquire(bus, config)).await {
             Ok(lease) => return Ok(Some(lease)),
-            Err(AcquireError::Held { holder, .. }) => {
+            Err(EngineError::Lease(AcquireError::Held { holder, .. })) => {
                 tracing::debug!(holder = %holder.instance, at = %holder.address, "standing by");
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         tokio::select! {
             renewed = until_free(&mut changes, patience, ttl) => {
@@ -134,6 +178,20 @@ async fn stand_by(
             _ = stop.wait_for(|stop| *stop) => return Ok(None),
         }
     }
+}
+
+async fn acquire(bus: &Bus, config: &GlobalConfig) -> Result<Lease, EngineError> {
+    let floor = restore::highest_epoch(bus).await?;
+    let claim = Claim {
+        key: LeaseKey::Go,
+        instance: config.instance.clone(),
+        address: config.address.clone(),
+        floor,
+        ttl_secs: Some(config.ttl_secs),
+        now_unix_ms: wall_unix_ms(),
+        body: Vec::new(),
+    };
+    Ok(Lease::acquire(bus, claim).await?)
 }
 
 /// Waits until the lease is given back, or nothing was heard of it for `patience`; after a renewal
@@ -150,7 +208,7 @@ async fn until_free(changes: &mut Changes, patience: Duration, ttl: Duration) ->
 
 /// The server's time, as it stamped our lease.
 async fn clock_of(bus: &Bus, lease: &Lease) -> Result<Clock, EngineError> {
-    let stamped = bus.get_seq(LEASES, lease.seq()).await?;
+    let stamped = until_answered(|| bus.get_seq(LEASES, lease.seq())).await?;
     Ok(Clock::set(stamped.map_or_else(wall_unix_ms, |message| message.time_unix_ms)))
 }
 
@@ -159,12 +217,14 @@ async fn clock_of(bus: &Bus, lease: &Lease) -> Result<Clock, EngineError> {
 async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
     let ttl = Duration::from_secs(u64::from(ttl_secs));
     let margin = ttl / RENEWALS_PER_TTL / 2;
+    let mut wait = ttl / RENEWALS_PER_TTL;
     loop {
-        tokio::time::sleep(ttl / RENEWALS_PER_TTL).await;
+        tokio::time::sleep(wait).await;
+        wait = ttl / ATTEMPTS_PER_TTL;
         let deadline = lease.sent_at() + ttl - margin;
         let renewal = tokio::time::timeout_at(deadline.into(), lease.renew(Vec::new())).await;
         match renewal {
-            Ok(Ok(_)) => {}
+            Ok(Ok(_)) => wait = ttl / RENEWALS_PER_TTL,
             Ok(Err(error @ RenewError::Lost { .. })) => {
                 return EngineError::LeaseLost(error.to_string());
             }
@@ -183,26 +243,34 @@ async fn keep(lease: &mut Lease, ttl_secs: u32) -> EngineError {
 async fn spell(
     bus: &Bus,
     config: &GlobalConfig,
-    epoch: u64,
-    clock: Clock,
+    reign: &mut Reign,
+    memoir: &Memoir,
     ready: watch::Sender<bool>,
 ) -> Result<Ending, EngineError> {
-    let restored = restore::restore(bus).await?;
+    let kept = match &config.data_dir {
+        Some(data_dir) => Kept::read(data_dir).await?,
+        None => None,
+    };
+    let me = (reign.epoch, reign.has_begun);
+    let mut restored = until_answered(|| restore::restore(bus, kept.as_ref(), me)).await?;
+    restored.troubles = reign.news(restored.troubles);
     let mut tree = Tree::start().await?;
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {
         bus: bus.clone(),
         policy: config.policy.clone(),
+        halted: config.halted.clone(),
         retention: config.retention,
         instance: config.instance.clone(),
-        epoch,
+        epoch: reign.epoch,
         patience: Patience {
             window: config.window,
             register_deadline: config.register_deadline,
             mass: config.mass,
         },
-        clock,
+        clock: reign.clock,
         restored,
+        memory: memoir.told(),
         ready,
         ending: tell,
     };

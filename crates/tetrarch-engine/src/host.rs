@@ -30,6 +30,7 @@ use tokio::sync::{mpsc, watch};
 use crate::clock::{Clock, wall_unix_ms};
 use crate::correspond::Correspondents;
 use crate::error::EngineError;
+use crate::patience::until_answered;
 use crate::session::{Session, Shared};
 use crate::tree::Tree;
 use lease::Keeper;
@@ -76,7 +77,10 @@ pub async fn serve_host(
     ready: watch::Sender<bool>,
     renewed: watch::Sender<Option<Instant>>,
 ) -> Result<(), EngineError> {
-    let lease = acquire(&bus, &config).await?;
+    let lease = tokio::select! {
+        lease = until_answered(|| acquire(&bus, &config)) => lease?,
+        _ = stop.wait_for(|stop| *stop) => return Ok(()),
+    };
     reach(Step::HostLeaseHeld);
     let wakeup = Arc::new(Wakeup::start(bus.clone()));
     let lease_epoch = lease.epoch();
@@ -99,7 +103,7 @@ pub async fn serve_host(
         bus,
     };
     let own = Session::of_host(shared.clone(), session);
-    let inbox = own.inbox(positions).await?;
+    let (inbox, _) = own.inbox(positions, |it| it).await?;
     tracing::info!(host = %config.name, epoch = host_epoch, "host joined");
     let tree = Tree::start().await?;
     let mut roster = Roster::new(own, tree, orders);
@@ -154,7 +158,7 @@ async fn join(
     config: &HostConfig,
     lease_epoch: u64,
 ) -> Result<(OpReply, Positions, Clock), EngineError> {
-    let last = bus.stream_last_seq(MAIL).await?;
+    let last = until_answered(|| bus.stream_last_seq(MAIL)).await?;
     let mut positions = Positions { mail: last, ctl: last };
     let owner = Principal::Agent(AgentId::Ho(config.name.clone()));
     let mut inbox = Inbox::open(wakeup, &owner, positions).await?;

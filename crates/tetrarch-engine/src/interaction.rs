@@ -75,10 +75,11 @@ impl Actor for InteractionActor {
 
 impl InteractionState {
     async fn begin(&mut self, myself: &ActorRef<InteractionMsg>) -> Result<bool, EngineError> {
-        let Claimed::Ours { cursor, seq } = self.session.claim().await? else {
+        let Claimed::Ours { mut cursor, seq } = self.session.claim().await? else {
             return Ok(false);
         };
-        let inbox = self.session.inbox(cursor.positions).await?;
+        let (inbox, within) = self.session.inbox(cursor.positions, |it| it).await?;
+        cursor.positions = within;
         let to = myself.clone();
         self.inbox =
             Some(Pump::inbox(inbox, move |it| to.cast(InteractionMsg::Incoming(it)).is_ok()));

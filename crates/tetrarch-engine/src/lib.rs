@@ -10,6 +10,7 @@ mod error;
 mod global;
 mod host;
 mod interaction;
+mod patience;
 mod project;
 mod pulse;
 mod pump;
@@ -18,5 +19,7 @@ pub mod trace;
 mod tree;
 
 pub use error::EngineError;
-pub use global::{GlobalConfig, serve_global};
+pub use global::{
+    Acceptance, Accepted, GlobalConfig, Keeper, accept_ledger, remembered, serve_global,
+};
 pub use host::{HostConfig, serve_host};

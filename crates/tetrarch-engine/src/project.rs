@@ -161,8 +161,9 @@ impl ProjectState {
     /// Claims the cursor, opens the inbox and says that the session is up.
     async fn begin(&mut self, myself: &ActorRef<ProjectMsg>) -> Result<bool, EngineError> {
         match self.session.claim().await? {
-            Claimed::Ours { cursor, seq } => {
-                let inbox = self.session.inbox(cursor.positions).await?;
+            Claimed::Ours { mut cursor, seq } => {
+                let (inbox, within) = self.session.inbox(cursor.positions, |it| it).await?;
+                cursor.positions = within;
                 let to = myself.clone();
                 self.inbox =
                     Some(Pump::inbox(inbox, move |it| to.cast(ProjectMsg::Incoming(it)).is_ok()));

@@ -103,10 +103,17 @@ impl Session {
         Ok(cursor::claim(bus, &self.agent, self.epoch, claim).await?)
     }
 
-    /// Opens the inbox behind what is handled.
-    pub(crate) async fn inbox(&self, positions: Positions) -> Result<Inbox, EngineError> {
+    /// Opens the inbox where `from` says, given what is handled. Gives what is handled of the stream
+    /// as it is: one that was made anew is read from its end on, and that is written down.
+    pub(crate) async fn inbox(
+        &self,
+        handled: Positions,
+        from: impl Fn(Positions) -> Positions,
+    ) -> Result<(Inbox, Positions), EngineError> {
         let owner = Principal::Agent(self.agent.clone());
-        Ok(Inbox::open(&self.shared.wakeup, &owner, positions).await?)
+        let handled = self.shared.wakeup.within(&owner, handled).await?;
+        let inbox = Inbox::open(&self.shared.wakeup, &owner, from(handled)).await?;
+        Ok((inbox, handled))
     }
 
     /// Writes how far the inbox is handled; gives the cursor's new sequence.

@@ -6,7 +6,8 @@ use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::limits::FREEZE_WINDOWS;
 use tetrarch_core::time::{BusTime, Millis};
 
-use crate::lease::{Leases, Refused};
+use tetrarch_tests::simulated::{Acquired, Leases, Renewed};
+
 use crate::wire::Reach;
 use crate::world::WINDOW;
 
@@ -29,7 +30,7 @@ struct Flight {
     sent: BusTime,
     arrives: Option<BusTime>,
     told: Renewal,
-    answer: Option<(BusTime, Result<u64, Refused>)>,
+    answer: Option<(BusTime, Renewed)>,
 }
 
 /// One life's hold on its host's lease.
@@ -56,9 +57,15 @@ pub(crate) enum Kept {
 }
 
 impl Keeper {
-    /// Takes the lease.
-    pub(crate) fn take(leases: &mut Leases, host: &HostName, now: BusTime) -> Self {
-        let (epoch, seq) = leases.acquire(host, now);
+    /// Takes the lease, as each life of one installation does.
+    pub(crate) fn take(host: &HostName, reach: &mut Reach<'_>) -> Self {
+        let (now, through) = (reach.now, reach.view().leases);
+        let key = AgentId::Ho(host.clone());
+        let Acquired::Ours { epoch, seq } =
+            reach.leases.acquire(&key, host.as_str(), 0, now, through)
+        else {
+            unreachable!("nobody else asks for the lease of {host}");
+        };
         Self { epoch, seq, renewed: now, beat: now, beats: 0, flight: None }
     }
 
@@ -77,7 +84,8 @@ impl Keeper {
 
     /// Gives the lease back.
     pub(crate) fn release(&self, leases: &mut Leases, host: &HostName) {
-        leases.clear(host, self.seq);
+        // Whoever does not hold it any more has nothing to give back.
+        let _held = leases.clear(&AgentId::Ho(host.clone()), self.seq);
     }
 
     /// A renewal arrives at the bus, which tells whoever listens. `reached`: the bus can be.
@@ -88,14 +96,22 @@ impl Keeper {
         if !reached {
             return None;
         }
-        let outcome = reach.leases.renew(&flight.told.host, (self.epoch, self.seq), now);
-        let unanswered = reach.faulty && reach.dice.percent(reach.unheard);
+        let host = &flight.told.host;
+        if reach.electing && reach.dice.percent(50) {
+            reach.tally.note("renewal lost with a leader");
+            // It is heard all the same.
+            return Some(flight.told.clone());
+        }
+        let (key, through) = (AgentId::Ho(host.clone()), reach.view().leases);
+        let holder = (host.as_str(), self.epoch);
+        let outcome = reach.leases.renew(&key, holder, self.seq, now, through);
+        let unanswered = reach.electing || (reach.faulty && reach.dice.percent(reach.unheard));
         if unanswered {
             reach.tally.note("renewal not answered");
         } else {
             flight.answer = Some((now + late(reach), outcome));
         }
-        outcome.is_ok().then(|| flight.told.clone())
+        matches!(outcome, Renewed::Stored(_)).then(|| flight.told.clone())
     }
 
     /// Reads the answer that came, and renews when it is time. The host's process does it.
@@ -116,19 +132,20 @@ impl Keeper {
         {
             self.flight = None;
             match outcome {
-                Ok(seq) => {
+                Renewed::Stored(seq) => {
                     let frozen = self.is_frozen(now);
                     (self.seq, self.renewed) = (seq, sent);
                     if frozen && !self.is_frozen(now) {
                         kept = Kept::Thawed;
                     }
                 }
-                Err(Refused::Own(seq)) => {
+                Renewed::Own(seq) => {
                     reach.tally.note("renewal found its own before it");
                     self.seq = seq;
                     again = true;
                 }
-                Err(Refused::Lost) => return Kept::Lost,
+                Renewed::Unknown => reach.tally.note("renewal refused, nobody knows by whom"),
+                Renewed::Lost => return Kept::Lost,
             }
         }
         let given_up = self.flight.as_ref().is_some_and(|flight| now - flight.sent >= WINDOW);

@@ -13,11 +13,11 @@ use tetrarch_core::sweep::{
     LeaseLook, MassPolicy, Proposal, Rows, Sweeper, Taking, Takings, Watch, Windows,
 };
 use tetrarch_core::time::{BusTime, Millis, Moment};
+use tetrarch_tests::simulated::{Leases, NOW};
 
 use crate::bug::Bug;
 use crate::dice::Dice;
 use crate::host::Renewal;
-use crate::lease::Leases;
 use crate::tally::Tally;
 use crate::world::WINDOW;
 
@@ -46,6 +46,21 @@ pub(crate) struct Around<'w> {
     pub(crate) now: BusTime,
     pub(crate) faulty: bool,
     pub(crate) bug: Option<Bug>,
+    /// How much of the leases a replica that lags behind shows, and how many reads of a hundred it
+    /// answers.
+    pub(crate) replica: (u64, usize),
+}
+
+impl Around<'_> {
+    /// How much of the leases the next read shows.
+    fn seen(&mut self) -> u64 {
+        let (shown, stale) = self.replica;
+        if !self.faulty || shown == self.leases.last_seq() || !self.dice.percent(stale) {
+            return NOW;
+        }
+        self.tally.note("stale look at a lease");
+        shown
+    }
 }
 
 /// One spell of sweeping.
@@ -210,7 +225,7 @@ impl Sweeping {
                     let taking = match around.bug {
                         Some(Bug::LeaseNotTaken) => Taking::Lost { epoch, missed },
                         Some(Bug::LeaseTakenBlindly) => {
-                            Taking::Revoke(around.leases.look(&host).seq)
+                            Taking::Revoke(around.leases.look(&AgentId::Ho(host.clone()), NOW).seq)
                         }
                         Some(_) | None => taking,
                     };
@@ -285,10 +300,11 @@ impl Sweeping {
             self.works.push((late + Millis(10), host, work));
             return;
         }
-        let now = self.moment(around.now);
+        let (now, key) = (self.moment(around.now), AgentId::Ho(host.clone()));
         match work {
             Work::Look => {
-                let found = around.leases.look(&host);
+                let seen = around.seen();
+                let found = around.leases.look(&key, seen);
                 self.works.push((late, host, Work::Looked(found)));
             }
             Work::Looked(found) => {
@@ -297,9 +313,9 @@ impl Sweeping {
                 self.follow(host, taking, around);
             }
             Work::Revoke(seq) => {
-                let renewed = around.leases.renewed(&host);
-                let held = around.leases.holder(&host).is_some();
-                let taken = around.leases.clear(&host, seq);
+                let renewed = around.leases.renewed(&key);
+                let held = around.leases.look(&key, NOW).held;
+                let taken = around.leases.clear(&key, seq).is_ok();
                 if taken && held {
                     around.tally.note("lease taken from a silent host");
                     let silent = around.now - renewed;
@@ -317,9 +333,14 @@ impl Sweeping {
                 self.follow(host, taking, around);
             }
             Work::RevokeAny => {
-                let found = around.leases.look(&host);
-                if found.held && around.leases.clear(&host, found.seq) {
-                    around.tally.note("lease taken from a host that does not answer");
+                let seen = around.seen();
+                let found = around.leases.look(&key, seen);
+                match found.held.then(|| around.leases.clear(&key, found.seq)) {
+                    Some(Ok(_)) => {
+                        around.tally.note("lease taken from a host that does not answer");
+                    }
+                    Some(Err(_)) => self.works.push((late, host, work)),
+                    None => {}
                 }
             }
         }

@@ -28,6 +28,8 @@ pub(crate) struct Agent {
     pub(super) machine: Hosted,
     pub(super) program: Option<Program>,
     pub(super) over: bool,
+    /// Where its journal ends.
+    journal: Option<u64>,
 }
 
 impl Agent {
@@ -41,7 +43,7 @@ impl Agent {
         let own = Own::of(&launch, claim, life);
         let host = own.claim.host.to_string();
         let machine = Hosted::new(launch, run.clone(), host, None, None);
-        let mut agent = Self { own, run, machine, program: None, over: false };
+        let mut agent = Self { own, run, machine, program: None, over: false, journal: None };
         let begin = agent.machine.begin();
         agent.perform(begin, reach);
         (!agent.over).then_some(agent)
@@ -98,7 +100,7 @@ impl Agent {
             let input = match effect {
                 hosted::Effect::Claim => Some(hosted::Input::Claimed(self.own.claim(reach))),
                 hosted::Effect::Journal(event) => {
-                    if reach.bus.append(self.run.id, event) {
+                    if self.append(event, reach) {
                         None
                     } else {
                         reach.tally.note("session fenced");
@@ -141,6 +143,21 @@ impl Agent {
                 }
             }
         }
+    }
+
+    /// Appends to the journal, unless that is another's; in a storm it may seem so for nothing.
+    fn append(&mut self, event: JournalEvent, reach: &mut Reach<'_>) -> bool {
+        let node = (self.run.epic, self.run.node);
+        let failed = reach.watch.failures.get(&node).copied().unwrap_or(0);
+        if reach.faulty && failed < FAILURES_MAX && reach.dice.percent(reach.spurious) {
+            *reach.watch.failures.entry(node).or_default() += 1;
+            reach.tally.note("session fenced for nothing");
+            return false;
+        }
+        let (writer, seen) = ((self.run.id, self.own.epoch), reach.view().journals);
+        let end = reach.bus.append(writer, event, self.journal, seen);
+        self.journal = end.or(self.journal);
+        end.is_some()
     }
 
     fn tell(&mut self, effect: hosted::Effect, reach: &mut Reach<'_>) {
@@ -186,8 +203,7 @@ impl Agent {
         if !reach.bus.holds(id, *epoch, claim) {
             broken.push(format!("invariant 7: {id} was started without its cursor"));
         }
-        let begun = reach.bus.journals.get(&start.run).and_then(|journal| journal.first());
-        if !matches!(begun, Some(JournalEvent::Starting { .. })) {
+        if !reach.bus.is_begun(start.run) {
             broken.push(format!("invariant 14: {} was started before its journal", start.run));
         }
         let node = (start.epic, start.node);

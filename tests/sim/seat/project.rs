@@ -101,7 +101,8 @@ impl Project {
             }
             Turn::Collect => {
                 let Some(epic) = self.collects.pop_front() else { return };
-                let state = &reach.bus.state;
+                let seen = reach.view().state;
+                let state = reach.bus.state_at(seen);
                 let nodes: Vec<_> = state
                     .nodes
                     .get(&epic)
@@ -115,7 +116,7 @@ impl Project {
                     Some((*id, Collected { deliverable, artifacts: result.artifacts.clone() }))
                 });
                 let results = results.collect();
-                if reach.bus.state_through < reach.bus.ledger.len() {
+                if seen.min(reach.bus.state_through) < reach.bus.ledger.len() {
                     reach.tally.note("state read too early");
                 }
                 self.step(orchestrator::Input::Collected { epic, nodes, results }, reach);

@@ -29,7 +29,7 @@ impl World {
     fn ends_of_faults(&self) -> impl Iterator<Item = BusTime> + '_ {
         let hosts = self.hosts.iter().flat_map(|host| [host.paused, host.cut]);
         let owners = self.owners.iter().map(|owner| owner.paused);
-        hosts.chain(owners).chain([self.outage]).filter(|at| *at > self.now)
+        hosts.chain(owners).chain([self.outage, self.election]).filter(|at| *at > self.now)
     }
 
     /// All that is due now.
@@ -44,6 +44,8 @@ impl World {
         for renewal in renewals {
             self.tell_sweepers(&renewal);
         }
+        let electing = self.election > self.now;
+        let replica = (self.replica.leases, self.faults.stale);
         let World { owners, leases, dice, tally, watch, .. } = self;
         let mut around = Around {
             leases,
@@ -53,9 +55,10 @@ impl World {
             now: self.now,
             faulty: self.faults.on,
             bug: self.bug,
+            replica,
         };
         for owner in owners {
-            owner.sweep(outage, &mut around);
+            owner.sweep(outage || electing, &mut around);
         }
         if !self.faults.on {
             self.restart_hosts(100);
@@ -66,7 +69,7 @@ impl World {
         let now = self.now;
         for owner in &mut self.owners {
             let lost = self.faults.on && self.dice.percent(self.faults.unheard);
-            if owner.is_up(now) && owner.deaf.max(owner.mute) <= now && !lost {
+            if owner.hears(&renewal.host, now) && !lost {
                 owner.sweeping.hear(renewal, now);
             }
         }

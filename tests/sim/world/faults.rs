@@ -7,6 +7,7 @@ use tetrarch_core::id::AgentId;
 use tetrarch_core::time::{BusTime, Millis};
 
 use super::{WINDOW, Which, World};
+use crate::bug::Bug;
 use crate::dice::Dice;
 use crate::host::Host;
 use crate::people::People;
@@ -20,6 +21,13 @@ pub(super) struct Faults {
     pub(super) repeat: usize,
     /// Renewals that a sweeper does not hear of.
     pub(super) unheard: usize,
+    /// Reads that a replica answers which lags behind.
+    pub(super) stale: usize,
+    /// Writes that are refused for nothing.
+    pub(super) spurious: usize,
+    pub(super) unanswered: usize,
+    lags: usize,
+    elections: usize,
     bus: usize,
     sweepers: usize,
     crowds: usize,
@@ -31,14 +39,19 @@ pub(super) struct Faults {
 
 impl Faults {
     /// The weather of a seed: some kinds of faults are there, others are not.
-    pub(super) fn by_chance(dice: &mut Dice) -> Self {
+    pub(super) fn by_chance(dice: &mut Dice, bug: Option<Bug>) -> Self {
         let mut often = |most: usize| if dice.percent(50) { dice.range(1, most) } else { 0 };
-        Self {
+        let weather = Self {
             on: true,
             lost: often(20),
             unacknowledged: often(20),
             repeat: often(15),
             unheard: often(40),
+            stale: often(40),
+            spurious: often(6),
+            unanswered: often(10),
+            lags: often(15),
+            elections: often(6),
             bus: often(6),
             sweepers: often(15),
             crowds: often(6),
@@ -46,6 +59,13 @@ impl Faults {
             hosts: often(15),
             actors: often(15),
             people: often(15),
+        };
+        match bug {
+            Some(Bug::LeaseNotTaken) => Self { sweepers: 15, owners: 0, bus: 0, ..weather },
+            Some(Bug::EpochUnchecked) => Self { actors: 40, repeat: 40, ..weather },
+            Some(Bug::MassUnguarded) => Self { crowds: 15, owners: 0, ..weather },
+            Some(Bug::NeverDue) => Self { unanswered: 60, ..weather },
+            Some(_) | None => weather,
         }
     }
 }
@@ -54,10 +74,17 @@ impl World {
     /// Something breaks, or nothing.
     pub(super) fn break_something(&mut self) {
         let Faults { owners, hosts, actors, people, bus, sweepers, crowds, .. } = self.faults;
+        let Faults { lags, elections, .. } = self.faults;
         let happens = |dice: &mut Dice, chance| chance > 0 && dice.below(1000) < chance;
         if happens(&mut self.dice, bus) {
             self.tally.note("bus gone");
             self.outage = self.for_some_time();
+        }
+        if happens(&mut self.dice, elections) {
+            self.change_leader();
+        }
+        if happens(&mut self.dice, lags) {
+            self.lag = self.for_some_time();
         }
         if happens(&mut self.dice, sweepers) {
             self.break_sweeper();
@@ -86,13 +113,16 @@ impl World {
     }
 
     /// Half a window to five.
-    fn for_some_time(&mut self) -> BusTime {
+    pub(super) fn for_some_time(&mut self) -> BusTime {
         self.now + Millis(self.dice.range(1, 10) as u64 * WINDOW.0 / 2)
     }
 
     fn break_sweeper(&mut self) {
         let until = self.for_some_time();
-        let which = self.dice.below(3);
+        // Only while it misses what the bus hears does it show that a lease is not taken.
+        let planted = self.bug == Some(Bug::LeaseNotTaken);
+        let which = if planted { 1 } else { self.dice.below(3) };
+        let one = planted || self.dice.percent(50);
         let Some(owner) = self.owners.last_mut() else { return };
         match which {
             0 => {
@@ -100,8 +130,13 @@ impl World {
                 owner.deaf = until;
             }
             1 => {
-                self.tally.note("sweeper does not hear renewals");
+                let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.clone()).collect();
+                owner.muted = self.dice.pick(&hosts).filter(|_| one).cloned();
                 owner.mute = until;
+                self.tally.note(match owner.muted {
+                    Some(_) => "sweeper does not hear one host",
+                    None => "sweeper does not hear renewals",
+                });
             }
             _ => {
                 self.tally.note("owner paused");
@@ -260,6 +295,7 @@ impl World {
         self.calmed = self.now;
         self.zombies.clear();
         self.outage = self.now;
+        self.election = self.now;
         for host in &mut self.hosts {
             (host.paused, host.cut) = (self.now, self.now);
         }

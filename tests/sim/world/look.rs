@@ -3,9 +3,11 @@
 
 use std::fmt::Write as _;
 
+use tetrarch_bus::codec::encode_entry;
 use tetrarch_core::check::{check, check_entry};
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::limits::COMMIT_BYTES_MAX;
 
 use super::World;
 use crate::observe::observe;
@@ -40,6 +42,15 @@ impl World {
         })
     }
 
+    /// Invariant 21: an entry, and each record in it, is within its bound.
+    fn bounded(entry: &Entry) -> Option<String> {
+        match encode_entry(entry) {
+            Ok(bytes) if bytes.len() <= COMMIT_BYTES_MAX => None,
+            Ok(bytes) => Some(format!("invariant 21: an entry of {} bytes", bytes.len())),
+            Err(error) => Some(format!("invariant 21: {error}")),
+        }
+    }
+
     /// Looks at what is new on the ledger.
     pub(super) fn look(&mut self) -> Result<(), String> {
         while let Some(entry) = self.bus.ledger.get(self.looked_at).cloned() {
@@ -52,6 +63,7 @@ impl World {
             let mut found: Vec<String> = found.iter().map(ToString::to_string).collect();
             found.extend(self.decided_once(entry));
             found.extend(self.restrained(entry));
+            found.extend(Self::bounded(entry));
             let kinds: Vec<&str> = entry.events.iter().map(|event| event.kind.as_str()).collect();
             let _ = writeln!(self.history, "  entry {seq} of {}: {kinds:?}", entry.epoch);
             self.looked_at += 1;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use tetrarch_core::agent::Agent;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::limits::OFFLINE_WINDOWS;
@@ -40,7 +41,7 @@ impl World {
         let (Some(owner), 1) = (self.owners.first(), self.owners.len()) else { return false };
         let owner = !owner.can_take(&self.bus, self.now)
             && !owner.can_send()
-            && !owner.can_publish()
+            && !owner.can_publish(&self.bus)
             && owner.sweeping.is_idle();
         // Silence that began before is found out later.
         let known = self.now - self.calmed > Millis(OFFLINE_WINDOWS * WINDOW.0);
@@ -48,6 +49,7 @@ impl World {
             && known
             && owner
             && self.hosts.iter().all(|host| self.is_present(host))
+            && self.truth.agents.values().all(|agent| self.is_seated(agent))
             && self.truth.goals.keys().all(|epic| self.is_closed(*epic))
             && self.possible().is_empty()
     }
@@ -56,6 +58,15 @@ impl World {
     fn is_present(&self, host: &Host) -> bool {
         let record = self.truth.agents.get(&AgentId::Ho(host.name.clone()));
         host.has_joined() && record.is_some_and(|ho| ho.liveness == Liveness::Active)
+    }
+
+    /// Where it is placed, unless it is over: that nobody is there is found out later.
+    fn is_seated(&self, agent: &Agent) -> bool {
+        let over = matches!(agent.liveness, Liveness::Terminated | Liveness::Offline);
+        let Some(placement) = agent.placement.as_ref().filter(|_| !over) else { return true };
+        let host = self.hosts.iter().find(|host| host.name == placement.host);
+        let seat = host.and_then(|host| host.seats.get(&agent.id));
+        seat.is_some_and(|seat| seat.epoch() == agent.epoch)
     }
 
     /// Reached with its result, or blocked with nothing left to do.

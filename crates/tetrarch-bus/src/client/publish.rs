@@ -3,6 +3,7 @@
 
 use std::error::Error as _;
 use std::future::IntoFuture;
+use std::time::Instant;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::{
@@ -34,7 +35,8 @@ impl Bus {
         payload: Bytes,
         expect: Option<u64>,
     ) -> Result<u64, PublishError> {
-        self.start_publish(subject, headers, payload, expect).await?.stored().await
+        let sent = self.start_publish(subject, headers, payload, expect).await?;
+        sent.stored().await.map_err(|error| in_progress(error, expect))
     }
 
     /// Sends like [`Bus::publish_expect`] but does not wait for the acknowledgement, so that many
@@ -55,7 +57,10 @@ impl Bus {
         }
         let (notices, losses) = (self.notices(), self.losses());
         match self.js.send_publish(subject.to_owned(), message).await {
-            Ok(ack) => Ok(PendingAck { subject: subject.to_owned(), ack, notices, losses }),
+            Ok(ack) => {
+                let (subject, bus, sent) = (subject.to_owned(), self.clone(), Instant::now());
+                Ok(PendingAck { subject, ack, notices, losses, bus, sent })
+            }
             Err(error) => Err(classify(subject, &error)),
         }
     }
@@ -68,6 +73,8 @@ pub struct PendingAck {
     ack: PublishAckFuture,
     notices: broadcast::Receiver<Notice>,
     losses: watch::Receiver<u64>,
+    bus: Bus,
+    sent: Instant,
 }
 
 impl PendingAck {
@@ -77,13 +84,14 @@ impl PendingAck {
     /// # Errors
     /// See [`PublishError`].
     pub async fn stored(self) -> Result<u64, PublishError> {
-        let Self { subject, ack, mut notices, mut losses } = self;
+        let Self { subject, ack, mut notices, mut losses, bus, sent } = self;
         tokio::select! {
             biased;
-            answer = ack.into_future() => match answer {
-                Ok(ack) => Ok(ack.sequence),
-                Err(error) => Err(classify(&subject, &error)),
-            },
+            answer = ack.into_future() => {
+                let answer = answer.map_err(|error| classify(&subject, &error));
+                bus.note_publish(sent, answer.as_ref().err()).await;
+                answer.map(|ack| ack.sequence)
+            }
             () = denied(&subject, &mut notices) => Err(PublishError::Refused {
                 subject,
                 code: NOT_ALLOWED,
@@ -133,6 +141,20 @@ fn server_said(subject: String, error: &NatsError) -> PublishError {
     }
 }
 
+/// A refusal that names the very sequence that was expected says that another write was in the way
+/// and is not stored: the same as one in progress, so that nobody takes it for a lost session.
+fn in_progress(error: PublishError, expect: Option<u64>) -> PublishError {
+    match error {
+        PublishError::WrongLast { subject, last } if Some(last) == expect => {
+            PublishError::Busy { subject }
+        }
+        other @ (PublishError::WrongLast { .. }
+        | PublishError::Busy { .. }
+        | PublishError::Unknown { .. }
+        | PublishError::Refused { .. }) => other,
+    }
+}
+
 /// The sequence in `wrong last sequence: 17 (code ...)`.
 fn wrong_last(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once("wrong last sequence: ")?;
@@ -143,6 +165,17 @@ fn wrong_last(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_that_names_what_was_expected_is_no_conflict() {
+        let subject = "s".to_owned();
+        let refused = |last| PublishError::WrongLast { subject: subject.clone(), last };
+        let busy = PublishError::Busy { subject: subject.clone() };
+        assert_eq!(in_progress(refused(7), Some(7)), busy);
+        assert_eq!(in_progress(refused(0), Some(0)), busy);
+        assert_eq!(in_progress(refused(8), Some(7)), refused(8));
+        assert_eq!(in_progress(refused(7), None), refused(7));
+    }
 
     #[test]
     fn the_last_sequence_is_read_from_the_servers_words() {

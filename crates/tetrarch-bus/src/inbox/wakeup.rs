@@ -72,9 +72,12 @@ impl Wakeup {
         Arc::clone(&self.progress)
     }
 
-    /// Positions that the stream has: one beyond its end is set back there, with an alert, as the
-    /// stream was made anew or lost messages.
-    pub(super) async fn within(
+    /// Positions that the stream has: one beyond its end is set back there, as the stream was made
+    /// anew or lost messages.
+    ///
+    /// # Errors
+    /// The server refuses to tell its end.
+    pub async fn within(
         &self,
         owner: &Principal,
         positions: Positions,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_nats::HeaderMap;
 use bytes::Bytes;
 
-use crate::client::Bus;
+use crate::client::{Bus, RawMessage};
 use crate::error::PublishError;
 use crate::state::Meta;
 use crate::subject::Subject;
@@ -63,6 +63,14 @@ pub(super) fn meta(meta: &Meta) -> Image {
     }
 }
 
+/// Whether what is stored can be read: garbage is never as new, whatever it says of itself.
+fn is_sound(found: &RawMessage) -> bool {
+    stamp::is_dropped(found)
+        || codec::record_from_json(&found.subject, &found.payload).is_ok()
+        || found.subject == Subject::StateMeta.to_string()
+            && Meta::from_json(&found.payload).is_ok()
+}
+
 /// Writes one image unless what is stored is as new; gives the key's revision.
 pub(super) async fn put(
     bus: Bus,
@@ -79,11 +87,48 @@ pub(super) async fn put(
                     found => found,
                 };
                 expect = found.as_ref().map_or(0, |found| found.seq);
-                if found.as_ref().is_some_and(|found| stamp::ledger_seq(found) >= ledger) {
+                if found
+                    .as_ref()
+                    .is_some_and(|found| stamp::ledger_seq(found) >= ledger && is_sound(found))
+                {
                     return Ok((subject, expect));
                 }
             }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Writes an image, or drops the key where the ledger has none, over what stands there at a revision,
+/// whatever that says of itself. None when somebody else wrote it meanwhile.
+pub(super) async fn mend(
+    bus: &Bus,
+    subject: &str,
+    known: Option<&(Record, u64)>,
+    through: u64,
+    revision: u64,
+) -> Result<Option<u64>, OutboxError> {
+    let (headers, payload) = match known {
+        Some((record, ledger)) => {
+            let headers = stamp::of_entry(*ledger).headers(&Subject::State(record.key()));
+            (headers, codec::record_json(record, *ledger)?)
+        }
+        None => (stamp::dropped(&Subject::StateMeta, through), Vec::new()),
+    };
+    match surely::publish(bus, subject, &headers, &payload.into(), Some(revision)).await {
+        Ok(revision) => Ok(Some(revision)),
+        Err(PublishError::WrongLast { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes an image over what stands there at a revision.
+pub(super) async fn over(
+    bus: &Bus,
+    image: Image,
+    revision: u64,
+) -> Result<(String, u64), OutboxError> {
+    let Image { subject, headers, payload, .. } = image;
+    let stored = surely::publish(bus, &subject, &headers, &payload, Some(revision)).await?;
+    Ok((subject, stored))
 }

@@ -1,10 +1,10 @@
-//! The text of the server's configuration: operator mode, loopback, JetStream on disk. It only
-//! writes text; nothing here starts or reads a server.
+//! The text of a server's configuration: operator mode, JetStream on disk; the managed one on the
+//! loopback address, an operator's own alone or in a cluster. It only writes text; nothing here starts or reads a server.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Durability, Files};
-use crate::creds::Trusted;
+use crate::creds::{Authority, CredsError, Trusted};
 use crate::topology::STORE_BYTES;
 
 /// Text in the server's quoting.
@@ -16,13 +16,48 @@ fn quoted_path(path: &Path) -> String {
     quoted(&path.to_string_lossy())
 }
 
+/// A server that an operator runs, alone or as one of a cluster (spec 12, `bus.url`).
+#[derive(Debug, Clone)]
+pub struct OwnServer {
+    /// Its name, its own in the cluster.
+    pub name: String,
+    /// Where clients connect, such as `0.0.0.0:4222`.
+    pub listen: String,
+    /// Where it keeps its streams.
+    pub store: PathBuf,
+    /// What an acknowledged write survives.
+    pub durability: Durability,
+    /// Where the other servers of the cluster connect; none for a server alone.
+    pub cluster_listen: Option<String>,
+    /// The other servers' `cluster_listen` as `nats://host:port`; its own does no harm.
+    pub routes: Vec<String>,
+}
+
+/// The configuration with which such a server takes the credentials of an installation. It holds
+/// public tokens only, no key.
+///
+/// # Errors
+/// The installation's keys cannot be read or used.
+pub fn own_config(server: &OwnServer, authority: &Authority) -> Result<String, CredsError> {
+    let OwnServer { name, listen, store, durability, cluster_listen, routes } = server;
+    let cluster = cluster_listen.as_ref().map_or_else(String::new, |listen| {
+        let routes: Vec<String> = routes.iter().map(|route| quoted(route)).collect();
+        format!(
+            "cluster {{\n  name: tetrarch\n  listen: {}\n  routes: [{}]\n}}\n",
+            quoted(listen),
+            routes.join(", ")
+        )
+    });
+    Ok(format!(
+        "server_name: {}\nlisten: {}\n{cluster}{}",
+        quoted(name),
+        quoted(listen),
+        common(store, *durability, &authority.trusted()?)
+    ))
+}
+
 /// The configuration for a server of these files on this port of the loopback address.
 pub(super) fn text(files: &Files, port: u16, durability: Durability, trusted: &Trusted) -> String {
-    let sync = match durability {
-        Durability::Process => "\"1s\"",
-        Durability::Power => "always",
-    };
-    let Trusted { operator_jwt, system, system_jwt, account, account_jwt } = trusted;
     format!(
         "# Written at every start; changes are lost.\n\
          server_name: tetrarch\n\
@@ -31,15 +66,28 @@ pub(super) fn text(files: &Files, port: u16, durability: Durability, trusted: &T
          log_file: {log}\n\
          logfile_size_limit: 10MB\n\
          logfile_max_num: 3\n\
-         max_payload: 1MB\n\
+         {common}",
+        pid = quoted_path(&files.pid()),
+        log = quoted_path(&files.log()),
+        common = common(&files.store(), durability, trusted),
+    )
+}
+
+/// What every server of the bus has.
+fn common(store: &Path, durability: Durability, trusted: &Trusted) -> String {
+    let sync = match durability {
+        Durability::Process => "\"1s\"",
+        Durability::Power => "always",
+    };
+    let Trusted { operator_jwt, system, system_jwt, account, account_jwt } = trusted;
+    format!(
+        "max_payload: 1MB\n\
          write_deadline: \"10s\"\n\
          jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n  max_file_store: {STORE_BYTES}\n}}\n\
          operator: {operator_jwt}\n\
          system_account: {system}\n\
          resolver: MEMORY\n\
          resolver_preload {{\n  {system}: {system_jwt}\n  {account}: {account_jwt}\n}}\n",
-        pid = quoted_path(&files.pid()),
-        log = quoted_path(&files.log()),
-        store = quoted_path(&files.store()),
+        store = quoted_path(store),
     )
 }

@@ -26,7 +26,7 @@ const OUTSIDE: &str = "external agents, humans";
 const VIA: &str = "the HO of `<host>`, for agents it hosts";
 
 /// Every form, in the order of the contract.
-pub const FORMS: [Form; 22] = [
+pub const FORMS: [Form; 23] = [
     form("spawn.request.<epic>.<node>.<from>", OUTSIDE, "REQUESTS", "`SpawnRequest`, JSON"),
     form("spawn.request.<epic>.<node>.<from>.<host>", VIA, "REQUESTS", "`SpawnRequest`, JSON"),
     form("op.<name>.<from>", OUTSIDE, "REQUESTS", "one message each, JSON"),
@@ -46,6 +46,7 @@ pub const FORMS: [Form; 22] = [
     form("stream.<run>", "the agent or its HO", "-", "text"),
     form("$KV.STATE.<kind>.<key>", "the owner", "STATE", "the record, JSON"),
     form("$KV.LEASES.GO", "the owner", "LEASES", "lease, protobuf"),
+    form("$KV.LEASES.BUS", "`tetrarch up`", "LEASES", "nothing: that it is stored is all"),
     form(
         "$KV.LEASES.HO=<host>",
         "the HO of `<host>`",

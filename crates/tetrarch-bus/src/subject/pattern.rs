@@ -28,6 +28,8 @@ pub const RUNS: &str = "RUNS";
 pub const DEAD: &str = "DEAD";
 /// Stream behind the LEASES bucket.
 pub const LEASES: &str = "KV_LEASES";
+/// Every subject of DEAD.
+pub const DEAD_SUBJECTS: &str = "dead.*";
 /// Stream behind the ARTIFACTS object store.
 pub const ARTIFACTS: &str = "OBJ_ARTIFACTS";
 /// The ARTIFACTS object store's own name.
@@ -98,6 +100,12 @@ pub fn lease_go() -> String {
     "$KV.LEASES.GO".to_owned()
 }
 
+/// The key that the keeper of the managed bus writes to see that it still stores.
+#[must_use]
+pub fn lease_bus() -> String {
+    "$KV.LEASES.BUS".to_owned()
+}
+
 /// Every key of `LEASES`, as a subscription's pattern.
 #[must_use]
 pub fn leases() -> &'static str {
@@ -120,6 +128,12 @@ pub fn lease_host(host: &HostName) -> String {
 #[must_use]
 pub fn object_chunk(nuid: &str) -> String {
     format!("$O.{ARTIFACTS_BUCKET}.C.{nuid}")
+}
+
+/// Where all descriptions of objects are published.
+#[must_use]
+pub fn object_metas() -> &'static str {
+    "$O.ARTIFACTS.M.>"
 }
 
 /// Where an object's description is published.

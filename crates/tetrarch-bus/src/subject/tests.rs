@@ -51,9 +51,10 @@ fn samples() -> Vec<(usize, String)> {
         (17, format!("$KV.STATE.question.qst_{U}")),
         (17, format!("$KV.STATE.decision.{U}")),
         (18, "$KV.LEASES.GO".to_owned()),
-        (19, "$KV.LEASES.HO=a".to_owned()),
-        (20, "ledger.main".to_owned()),
-        (21, "dead.REQUESTS".to_owned()),
+        (19, "$KV.LEASES.BUS".to_owned()),
+        (20, "$KV.LEASES.HO=a".to_owned()),
+        (21, "ledger.main".to_owned()),
+        (22, "dead.REQUESTS".to_owned()),
     ];
     texts.into()
 }

@@ -1,6 +1,9 @@
 //! `tetrarch config`: what holds, and who said so (spec 12).
 
+use std::path::PathBuf;
+
 use serde_json::json;
+use tetrarch_bus::server::{OwnServer, own_config};
 
 use crate::config::{KeyDefault, Setting};
 use crate::context::Context;
@@ -21,14 +24,56 @@ pub(crate) enum ConfigCommand {
         /// A key or a section; every key without one.
         key: Option<String>,
     },
+    /// Print the configuration of a nats-server of your own that takes this installation's
+    /// credentials: alone, or one of a cluster.
+    #[command(
+        after_help = "Examples:\n  tetrarch config server --name n1 --store /var/lib/nats > n1.conf\n  tetrarch config server --name n1 --store /var/lib/nats --cluster-listen 0.0.0.0:6222 \\\n    --route nats://n1:6222 --route nats://n2:6222 --route nats://n3:6222 > n1.conf\n\nThen set bus.url to the servers, separated by commas, and bus.replicas to 3."
+    )]
+    Server(ServerArgs),
+}
+
+/// A nats-server of one's own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServerArgs {
+    /// Its name, its own in the cluster.
+    #[arg(long)]
+    name: String,
+    /// Where clients connect.
+    #[arg(long, default_value = "0.0.0.0:4222")]
+    listen: String,
+    /// Where it keeps its streams.
+    #[arg(long)]
+    store: PathBuf,
+    /// Where the other servers of the cluster connect; keep it from everybody else.
+    #[arg(long)]
+    cluster_listen: Option<String>,
+    /// A server of the cluster; may be given several times.
+    #[arg(long = "route", requires = "cluster_listen")]
+    routes: Vec<String>,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// There is no such key.
-pub(crate) fn run(context: &Context, command: &ConfigCommand) -> Result<(), CliError> {
-    let ConfigCommand::Explain { key } = command;
+/// There is no such key, or the installation's keys cannot be read.
+pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<(), CliError> {
+    match command {
+        ConfigCommand::Explain { key } => explain(context, key),
+        ConfigCommand::Server(args) => server(context, args),
+    }
+}
+
+fn server(context: &Context, args: ServerArgs) -> Result<(), CliError> {
+    let ServerArgs { name, listen, store, cluster_listen, routes } = args;
+    let durability = context.config.bus.durability;
+    let own = OwnServer { name, listen, store, durability, cluster_listen, routes };
+    let text = own_config(&own, &context.authority()?)
+        .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    // A reader that went away has seen enough.
+    output::text(&text).map(drop)
+}
+
+fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
     let settings: Vec<&Setting> = context
         .config
         .settings

@@ -1,6 +1,8 @@
 //! `tetrarch doctor`: looks at this machine, the bus and the ledger, and says for each thing
-//! whether it is well and what to do if it is not. It repairs nothing.
+//! whether it is well and what to do if it is not. It repairs nothing, unless a human accepts a
+//! ledger with it.
 
+mod accept;
 mod bus;
 mod ledger;
 mod machine;
@@ -17,12 +19,15 @@ use crate::output::{self, Cell, Tone, align, is_coloured};
 /// What `doctor` is told.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch doctor\n  tetrarch doctor -o json\n  tetrarch doctor --check-ledger"
+    after_help = "Examples:\n  tetrarch doctor\n  tetrarch doctor -o json\n  tetrarch doctor --check-ledger\n  tetrarch doctor --accept-ledger 4711"
 )]
 pub(crate) struct DoctorArgs {
     /// Fold the whole ledger, name every broken invariant, and compare the result with STATE.
     #[arg(long)]
     check_ledger: bool,
+    /// Have the owner go on with a ledger that it does not recognize, when this is its last sequence.
+    #[arg(long, value_name = "SEQ", conflicts_with = "check_ledger")]
+    accept_ledger: Option<u64>,
 }
 
 /// How a check went.
@@ -109,6 +114,9 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
     if args.check_ledger {
         let bus = context.connect(&party(context)?, "doctor").await?;
         return ledger::run(context, &bus).await;
+    }
+    if let Some(seq) = args.accept_ledger {
+        return accept::run(context, seq).await;
     }
     let mut checks = machine::checks(context).await;
     let unreachable = match bus::connect(context).await {

@@ -7,7 +7,7 @@ mod prepare;
 mod summary;
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tetrarch_bus::codec;
 use tetrarch_bus::subject::OpName;
@@ -24,6 +24,8 @@ use crate::exit::{CliError, Code};
 use follow::{Ending, Follower};
 use prepare::Prepared;
 
+/// How long the summary of a run that was interrupted may take.
+const PARTING: Duration = Duration::from_secs(5);
 /// The project of a plan that names none.
 const PROJECT: &str = "main";
 
@@ -91,7 +93,13 @@ async fn execute(
     let ending = follower.follow(&desk.bus, epic, args.wait).await?;
     drop(span);
     let report = follower.result();
-    summary::print(desk, epic, from, started.elapsed(), report, args.quiet).await?;
+    let summary = summary::print(desk, epic, from, started.elapsed(), report, args.quiet);
+    if matches!(ending, Ending::Interrupted) {
+        // Whoever gives up waiting does not wait for a bus that is away.
+        let _incomplete = tokio::time::timeout(PARTING, summary).await;
+    } else {
+        summary.await?;
+    }
     match ending {
         Ending::Completed => Ok(()),
         Ending::Cancelled => Err(CliError::new(Code::Failed, "the goal was cancelled")),

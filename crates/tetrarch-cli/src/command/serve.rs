@@ -1,6 +1,9 @@
 //! `tetrarch serve --global`: the owner of the ledger, or a standby for it.
 
+use std::time::Duration;
+
 use tetrarch_bus::creds::Party;
+use tetrarch_bus::server::room;
 use tetrarch_core::owner::{Kept, Policy};
 use tetrarch_core::time::Millis;
 use tetrarch_engine::{GlobalConfig, serve_global};
@@ -9,6 +12,9 @@ use tokio::sync::watch;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::process::{Instance, address, announce, stop_signal};
+
+/// Between two looks at the room on the disk of the bus.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs the owner of the ledger.
 #[derive(Debug, clap::Args)]
@@ -39,6 +45,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
     let window = context.config.liveness.window;
     let config = GlobalConfig {
         instance: instance.id.clone(),
+        data_dir: Some(context.config.bus.data_dir.clone()),
         address: address(),
         window,
         ttl_secs: context.config.retention.go_ttl_secs,
@@ -52,7 +59,9 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
             deadlines: context.config.deadlines,
             window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),
             kept: Kept::default(),
+            halted: None,
         },
+        halted: watch_room(context),
         retention: context.config.retention.ledger,
         ages: context.config.retention.ages,
     };
@@ -60,4 +69,29 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
     let (tell, ready) = watch::channel(false);
     announce(ready);
     Ok(serve_global(bus, config, stop, tell).await?)
+}
+
+/// Says for how long no work is to be taken, and why: while the disk of the managed bus has too
+/// little room. What is on another machine is not looked at.
+fn watch_room(context: &Context) -> watch::Receiver<Option<String>> {
+    let (tell, halted) = watch::channel(None);
+    if context.config.bus.url.is_some() {
+        return halted;
+    }
+    let data_dir = context.config.bus.data_dir.clone();
+    tokio::spawn(async move {
+        loop {
+            let room = room(&data_dir);
+            let was = tell.borrow().is_some();
+            let low = room.filter(|room| room.is_low() || (was && !room.is_enough()));
+            if was || low.is_some() {
+                tell.send_replace(low.map(|room| format!("no work is taken, {room}")));
+            }
+            if tell.is_closed() {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    });
+    halted
 }

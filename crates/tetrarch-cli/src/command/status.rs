@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
+use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::state::{Meta, Select, load_meta};
-use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::subject::{KeyKind, Origin};
 use tetrarch_core::agent::Project;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, HostName};
@@ -72,6 +73,7 @@ struct Status {
     records: Records,
     meta: Meta,
     last: u64,
+    dead: BTreeMap<Origin, u64>,
 }
 
 impl Status {
@@ -79,11 +81,12 @@ impl Status {
         let kinds =
             [KeyKind::Agent, KeyKind::Host, KeyKind::Project, KeyKind::Goal, KeyKind::GoalState];
         let wanted = kinds.map(Select::Kind);
-        let (snapshot, owner, meta, last) = tokio::join!(
+        let (snapshot, owner, meta, last, dead) = tokio::join!(
             Snapshot::read(bus, &wanted),
             Holder::of(bus, &LeaseKey::Go),
             load_meta(bus),
             bus.stream_last_seq(LEDGER),
+            dead_letters(bus),
         );
         let records = snapshot?.records;
         let hosts = records.hosts.keys().map(async |host| {
@@ -100,6 +103,7 @@ impl Status {
                 .map_err(|error| CliError::new(Code::Failed, error.to_string()))?
                 .unwrap_or_default(),
             last: last?,
+            dead: dead?,
             records,
         })
     }
@@ -174,6 +178,9 @@ impl Status {
             "agents": agents,
             "openGoals": goals.collect::<Vec<_>>(),
             "ledger": {"last": self.last, "published": self.meta.outbox_through},
+            "deadLetters": self.dead.iter().map(|(origin, count)| {
+                (origin.as_str().to_owned(), (*count).into())
+            }).collect::<serde_json::Map<_, _>>(),
         })
     }
 
@@ -182,6 +189,7 @@ impl Status {
         sheet.field("bus", format!("{} (nats-server {})", self.url, self.version));
         sheet.field("owner", self.owner_cell(now));
         sheet.field("ledger", self.ledger_cell());
+        sheet.field("dead letters", self.dead_cell());
         let projects =
             self.projects().map(|project| format!("{} ({})", project.name, project.mode));
         let projects: Vec<String> = projects.collect();
@@ -226,6 +234,14 @@ impl Status {
             behind => Cell::from(format!("sequence {}, {behind} not yet made visible", self.last))
                 .toned(Tone::Warn),
         }
+    }
+
+    /// What could not be handled. On the ledger nobody but the owner writes.
+    fn dead_cell(&self) -> Cell {
+        let counts =
+            self.dead.iter().map(|(origin, count)| format!("{count} of {}", origin.as_str()));
+        let cell = Cell::from(or_none(&counts.collect::<Vec<_>>()));
+        if self.dead.contains_key(&Origin::Ledger) { cell.toned(Tone::Bad) } else { cell }
     }
 
     fn host_line(&self, host: &HostName, holder: &Option<Holder>, now: BusTime) -> Vec<Cell> {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tetrarch_bus::retry::Retry;
-use tetrarch_bus::server::{DataDirLock, Durability, ManagedServer, ServerConfig};
+use tetrarch_bus::server::{DataDirLock, Health, ManagedServer, ServerConfig};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
@@ -55,11 +55,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
     let _lock = DataDirLock::acquire(&data_dir)?;
     let server = ServerConfig {
         port: args.port.unwrap_or(context.config.bus.port),
-        durability: if context.config.bus.power_durable {
-            Durability::Power
-        } else {
-            Durability::Process
-        },
+        durability: context.config.bus.durability,
         ..ServerConfig::new(&data_dir)
     };
     let bus = ManagedServer::start(&server, &context.authority()?).await?;
@@ -153,7 +149,7 @@ impl Fleet<'_> {
     }
 }
 
-/// Starts the bus again whenever it ends; gives why it cannot be.
+/// Starts the bus again whenever it ends or stores nothing any more; gives why it cannot be.
 async fn keep_bus(
     context: &Context,
     server: &ServerConfig,
@@ -162,8 +158,19 @@ async fn keep_bus(
     let authority = context.authority()?;
     let mut retry = Retry::new(RESTART.0, RESTART.1, None);
     loop {
-        let how = bus.wait().await.unwrap_or_else(|error| error.to_string());
-        tracing::error!(how, "the bus ended; starting it again");
+        let mut health = Health::of(bus, &server.data_dir, &authority)?;
+        let stuck = tokio::select! {
+            how = bus.wait() => {
+                let how = how.unwrap_or_else(|error| error.to_string());
+                tracing::error!(how, "the bus ended; starting it again");
+                None
+            }
+            why = health.until_stuck() => Some(why),
+        };
+        if let Some(why) = stuck {
+            tracing::error!(why, "the bus is stuck; starting it again");
+            bus.end().await?;
+        }
         loop {
             match ManagedServer::start(server, &authority).await {
                 Ok(again) => {

@@ -32,6 +32,10 @@ impl Group {
     /// the request behind it, when there is one.
     pub fn add(&mut self, records: &mut Records, step: Step, intake_seq: Option<u64>) {
         self.inputs += 1;
+        if let Some(after) = step.intake {
+            records.intake_seq = after;
+            self.intake_seq = 0;
+        }
         self.intake_seq = self.intake_seq.max(intake_seq.unwrap_or(0));
         self.weight += weight::step(records, &step);
         for (key, record) in step.records {

@@ -31,7 +31,12 @@ pub(super) fn spawn(
     request: &Request,
     wanted: &SpawnRequest,
 ) {
-    let parent = match check(draft, request, wanted) {
+    let checked = check(draft, request, wanted).and_then(|parent| match &policy.halted {
+        // As when no host is there: whoever asked asks again by itself.
+        Some(why) => Err((DenialReason::NoHostAvailable, why.clone())),
+        None => Ok(parent),
+    });
+    let parent = match checked {
         Ok(parent) => parent,
         Err((_, detail)) if wanted.subagents.is_empty() => {
             refuse(draft, request, &Refusal::new(ErrorCode::InvalidRequest, detail));

@@ -14,3 +14,4 @@ mod silence;
 mod spawning;
 mod stopping;
 mod stories;
+mod troubles;

@@ -75,7 +75,8 @@ pub(super) fn agent(agent: &Agent) -> usize {
     RECORD + agent.slots.len() * ITEM + tools + texts + ending
 }
 
-fn record(record: &Record) -> usize {
+/// A record.
+pub(super) fn record(record: &Record) -> usize {
     match record {
         Record::Agent(it) => agent(it),
         Record::Host(host) => ITEM + pairs(&host.labels) + host.address.len(),

@@ -1,6 +1,8 @@
 //! Keeping the ledger short (spec 02, Snapshots): a task beside the owner that takes snapshots and
-//! trims behind them. It reads STATE and the ledger's tail as a new owner would, so that no commit
+//! trims behind them, and one that removes artifacts that nothing names. It reads STATE and the ledger's tail as a new owner would, so that no commit
 //! waits for it; what is due is core's to say, that a snapshot counts the owner's to commit.
+
+mod artifacts;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +16,10 @@ use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::owner::Input;
 use tetrarch_core::records::Records;
 use tetrarch_core::snapshot::{Due, Extent, Retention, Snapshot};
-use tetrarch_core::time::BusTime;
+use tetrarch_core::time::{BusTime, Millis};
 use tokio::sync::watch;
+
+use artifacts::Swept;
 
 use super::owner::OwnerMsg;
 use super::restore;
@@ -25,6 +29,8 @@ use crate::pump::Pump;
 
 /// How often it is looked at when little happens.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How often artifacts are looked at in the time that they are kept.
+const SWEEPS: u64 = 4;
 /// How often it is looked at in the time of one snapshot's entries.
 const LOOKS_PER_SNAPSHOT: u64 = 100;
 
@@ -72,6 +78,7 @@ pub(super) fn start(
         tidied: 0,
         asked: 0,
         looked: 0,
+        swept: None,
     };
     Pump::run(keeper.run(recorded))
 }
@@ -88,11 +95,14 @@ struct Keeper {
     asked: u64,
     /// Where the outbox was when the ledger was looked at.
     looked: u64,
+    /// When artifacts were looked at.
+    swept: Option<BusTime>,
 }
 
 impl Keeper {
     async fn run(mut self, mut recorded: watch::Receiver<Recorded>) {
-        let mut beat = tokio::time::interval(LOOK_EVERY);
+        let pause = Duration::from_millis((self.with.retention.unnamed.0 / SWEEPS).max(1));
+        let mut beat = tokio::time::interval(LOOK_EVERY.min(pause));
         let stride = (self.with.retention.entries / LOOKS_PER_SNAPSHOT).max(1);
         loop {
             let on_time = tokio::select! {
@@ -118,6 +128,9 @@ impl Keeper {
             if let Err(error) = self.look().await {
                 tracing::error!(%error, "the ledger is not kept short; trying again");
             }
+            if on_time && let Err(error) = self.sweep().await {
+                tracing::error!(%error, "artifacts that nothing names are not removed; trying again");
+            }
         }
     }
 
@@ -138,6 +151,20 @@ impl Keeper {
             Some(due) => self.take(due).await,
             None => Ok(()),
         }
+    }
+
+    /// Removes artifacts that nothing names, a few times in the time that they are kept.
+    async fn sweep(&mut self) -> Result<(), EngineError> {
+        let (now, kept) = (self.with.clock.now(), self.with.retention.unnamed);
+        if self.swept.is_some_and(|at| now - at < Millis(kept.0 / SWEEPS)) {
+            return Ok(());
+        }
+        let Swept { artifacts, uploads } = artifacts::sweep(&self.with.bus, now, kept).await?;
+        if artifacts + uploads > 0 {
+            tracing::info!(artifacts, uploads, "removed what nothing names");
+        }
+        self.swept = Some(now);
+        Ok(())
     }
 
     async fn tidy(&mut self, kept: &Snapshot) -> Result<(), EngineError> {
@@ -179,7 +206,10 @@ impl Keeper {
 
     async fn take(&mut self, due: Due) -> Result<(), EngineError> {
         let began = Instant::now();
-        let base = restore::base(&self.with.bus).await?;
+        let (base, troubles) = restore::base(&self.with.bus).await?;
+        for trouble in troubles {
+            self.tell(Input::Trouble(trouble));
+        }
         let read = began.elapsed();
         let taken = snapshot::keep(&self.with.bus, base, self.with.clock.now()).await?;
         tracing::info!(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
+use tetrarch_bus::cursor::{self, Beyond};
 use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
 use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_core::id::{CommitId, HostName};
@@ -20,10 +21,12 @@ use tetrarch_core::records::Records;
 use tetrarch_core::request::{Request, RequestBody};
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::time::BusTime;
+use tetrarch_core::trouble::Trouble;
 use tokio::sync::{mpsc, watch};
 
 use super::Ending;
 use super::keeping::{self, Keeping, Recorded};
+use super::memory::Kept;
 use super::reached;
 use super::restore::Restored;
 use super::sweeping::{self, Patience, Told, is_watched};
@@ -63,12 +66,14 @@ pub(super) enum OwnerMsg {
 pub(super) struct OwnerArgs {
     pub(super) bus: Bus,
     pub(super) policy: Policy,
+    pub(super) halted: watch::Receiver<Option<String>>,
     pub(super) retention: Retention,
     pub(super) instance: String,
     pub(super) epoch: u64,
     pub(super) patience: Patience,
     pub(super) clock: Clock,
     pub(super) restored: Restored,
+    pub(super) memory: watch::Sender<Kept>,
     pub(super) ready: watch::Sender<bool>,
     pub(super) ending: mpsc::Sender<Result<Ending, EngineError>>,
 }
@@ -80,6 +85,7 @@ pub(super) struct OwnerActor;
 pub(super) struct OwnerState {
     bus: Bus,
     policy: Policy,
+    halted: watch::Receiver<Option<String>>,
     instance: String,
     epoch: u64,
     clock: Clock,
@@ -90,6 +96,7 @@ pub(super) struct OwnerState {
     commits: usize,
     sweeper: mpsc::Sender<Told>,
     outbox: mpsc::Sender<Committed>,
+    memory: watch::Sender<Kept>,
     ready: watch::Sender<bool>,
     ending: mpsc::Sender<Result<Ending, EngineError>>,
     pumps: Vec<Pump>,
@@ -110,8 +117,11 @@ impl Actor for OwnerActor {
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
         let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
-        let OwnerArgs { restored, ready, ending, .. } = args;
-        let Restored { records, last, intake_seq, unpublished, revisions, created } = restored;
+        let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
+        let Restored { records, last, intake_seq, unpublished, revisions, kept, troubles } =
+            restored;
+        let created = kept.ledger.created.clone();
+        memory.send_replace(kept);
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (announced, images) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (recorded, told) = watch::channel(Recorded::default());
@@ -119,18 +129,21 @@ impl Actor for OwnerActor {
         let recorder = Recorder::new(bus.clone(), revisions, created);
         let mut pumps = vec![
             announce(announcer, unpublished, entries, announced, ending.clone()),
-            record(recorder, images, recorded, ending.clone()),
+            record(recorder, images, (recorded, memory.clone()), ending.clone()),
         ];
         let keeping = Keeping { bus: bus.clone(), retention, clock, owner: myself.clone() };
         pumps.push(keeping::start(keeping, &records, told));
-        pumps.push(intake(&bus, intake_seq, &myself).await?);
+        let (reading, shrunk) = intake(&bus, intake_seq, &myself).await?;
+        pumps.push(reading);
         let (sweeper, sweeping) = sweeping::start(&bus, patience, &records, myself.clone()).await?;
         pumps.push(sweeping);
         pumps.push(ticks(&myself));
+        pumps.push(inboxes(&bus, &myself));
         let mut state = OwnerState {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             bus,
             policy,
+            halted,
             instance,
             epoch,
             clock,
@@ -140,6 +153,7 @@ impl Actor for OwnerActor {
             commits: 0,
             sweeper,
             outbox,
+            memory,
             ready,
             ending,
             pumps,
@@ -148,6 +162,8 @@ impl Actor for OwnerActor {
         };
         let started = Input::Started { epoch, instance: state.instance.clone() };
         state.waiting.push_back((started, None));
+        let found = troubles.into_iter().chain(shrunk);
+        state.waiting.extend(found.map(|trouble| (Input::Trouble(trouble), None)));
         state.advance(&myself);
         Ok(state)
     }
@@ -202,6 +218,9 @@ impl OwnerState {
     /// Decides on what waits, as far as it fits into one entry, and commits when no commit is in
     /// flight.
     fn advance(&mut self, myself: &ActorRef<OwnerMsg>) {
+        if self.halted.has_changed().unwrap_or(false) {
+            self.policy.halted.clone_from(&self.halted.borrow_and_update());
+        }
         while !self.group.is_full()
             && let Some((input, seq)) = self.waiting.pop_front()
         {
@@ -220,13 +239,14 @@ impl OwnerState {
         let group = std::mem::take(&mut self.group);
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
         self.tell_sweeper(&entry);
-        let (to, outbox) = (myself.clone(), self.outbox.clone());
+        let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
         // The task reports back by itself; a dropped actor has no use for the outcome.
         drop(tokio::spawn(async move {
             reached::decided(&entry);
             let outcome = committer.commit(&entry).await.map(|seq| (seq, committer));
             if let Ok((seq, _)) = &outcome {
                 reached::committed(&entry);
+                memory.send_modify(|kept| kept.ledger.high = kept.ledger.high.max(*seq));
                 // A closed outbox has told why.
                 let _closed = outbox.send((*seq, entry)).await;
             }
@@ -335,13 +355,16 @@ fn span_of(request: &Request) -> tracing::Span {
     )
 }
 
-async fn intake(bus: &Bus, decided: u64, to: &ActorRef<OwnerMsg>) -> Result<Pump, EngineError> {
-    let mut intake = Intake::open(bus, decided + 1).await?;
-    if let Some(last) = intake.beyond() {
-        tracing::error!(decided, last, "REQUESTS is shorter than what was decided");
-    }
+/// Reads requests on from what is decided, or from the stream's end when that is before it.
+async fn intake(
+    bus: &Bus,
+    decided: u64,
+    to: &ActorRef<OwnerMsg>,
+) -> Result<(Pump, Option<Trouble>), EngineError> {
+    let mut intake = Intake::open(bus, decided.saturating_add(1)).await?;
+    let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
     let to = to.clone();
-    Ok(Pump::run(async move {
+    let reading = Pump::run(async move {
         let places = Places::new(BATCHES_IN_MAILBOX);
         loop {
             let batch = intake.next(COMMIT_INPUTS_MAX).await;
@@ -350,7 +373,24 @@ async fn intake(bus: &Bus, decided: u64, to: &ActorRef<OwnerMsg>) -> Result<Pump
                 return;
             }
         }
-    }))
+    });
+    Ok((reading, shrunk))
+}
+
+/// Looks once whether inboxes are read beyond their stream.
+fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
+    let (bus, to) = (bus.clone(), to.clone());
+    Pump::run(async move {
+        match cursor::beyond(&bus).await {
+            Ok(Some(Beyond { agents: inboxes, position, last })) => {
+                let shrunk = Trouble::InboxShrank { inboxes, position, last };
+                // An actor that ended tells nobody.
+                let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(shrunk))));
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "inboxes could not be compared with MAIL"),
+        }
+    })
 }
 
 fn ticks(to: &ActorRef<OwnerMsg>) -> Pump {
@@ -398,7 +438,7 @@ fn announce(
 fn record(
     mut recorder: Recorder,
     mut announced: mpsc::Receiver<Committed>,
-    recorded: watch::Sender<Recorded>,
+    (recorded, memory): (watch::Sender<Recorded>, watch::Sender<Kept>),
     ending: mpsc::Sender<Result<Ending, EngineError>>,
 ) -> Pump {
     Pump::run(async move {
@@ -410,6 +450,8 @@ fn record(
                 return;
             }
             recorded.send_modify(|recorded| recorded.add(&batch));
+            let through = batch.last().map_or(0, |(seq, _)| *seq);
+            memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
             batch.clear();
         }
     })

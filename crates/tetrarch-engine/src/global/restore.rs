@@ -1,27 +1,43 @@
 //! Start of an owner: STATE, then the ledger's tail (spec 02). What was committed but perhaps
-//! not made visible is given back to be published again.
+//! not made visible is given back to be published again. What of STATE cannot be read is made anew
+//! from the ledger, of which STATE is a projection.
+
+mod rebuild;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
+use tetrarch_bus::outbox;
+use tetrarch_bus::retry::Retry;
 use tetrarch_bus::snapshot::Base;
-use tetrarch_bus::state::{self, Meta, Revisions};
+use tetrarch_bus::state::{self, Loaded, Meta, MetaError, Revisions};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::subject::{Origin, Subject};
-use tetrarch_bus::tail::read_ledger;
-use tetrarch_core::ledger::{Entry, Record, RecordKey};
+use tetrarch_bus::tail::{InvalidEntry, last_epoch, read_ledger};
+use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::records::Records;
+use tetrarch_core::restart::{Memory, Restart};
+use tetrarch_core::snapshot::{Extent, Snapshot};
+use tetrarch_core::trouble::{NoCommit, Trouble};
 
+use super::memory::{Keeper, Kept};
 use crate::error::EngineError;
+
+pub(super) use rebuild::{Rebuilt, rebuild};
+
+/// How long a server may lag behind what was acknowledged: a partitioned leader was measured to do
+/// so for 8.8 s (spec 02, Client rules).
+const LAGS_AT_MOST: Duration = Duration::from_secs(15);
 
 /// Everything an owner starts with.
 #[derive(Debug)]
 pub(crate) struct Restored {
     /// The records.
     pub(crate) records: Records,
-    /// The ledger's last sequence.
+    /// The sequence of the ledger's last entry, 0 when it has none.
     pub(crate) last: u64,
     /// Requests up to this sequence are decided.
     pub(crate) intake_seq: u64,
@@ -29,90 +45,169 @@ pub(crate) struct Restored {
     pub(crate) unpublished: Vec<(u64, Arc<Entry>)>,
     /// The revisions of STATE.
     pub(crate) revisions: Revisions,
-    /// When the server made the ledger.
-    pub(crate) created: String,
+    /// What there is to remember.
+    pub(crate) kept: Kept,
+    /// What people have to be told.
+    pub(crate) troubles: Vec<Trouble>,
 }
 
-/// The highest owner epoch that STATE tells of.
+/// The highest owner epoch that STATE and the ledger tell of.
 pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
-    Ok(state::load_meta(bus).await?.map_or(0, |meta| meta.owner_epoch))
+    let known = match state::load_meta(bus).await {
+        Ok(meta) => meta.map_or(0, |meta| meta.owner_epoch),
+        // It is made anew as soon as there is an owner.
+        Err(MetaError::Unreadable(_)) => 0,
+        Err(error @ MetaError::Read(_)) => return Err(error.into()),
+    };
+    Ok(last_epoch(bus, known).await?)
 }
 
-/// Loads STATE and folds the ledger's tail in.
+/// Loads STATE and folds the ledger's tail in. `kept`: what the data directory remembers.
 ///
 /// # Errors
-/// The ledger is shorter or younger than what was acknowledged.
-pub(crate) async fn restore(bus: &Bus) -> Result<Restored, EngineError> {
-    let Folded { images, unpublished, revisions, created, epoch, intake_seq, last, .. } =
-        fold(bus).await?;
-    let mut records = Records::default();
-    records.epoch = epoch;
-    records.intake_seq = intake_seq;
-    images.into_values().for_each(|(record, _)| records.put(record));
-    Ok(Restored { records, last, intake_seq, unpublished, revisions, created })
-}
-
-/// All records as they are after the ledger's last entry, read beside an owner that goes on.
-///
-/// # Errors
-/// As for [`restore`], or a record cannot be read: it must not be lost.
-pub(crate) async fn base(bus: &Bus) -> Result<Base, EngineError> {
-    let Folded { images, epoch, intake_seq, last, unreadable, .. } = fold(bus).await?;
-    match unreadable {
-        Some(subject) => Err(EngineError::Unreadable(subject)),
-        None => {
-            let records = images.into_values().collect();
-            Ok(Base { through: last, epoch, intake_seq, records })
-        }
+/// The ledger is shorter or younger than what was acknowledged, something of STATE cannot be read
+/// and the ledger does not have it any more, or another owner writes it: `epoch` is the caller's,
+/// which has begun when it has sent a commit before.
+pub(crate) async fn restore(
+    bus: &Bus,
+    kept: Option<&Kept>,
+    (epoch, has_begun): (u64, bool),
+) -> Result<Restored, EngineError> {
+    let folded = fold(bus, kept).await?;
+    let Folded { restart, empty, unpublished, revisions, created, outbox, troubles } = folded;
+    if let Some(epoch) = restart.deposed_by(epoch, has_begun) {
+        return Err(EngineError::Deposed { epoch });
     }
+    let (high, intake_seq) = (restart.through, restart.intake_seq);
+    // A commit expects nothing where everything was purged.
+    let last = if empty { 0 } else { high };
+    let kept = Kept { ledger: Memory { created, high }, outbox_through: outbox };
+    let records = restart.records();
+    Ok(Restored { records, last, intake_seq, unpublished, revisions, kept, troubles })
 }
 
-/// Records with the sequences of the entries that wrote them.
-type Images = BTreeMap<RecordKey, (Record, u64)>;
+/// All records as they are after the ledger's last entry, read beside an owner that goes on, and
+/// what people have to be told.
+///
+/// # Errors
+/// As for [`restore`].
+pub(crate) async fn base(bus: &Bus) -> Result<(Base, Vec<Trouble>), EngineError> {
+    let Folded { restart, mut troubles, .. } = fold(bus, None).await?;
+    // The owner itself meets what is no commit.
+    troubles.retain(|trouble| matches!(trouble, Trouble::StateMended { .. }));
+    let Restart { images, epoch, intake_seq, through } = restart;
+    let records = images.into_values().collect();
+    Ok((Base { through, epoch, intake_seq, records }, troubles))
+}
 
 /// STATE with the ledger's tail.
 struct Folded {
-    images: Images,
-    epoch: u64,
-    intake_seq: u64,
-    last: u64,
+    restart: Restart,
+    /// Whether the ledger has no entry any more.
+    empty: bool,
     unpublished: Vec<(u64, Arc<Entry>)>,
     revisions: Revisions,
     created: String,
-    unreadable: Option<String>,
+    /// Up to where the outbox got.
+    outbox: u64,
+    troubles: Vec<Trouble>,
 }
 
-async fn fold(bus: &Bus) -> Result<Folded, EngineError> {
-    let created = bus.stream_created(LEDGER).await?;
-    let loaded = state::load(bus).await?;
-    // Nothing of STATE can come from an entry after this one.
-    let last = bus.stream_last_seq(LEDGER).await?;
-    let meta = loaded.meta.unwrap_or_default();
-    remember(&meta, &created, last)?;
-    for broken in &loaded.unreadable {
-        tracing::error!(subject = %broken.subject, error = %broken.error, "unreadable record");
-    }
-    let images = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
-    let mut folded = Folded {
-        images: images.collect(),
-        epoch: meta.owner_epoch,
-        intake_seq: meta.intake_seq,
-        last,
-        unpublished: Vec::new(),
-        revisions: loaded.revisions,
-        created,
-        unreadable: loaded.unreadable.into_iter().next().map(|broken| broken.subject),
+/// What there is before the tail is read.
+struct Begun {
+    restart: Restart,
+    revisions: Revisions,
+    /// Up to where the outbox got.
+    outbox: u64,
+    /// The highest epoch up to there: an entry of a lower one is a deposed owner's.
+    epoch: u64,
+    troubles: Vec<Trouble>,
+}
+
+async fn fold(bus: &Bus, kept: Option<&Kept>) -> Result<Folded, EngineError> {
+    let loaded = state::load(bus).await;
+    // Nothing of STATE can come from an entry after the last one.
+    let (created, extent) = remembered(bus, loaded.meta.as_ref(), kept).await?;
+    let begun = match occasion(&loaded, extent.first, kept) {
+        Some(reason) => mend(bus, loaded, extent.last, kept, reason).await?,
+        None => as_it_is(loaded, extent.last),
     };
-    for item in read_ledger(bus, meta.outbox_through + 1, last, meta.owner_epoch).await {
+    let Begun { mut restart, revisions, outbox, epoch, mut troubles } = begun;
+    let (mut unpublished, mut invalid) = (Vec::new(), BTreeMap::new());
+    for item in read_ledger(bus, outbox + 1, extent.last, epoch).await {
         match item.entry {
             Ok(entry) => {
-                folded.add(item.seq, &entry);
-                folded.unpublished.push((item.seq, Arc::new(entry)));
+                restart.add(item.seq, &entry);
+                unpublished.push((item.seq, Arc::new(entry)));
             }
-            Err(error) => set_aside(bus, item.seq, error.to_string(), item.payload).await?,
+            Err(error) => {
+                restart.skip(item.seq);
+                note(&mut invalid, item.seq, &error);
+                set_aside(bus, item.seq, error.to_string(), item.payload).await?;
+            }
         }
     }
-    Ok(folded)
+    troubles.extend(invalid.into_values());
+    let empty = extent.first > extent.last;
+    Ok(Folded { restart, empty, unpublished, revisions, created, outbox, troubles })
+}
+
+/// When the server made the ledger, and what it holds, unless it is not the one that is remembered
+/// (spec 02, Amnesia guard). A shorter one is looked at for as long as a server may lag behind.
+async fn remembered(
+    bus: &Bus,
+    meta: Option<&Meta>,
+    kept: Option<&Kept>,
+) -> Result<(String, Extent), EngineError> {
+    let told = meta.map(memory_of);
+    let told = told.iter().map(|memory| (Keeper::State, memory));
+    let known = kept.iter().map(|kept| (Keeper::DataDirectory, &kept.ledger));
+    let memories: Vec<(Keeper, &Memory)> = told.chain(known).collect();
+    let mut lagging = Retry::until(LAGS_AT_MOST);
+    loop {
+        let created = bus.stream_created(LEDGER).await?;
+        let extent = bus.stream_extent(LEDGER).await?;
+        let judged = memories.iter().try_for_each(|(keeper, memory)| {
+            memory.judge(&created, extent.last).map_err(|lost| (*keeper, lost))
+        });
+        match judged {
+            Ok(()) => return Ok((created, extent)),
+            Err((_, lost)) if lost.may_be_lag() && lagging.pause().await => {
+                tracing::warn!(%lost, "the ledger seems to have lost its memory; asking again");
+            }
+            Err((keeper, lost)) => return Err(EngineError::Amnesia { keeper, lost }),
+        }
+    }
+}
+
+/// What STATE remembers of the ledger.
+pub(super) fn memory_of(meta: &Meta) -> Memory {
+    Memory { created: meta.ledger_created.clone(), high: meta.ledger_high }
+}
+
+/// Why STATE has to be compared with the ledger; none when there is no need.
+fn occasion(loaded: &Loaded, first: u64, kept: Option<&Kept>) -> Option<String> {
+    if let Some(broken) = loaded.unreadable.first() {
+        return Some(format!("{} could not be read: {}", broken.subject, broken.error));
+    }
+    let written =
+        first > 1 || !loaded.records.is_empty() || kept.is_some_and(|kept| kept.outbox_through > 0);
+    let lost = loaded.meta.is_none() && written;
+    lost.then(|| "it does not say how far it is written".to_owned())
+}
+
+fn note(troubles: &mut BTreeMap<NoCommit, Trouble>, seq: u64, error: &InvalidEntry) {
+    let cause = error.cause();
+    let reason = || error.to_string();
+    let told = troubles.entry(cause).or_insert_with(|| Trouble::NoCommits {
+        cause,
+        count: 0,
+        first: seq,
+        reason: reason(),
+    });
+    if let Trouble::NoCommits { count, .. } = told {
+        *count += 1;
+    }
 }
 
 /// What is no valid commit is skipped by everyone, and kept for people with the reason (spec 02).
@@ -129,58 +224,51 @@ async fn set_aside(
     Ok(())
 }
 
-impl Folded {
-    /// An after-image applies only if its entry is later than the one STATE has it from.
-    fn add(&mut self, seq: u64, entry: &Entry) {
-        let newer = |images: &Images, key: &RecordKey| {
-            images.get(key).is_none_or(|(_, known)| *known < seq)
-        };
-        self.epoch = self.epoch.max(entry.epoch);
-        self.intake_seq = self.intake_seq.max(entry.intake_seq);
-        for record in &entry.records {
-            let key = record.key();
-            if newer(&self.images, &key) {
-                self.images.insert(key, (record.clone(), seq));
-            }
-        }
-        for key in &entry.dropped {
-            if newer(&self.images, key) {
-                self.images.remove(key);
-            }
-        }
-    }
+/// STATE, when there is nothing wrong with it, and a ledger that goes up to `last`.
+fn as_it_is(loaded: Loaded, last: u64) -> Begun {
+    let meta = loaded.meta.unwrap_or_default();
+    let images = loaded.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
+    let restart = Restart {
+        images: images.collect(),
+        epoch: meta.owner_epoch,
+        intake_seq: meta.intake_seq,
+        through: meta.outbox_through.min(last),
+    };
+    let (outbox, epoch) = (meta.outbox_through, meta.owner_epoch);
+    Begun { restart, revisions: loaded.revisions, outbox, epoch, troubles: Vec::new() }
 }
 
-/// The amnesia guard (spec 02).
-fn remember(meta: &Meta, created: &str, last: u64) -> Result<(), EngineError> {
-    if !meta.ledger_created.is_empty() && meta.ledger_created != created {
-        return Err(EngineError::Amnesia(format!(
-            "it was made at {created}, the one that was written to at {}",
-            meta.ledger_created
-        )));
-    }
-    if last < meta.ledger_high {
-        return Err(EngineError::Amnesia(format!(
-            "its last sequence is {last}, {} was acknowledged",
-            meta.ledger_high
-        )));
-    }
-    Ok(())
+/// The ledger instead of STATE, which is made to agree with it.
+async fn mend(
+    bus: &Bus,
+    loaded: Loaded,
+    last: u64,
+    kept: Option<&Kept>,
+    reason: String,
+) -> Result<Begun, EngineError> {
+    tracing::error!(reason, "STATE is compared with the ledger");
+    let rebuilt = rebuild(bus, latest(&loaded).cloned(), last).await?;
+    let remembered = kept.map_or(0, |kept| kept.outbox_through).min(last);
+    let outbox = match &loaded.meta {
+        Some(meta) => meta.outbox_through,
+        None => rebuilt.shown(&loaded).max(remembered),
+    };
+    let mends = rebuilt.mends(&loaded, outbox);
+    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let written = mends.iter().filter(|mend| mend.known.is_some()).count();
+    let (written, dropped) = (count(written), count(mends.len() - written));
+    let mut revisions = loaded.revisions;
+    outbox::mend(bus, mends, last, &mut revisions).await?;
+    let epoch = rebuilt.epoch_at(outbox);
+    let mut restart = rebuilt.restart;
+    restart.skip(outbox);
+    let troubles = vec![Trouble::StateMended { written, dropped, reason }];
+    Ok(Begun { restart, revisions, outbox, epoch, troubles })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ledger_that_is_another_or_shorter_is_a_stop() {
-        let meta = Meta { ledger_created: "then".to_owned(), ledger_high: 7, ..Meta::default() };
-        assert!(remember(&Meta::default(), "now", 0).is_ok(), "a new installation");
-        assert!(remember(&meta, "then", 7).is_ok());
-        assert!(remember(&meta, "then", 8).is_ok());
-        let shorter = remember(&meta, "then", 6).unwrap_err();
-        assert!(shorter.to_string().contains("7 was acknowledged"), "{shorter}");
-        let another = remember(&meta, "now", 8).unwrap_err();
-        assert!(another.to_string().contains("made at now"), "{another}");
-    }
+/// The latest snapshot that STATE tells of.
+fn latest(loaded: &Loaded) -> Option<&Snapshot> {
+    loaded.records.iter().find_map(|(record, _)| {
+        if let Record::Snapshot(snapshot) = record { Some(&**snapshot) } else { None }
+    })
 }

@@ -16,6 +16,9 @@ use crate::error::EngineError;
 
 /// Renewals of a lease in one window (spec 04).
 const RENEWALS_PER_WINDOW: u32 = 3;
+/// Attempts at a renewal that failed, in one window: each moment without one is a moment nearer to
+/// being frozen.
+const ATTEMPTS_PER_WINDOW: u32 = 15;
 /// A renewal comes up to this part of its interval early, so that hosts do not beat together.
 const JITTER_PERCENT: u64 = 10;
 /// The least patience with one renewal, however short the window.
@@ -87,8 +90,12 @@ async fn keep(
 ) -> EngineError {
     let patience = config.window.max(PATIENCE_MIN);
     let mut turns = Turns::default();
+    let mut failed = false;
     for beat in 0u64.. {
-        tokio::time::sleep(interval(config, beat)).await;
+        let wait =
+            if failed { config.window / ATTEMPTS_PER_WINDOW } else { interval(config, beat) };
+        tokio::time::sleep(wait).await;
+        failed = true;
         let all = rows.borrow().clone();
         reach_if(Step::HeartbeatDue, || any_runs(&all));
         let body = match lease_body(config, all.len(), turns.next(all)) {
@@ -98,6 +105,7 @@ async fn keep(
         match tokio::time::timeout(patience, lease.renew(body)).await {
             Ok(Ok(_)) => {
                 reach_if(Step::HeartbeatSent, || any_runs(&rows.borrow()));
+                failed = false;
                 renewed.send_replace(Some(lease.sent_at()));
             }
             Ok(Err(error @ RenewError::Lost { .. })) => {

@@ -5,7 +5,7 @@
 //! Known hole, accepted until the accounts are split: the server does not check the reply
 //! subject of a permitted publish, so its acknowledgement can be stored under a foreign subject.
 
-use super::{ARTIFACTS, CURSORS, LEASES, LEDGER, LEDGER_SUBJECT, MAIL, PLANS, RUNS, STATE};
+use super::{ARTIFACTS, CURSORS, DEAD, LEASES, LEDGER, LEDGER_SUBJECT, MAIL, PLANS, RUNS, STATE};
 
 /// The user's name in a template; names are checked before they are put there.
 const NAME: &str = "{{name()}}";
@@ -169,6 +169,8 @@ fn human() -> Grant {
         publish.extend(reads(stream));
         publish.extend(watches(stream));
     }
+    // How many there are of what could not be handled; what it says is for the control plane.
+    publish.push(format!("$JS.API.STREAM.INFO.{DEAD}"));
     let mut subscribe = vec![format!("mail.{principal}.>"), format!("ctl.{principal}.>")];
     subscribe.extend(owned(&["plan.>", "stream.*", "hb.*", SHARED_INBOX]));
     Grant { publish, subscribe }

@@ -6,15 +6,18 @@ use std::time::Duration;
 use serde_json::Value;
 use tetrarch_bus::Bus;
 use tetrarch_bus::error::ReadError;
+use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::server;
-use tetrarch_bus::state::{Meta, Select, load_meta, read_records};
-use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::state::{Meta, MetaError, Select, load_meta, read_records};
 use tetrarch_bus::subject::pattern::{LEASES, LEDGER};
+use tetrarch_bus::subject::{KeyKind, Origin};
 use tetrarch_bus::topology::{self, Shape};
 use tetrarch_core::id::HostName;
 use tetrarch_core::ledger::Record;
+use tetrarch_core::restart::Memory;
 use tetrarch_core::time::BusTime;
+use tetrarch_engine::{Keeper, remembered};
 
 use super::Check;
 use crate::context::Context;
@@ -55,14 +58,15 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, Check), Check> {
 
 /// Every check that needs the bus.
 pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
-    let (streams, owner, ledger, hosts) = tokio::join!(
+    let (streams, owner, ledger, dead, hosts) = tokio::join!(
         streams(bus, shape(context)),
         owner(context, bus),
-        ledger(bus),
+        ledger(context, bus),
+        dead(bus),
         hosts(context, bus),
     );
     let mut checks = streams;
-    checks.extend([owner, ledger]);
+    checks.extend([owner, ledger, dead]);
     checks.extend(hosts);
     checks
 }
@@ -221,29 +225,65 @@ async fn lease(
 
 /// The ledger's figures, and whether it is still the one that was written to (spec 02, Amnesia
 /// guard).
-async fn ledger(bus: &Bus) -> Check {
+async fn ledger(context: &Context, bus: &Bus) -> Check {
     let read = tokio::try_join!(bus.stream_created(LEDGER), bus.stream_last_seq(LEDGER));
     let (created, last) = match read {
         Ok(read) => read,
         Err(error) => return Check::fail("ledger", error.to_string(), "see the streams"),
     };
     match load_meta(bus).await {
-        Ok(meta) => ledger_check(&meta.unwrap_or_default(), &created, last),
-        Err(error) => Check::fail("ledger", error.to_string(), "see the bus above"),
+        Ok(meta) => {
+            let kept = remembered(&context.config.bus.data_dir).await;
+            match kept {
+                Ok(kept) => ledger_check(&meta.unwrap_or_default(), kept.as_ref(), &created, last),
+                Err(error) => Check::fail("ledger", error.to_string(), accepting(last)),
+            }
+        }
+        Err(error @ MetaError::Unreadable(_)) => {
+            Check::fail("ledger", error.to_string(), "the owner mends it when it starts")
+        }
+        Err(error @ MetaError::Read(_)) => {
+            Check::fail("ledger", error.to_string(), "see the bus above")
+        }
     }
 }
 
-pub(super) fn ledger_check(meta: &Meta, created: &str, last: u64) -> Check {
-    let name = "ledger";
-    let restore = "the owner does not start on it; restore the stream from a backup";
-    if !meta.ledger_created.is_empty() && meta.ledger_created != created {
-        let what = format!("made at {created}, but {} was written to", meta.ledger_created);
-        return Check::fail(name, what, restore);
+/// What to do about a ledger that is not recognized.
+fn accepting(last: u64) -> String {
+    format!(
+        "the owner does not start on it; restore the stream from a backup, or accept it as it is: \
+         tetrarch doctor --accept-ledger {last}"
+    )
+}
+
+/// What could not be handled and is kept with its reason.
+async fn dead(bus: &Bus) -> Check {
+    let name = "dead letters";
+    let counted = match dead_letters(bus).await {
+        Ok(counted) => counted,
+        Err(error) => return Check::fail(name, error.to_string(), "see the streams"),
+    };
+    if counted.is_empty() {
+        return Check::ok(name, "none");
     }
-    if last < meta.ledger_high {
-        let what =
-            format!("its last sequence is {last}, but {} was acknowledged", meta.ledger_high);
-        return Check::fail(name, what, restore);
+    let what = counted.iter().map(|(origin, count)| format!("{count} of {}", origin.as_str()));
+    let what = what.collect::<Vec<_>>().join(", ");
+    if counted.contains_key(&Origin::Ledger) {
+        let next = "somebody else writes the ledger: find out who has the control plane's credential, \
+                    and look with `tetrarch doctor --check-ledger`";
+        return Check::warn(name, what, next);
+    }
+    Check::ok(name, what)
+}
+
+pub(super) fn ledger_check(meta: &Meta, kept: Option<&Memory>, created: &str, last: u64) -> Check {
+    let name = "ledger";
+    let told = Memory { created: meta.ledger_created.clone(), high: meta.ledger_high };
+    let known = kept.map(|kept| (Keeper::DataDirectory, kept));
+    for (keeper, memory) in [(Keeper::State, &told)].into_iter().chain(known) {
+        if let Err(lost) = memory.judge(created, last) {
+            return Check::fail(name, format!("{lost}, says {keeper}"), accepting(last));
+        }
     }
     match last - meta.outbox_through.min(last) {
         0 => Check::ok(name, format!("{last} entries, all of them visible")),

@@ -41,7 +41,7 @@ pub(super) async fn run(context: &Context, bus: &Bus) -> Result<(), CliError> {
         Some(_) | None => None,
     };
     let from = begin.through;
-    let loaded = load(bus).await.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let loaded = load(bus).await;
     let last = bus.stream_last_seq(LEDGER).await?;
     let mut audit = Audit::new(loaded).beginning(begin).expecting(kept);
     while audit.next <= last {
@@ -218,7 +218,10 @@ impl Audit {
             Err(InvalidEntry::Undecodable(error)) => {
                 self.broken(BYTES, LEDGER, format!("no commit: {error}"), seq, None);
             }
-            Err(error @ InvalidEntry::Deposed { commit, .. }) => {
+            Err(
+                error @ (InvalidEntry::Deposed { commit, .. }
+                | InvalidEntry::Impossible { commit, .. }),
+            ) => {
                 self.broken(DEPOSED, LEDGER, error.to_string(), seq, Some(*commit));
             }
         }

@@ -8,6 +8,7 @@ use tetrarch_bus::tail::LedgerItem;
 use tetrarch_core::agent::{Host, Mode, Project};
 use tetrarch_core::id::{AgentId, CommitId, HostName, Principal, ProjectName, Ulid};
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
+use tetrarch_core::restart::Memory;
 use tetrarch_core::time::BusTime;
 
 use super::ledger::{Audit, Report};
@@ -199,13 +200,17 @@ fn a_ledger_that_forgot_is_a_failure() {
         ledger_high: 5,
         ..Meta::default()
     };
-    let look = |meta: &Meta, created, last| super::bus::ledger_check(meta, created, last);
+    let look = |meta: &Meta, created, last| super::bus::ledger_check(meta, None, created, last);
     assert_eq!(look(&meta, "monday", 4).verdict, Verdict::Fail);
     assert_eq!(look(&meta, "tuesday", 5).verdict, Verdict::Fail);
     assert_eq!(look(&meta, "monday", 5).verdict, Verdict::Warn);
     let caught_up = Meta { outbox_through: 5, ..meta };
     assert_eq!(look(&caught_up, "monday", 5).verdict, Verdict::Ok);
     assert_eq!(look(&Meta::default(), "monday", 0).verdict, Verdict::Ok);
+    let kept = Memory { created: "monday".to_owned(), high: 6 };
+    let told = super::bus::ledger_check(&Meta::default(), Some(&kept), "monday", 5);
+    assert_eq!(told.verdict, Verdict::Fail, "STATE is gone, the data directory knows");
+    assert!(told.next.is_some_and(|next| next.contains("--accept-ledger 5")));
 }
 
 #[test]

@@ -149,7 +149,9 @@ impl Story {
                 | EventKind::Recovery
                 | EventKind::RunArchived
                 | EventKind::GoalArchived
-                | EventKind::LedgerSnapshot => false,
+                | EventKind::LedgerSnapshot
+                | EventKind::IntakeMoved
+                | EventKind::LedgerAccepted => false,
             }
     }
 

@@ -196,6 +196,19 @@ fn a_tripped_circuit_refuses_everything_below() {
 }
 
 #[test]
+fn while_no_work_is_taken_requests_are_refused_with_why_and_others_decided() {
+    let (mut fleet, epic) = five();
+    let why = "no work is taken, the disk is full; free some";
+    fleet.policy.halted = Some(why.to_owned());
+    let answer = fleet.spawn(&po(), request(epic, "T1.1", worker()));
+    assert_denied(&answer, DenialReason::NoHostAvailable);
+    assert_eq!(answer.denied[0].detail, why);
+    fleet.policy.halted = None;
+    let answer = fleet.spawn(&po(), request(epic, "T1.1", worker()));
+    assert_eq!(answer.spawned.len(), 1);
+}
+
+#[test]
 fn a_host_must_be_up_have_room_and_fit() {
     let (mut fleet, epic) = five();
     let mut elsewhere = wish(Role::Worker);

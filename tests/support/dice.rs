@@ -3,10 +3,12 @@
 
 /// A splitmix64 sequence.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The sequence of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
     }
 
@@ -19,23 +21,23 @@ impl Dice {
     }
 
     /// A number below `bound`, which is not 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         let bound = bound as u64;
         usize::try_from(self.next() % bound).unwrap_or(0)
     }
 
     /// A number of a range, both ends included.
-    pub(crate) fn range(&mut self, from: usize, to: usize) -> usize {
+    pub fn range(&mut self, from: usize, to: usize) -> usize {
         from + self.below(to - from + 1)
     }
 
     /// Whether something happens that does so this many times in a hundred.
-    pub(crate) fn percent(&mut self, chance: usize) -> bool {
+    pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
     /// One of some things.
-    pub(crate) fn pick<'a, T>(&mut self, things: &'a [T]) -> Option<&'a T> {
+    pub fn pick<'a, T>(&mut self, things: &'a [T]) -> Option<&'a T> {
         if things.is_empty() {
             return None;
         }

@@ -1,0 +1,56 @@
+//! What people are told of what is wrong on the bus: one alert each, with what was done about it.
+
+use crate::id::AgentId;
+use crate::ledger::EventKind;
+use crate::mail::Alert;
+use crate::step::Draft;
+use crate::trouble::{NoCommit, Trouble};
+
+use super::sessions;
+
+const MEMORY: &str = "02 Amnesia guard";
+const LEDGER: &str = "02 One ledger, one owner";
+
+/// Tells people, and has reading go on where it says so.
+pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
+    let (alert, rule, text) = match trouble {
+        Trouble::IntakeShrank { decided, last } => {
+            let text = format!(
+                "REQUESTS ends at {last}, but requests up to {decided} are decided; reading goes on \
+                 after {last}, and requests in between are lost: whoever misses an answer asks again"
+            );
+            draft.event(EventKind::IntakeMoved, MEMORY, format!("from {decided} to {last}"));
+            draft.move_intake(*last);
+            (Alert::StreamShrank, MEMORY, text)
+        }
+        Trouble::InboxShrank { inboxes, position, last } => {
+            let text = format!(
+                "MAIL ends at {last}, but {inboxes} inboxes are read beyond it, up to {position}; \
+                 reading goes on after {last}, and mail in between is lost"
+            );
+            (Alert::StreamShrank, MEMORY, text)
+        }
+        Trouble::NoCommits { cause, count, first, reason } => {
+            let who = match cause {
+                NoCommit::Undecodable => "somebody else writes there, or it is damaged",
+                NoCommit::Deposed => "an owner that was deposed still writes",
+                NoCommit::Impossible => "it is forged: somebody has the control plane's credential",
+            };
+            let text = format!(
+                "{count} messages of the ledger, the first at {first}, are no commits and were \
+                 skipped ({reason}): {who}; they are in DEAD, and further ones of this kind are only \
+                 counted there"
+            );
+            (Alert::LedgerInvalid, LEDGER, text)
+        }
+        Trouble::StateMended { written, dropped, reason } => {
+            let text = format!(
+                "STATE differed from the ledger and was mended from it: {written} keys were written \
+                 again, {dropped} dropped; looked at because {reason}. Only the owner writes STATE: \
+                 find out who else has its credential"
+            );
+            (Alert::StateMended, LEDGER, text)
+        }
+    };
+    sessions::alert(draft, &AgentId::Go, alert, rule, &text);
+}

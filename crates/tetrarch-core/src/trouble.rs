@@ -1,0 +1,54 @@
+//! What a shell met on the bus that people have to look at, though the owner goes on by itself.
+//! Data only; the words are `owner::troubles`'.
+
+/// Something that is wrong and was dealt with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// `REQUESTS` ends before what was decided of it; reading goes on from its end.
+    IntakeShrank {
+        /// The sequence that was decided last.
+        decided: u64,
+        /// The stream's last sequence, 0 when it is empty.
+        last: u64,
+    },
+    /// `MAIL` ends before what an inbox read of it; reading goes on from its end.
+    InboxShrank {
+        /// How many inboxes are beyond it.
+        inboxes: u64,
+        /// The highest position of one of them.
+        position: u64,
+        /// The stream's last sequence, 0 when it is empty.
+        last: u64,
+    },
+    /// Messages of the ledger that are no commits; everyone skips them.
+    NoCommits {
+        /// What is wrong with them.
+        cause: NoCommit,
+        /// How many there are.
+        count: u64,
+        /// The sequence of the first.
+        first: u64,
+        /// What is wrong with the first, in words.
+        reason: String,
+    },
+    /// STATE differed from the ledger, and was mended from it.
+    StateMended {
+        /// Keys that were written again.
+        written: u64,
+        /// Keys that the ledger does not know, which were dropped.
+        dropped: u64,
+        /// What gave occasion to look, in words.
+        reason: String,
+    },
+}
+
+/// Why a message of the ledger is no commit: people are told once of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoCommit {
+    /// It cannot be read.
+    Undecodable,
+    /// Its owner was deposed before it wrote it.
+    Deposed,
+    /// Its epoch is one that no owner can have.
+    Impossible,
+}

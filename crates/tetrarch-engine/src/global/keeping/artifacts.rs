@@ -1,0 +1,59 @@
+//! The sweep of artifacts that nothing names (spec 06, Artifacts): a look at the store, and where
+//! something is old, at everything that may name it. What may go is core's to say.
+
+use tetrarch_bus::Bus;
+use tetrarch_bus::artifact::Artifacts;
+use tetrarch_bus::subject::pattern::{MAIL, RUNS, STATE};
+use tetrarch_bus::tail::Texts;
+use tetrarch_core::artifacts::{Names, Stored, named_in, unended, unnamed};
+use tetrarch_core::time::{BusTime, Millis};
+
+use crate::error::EngineError;
+
+/// Where artifacts are named: records, among them the latest snapshot; journals; mail.
+const NAMING: [&str; 3] = [STATE, RUNS, MAIL];
+
+/// What went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Swept {
+    pub(super) artifacts: usize,
+    pub(super) uploads: usize,
+}
+
+/// Removes what nothing names and what is left of uploads that never ended, when it is as old as
+/// `kept`.
+pub(super) async fn sweep(bus: &Bus, now: BusTime, kept: Millis) -> Result<Swept, EngineError> {
+    let artifacts = Artifacts::new(bus);
+    // Before the artifacts: an upload that ends meanwhile is one of theirs then.
+    let uploads = artifacts.uploads().await?;
+    let stored = artifacts.stored().await;
+    let mut swept = Swept::default();
+    let old: Vec<Stored> =
+        unnamed(&stored, &Names::new(), now, kept).into_iter().cloned().collect();
+    for going in named_nowhere(bus, old, now, kept).await {
+        swept.artifacts += usize::from(artifacts.sweep(&going).await?);
+    }
+    for upload in unended(&uploads, &stored) {
+        if artifacts.upload_at(upload).await?.is_some_and(|at| now - at >= kept) {
+            artifacts.sweep_upload(upload).await?;
+            swept.uploads += 1;
+        }
+    }
+    Ok(swept)
+}
+
+/// Those of these that nothing names. Each stream is read only while there is something to look for.
+async fn named_nowhere(bus: &Bus, old: Vec<Stored>, now: BusTime, kept: Millis) -> Vec<Stored> {
+    let mut left = old;
+    for stream in NAMING {
+        if left.is_empty() {
+            break;
+        }
+        let (mut names, mut texts) = (Names::new(), Texts::of(bus, stream));
+        while let Some(text) = texts.next().await {
+            named_in(&text, &mut names);
+        }
+        left = unnamed(&left, &names, now, kept).into_iter().cloned().collect();
+    }
+    left
+}

@@ -1,0 +1,68 @@
+//! A ledger that lost its end, as people meet it: the owner stops and says what to do, a human
+//! decides, and the fleet goes on (spec 02, Amnesia guard).
+
+use rustix::process::{Signal, kill_process};
+use tetrarch_bus::commit::Committer;
+use tetrarch_bus::creds::Party;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::read_ledger;
+use tetrarch_bus::topology;
+use tetrarch_core::id::HumanName;
+use tetrarch_tests::{Fleet, wait};
+
+use crate::failover::owner_of;
+use crate::storm::run_to_its_end;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
+    let mut fleet = Fleet::up();
+    run_to_its_end(&fleet, "before");
+    let control = fleet.control().await;
+    let last = control.stream_last_seq(LEDGER).await.unwrap();
+    let items = read_ledger(&control, 1, last, 0).await;
+    kill_process(owner_of(&fleet), Signal::STOP).unwrap();
+    let paused = owner_of(&fleet);
+    control.jetstream().delete_stream(LEDGER).await.unwrap();
+    topology::apply(&control, 1).await.unwrap();
+    let half = last / 2;
+    let mut at = 0;
+    for item in items.into_iter().take(usize::try_from(half).unwrap()) {
+        let entry = item.entry.unwrap();
+        at = Committer::new(control.clone(), at, entry.epoch).commit(&entry).await.unwrap();
+    }
+    kill_process(paused, Signal::KILL).unwrap();
+
+    let looked = fleet.run(["doctor", "-o", "json"]);
+    assert_eq!(looked.code, Some(1), "{}{}", looked.out, looked.err);
+    let hint = format!("tetrarch doctor --accept-ledger {half}");
+    assert!(looked.out.contains(&hint), "{}", looked.out);
+    // Only who has the control plane's credential can, and only who looked.
+    let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
+    let (url, accepting) = (fleet.url(), half.to_string());
+    let mut denied = fleet.command(["doctor", "--accept-ledger", &accepting, "--url", &url]);
+    let denied = denied.arg("--credentials").arg(human).output().unwrap();
+    assert!(!denied.status.success(), "{}", String::from_utf8_lossy(&denied.stdout));
+    let wrong = fleet.run(["doctor", "--accept-ledger", &last.to_string()]);
+    assert_eq!(wrong.code, Some(5), "{}{}", wrong.out, wrong.err);
+    let shows = format!("the ledger's last sequence is {half}, not {last}");
+    assert!(wrong.err.contains(&shows), "{}", wrong.err);
+    let said = fleet.ok(["doctor", "--accept-ledger", &accepting]);
+    assert!(said.contains(&format!("accepted the ledger through {half}")), "{said}");
+    assert!(said.contains(&format!("{} sequences were filled", last - half)), "{said}");
+
+    wait::until("an owner again", || {
+        let ledger = fleet.json(&["status"])["ledger"].clone();
+        // Its first entry is out as soon as there is one.
+        (ledger["last"].as_u64() > Some(last + 1) && ledger["last"] == ledger["published"])
+            .then_some(())
+    });
+    fleet.ok(["project", "create", "meanwhile"]);
+    run_to_its_end(&fleet, "after");
+    fleet.ok(["doctor", "--check-ledger"]);
+    let projects = fleet.json(&["status"])["projects"].to_string();
+    for name in ["before", "meanwhile", "after"] {
+        assert!(projects.contains(name), "{name} in {projects}");
+    }
+    let ended = fleet.stop();
+    assert!(ended.err.contains("the ledger lost its memory"), "{}", ended.err);
+}

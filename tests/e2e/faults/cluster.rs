@@ -1,0 +1,141 @@
+//! Three servers that form a cluster, and the leader of the ledger's stream killed every 20 s while
+//! a plan runs: it finishes, every step is made once, nothing that was acknowledged is lost.
+//! `CLUSTER_KILLS` says how often (1); what it measured is told on a line that begins `cluster`.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_core::plan::NodeStatus;
+use tetrarch_core::records::Records;
+use tetrarch_tests::namespaces::{Part, alone, hub};
+use tetrarch_tests::{Cluster, Fleet, Ledger, Program, wait};
+
+use super::block_on;
+use crate::chaos::{assert_each_once, finished, number, paced};
+
+/// Between two kills.
+const KILL_EVERY: Duration = Duration::from_secs(20);
+/// Longest time in which nothing is acknowledged: an election takes 4 to 9 s, another may follow,
+/// and clients ask again every few seconds.
+const SILENT_AT_MOST: Duration = Duration::from_secs(25);
+/// Longest wait for the goal after the last kill.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+/// Steps of each task: two follow one another, and a step takes 150 ms.
+const STEPS: usize = 30;
+/// More of them for each further kill.
+const STEPS_PER_KILL: usize = 70;
+
+/// A fleet on three servers, its window long enough for an election.
+fn fleet_on_three() -> (Fleet, Cluster) {
+    let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "6s");
+    let cluster = Cluster::start(&fleet, 3);
+    (fleet.on(&cluster, 3), cluster)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_again() {
+    let (fleet, mut cluster) = fleet_on_three();
+    let kills = number("CLUSTER_KILLS", 1);
+    let (_owner, _host) = (fleet.owner(), fleet.host("h1"));
+    let witness = fleet.cwd().join("witness");
+    std::fs::create_dir(&witness).unwrap();
+    let steps = STEPS + STEPS_PER_KILL * usize::try_from(kills - 1).unwrap();
+    let plan = paced(&fleet, &witness, steps);
+    let mut watching = fleet.spawn(["run", plan.to_str().unwrap()]);
+    watching.line(|line| line.contains("in_progress"));
+    let control = fleet.control().await;
+    let goal = tokio::spawn(finished(control.clone()));
+    let mut silences = Vec::new();
+    let mut beats = tokio::time::interval(KILL_EVERY);
+    for kill in 1..=kills {
+        beats.tick().await;
+        let leader = cluster.leader(&control, LEDGER).await;
+        let killed = Instant::now();
+        cluster.kill(leader);
+        acknowledged(&fleet, kill);
+        let silent = killed.elapsed();
+        assert!(silent < SILENT_AT_MOST, "nothing was acknowledged for {silent:?}");
+        silences.push(silent.as_secs_f64());
+        cluster.restart(leader);
+    }
+    let records = tokio::time::timeout(SETTLED_WITHIN.max(KILL_EVERY * 3), goal).await;
+    let records = records.unwrap_or_else(|_| panic!("no result; {silences:?}")).unwrap();
+    for state in records.node_states.values().flat_map(|states| states.values()) {
+        assert_eq!(state.status, NodeStatus::Done, "{}", state.id);
+    }
+    let kept = |records: &Records| {
+        let all = records.profiles.keys();
+        let kept = all.filter(|(_, name)| name.as_str().starts_with("kept-")).count();
+        (kept as u64 == kills).then_some(())
+    };
+    Ledger::follow(&control).until("all that was acknowledged", kept).await;
+    assert_each_once(&witness, steps);
+    let ended = watching.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    wait::until("the ledger is read", || {
+        (fleet.run(["doctor", "--check-ledger"]).code == Some(0)).then_some(())
+    });
+    tell(&silences);
+}
+
+#[test]
+fn a_server_cut_off_from_the_others_holds_nobody() {
+    alone("faults::cluster::a_server_cut_off_from_the_others_holds_nobody", || {
+        block_on(a_server_cut_off());
+    });
+}
+
+/// Clients reach all three; those that use the one that is cut off have to find that out.
+async fn a_server_cut_off() {
+    hub();
+    let parts = [11, 12, 13].map(Part::join);
+    let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "6s");
+    let addresses: Vec<String> = parts.iter().map(Part::address).collect();
+    let within: Vec<Vec<String>> = parts.iter().map(Part::within).collect();
+    let cluster = Cluster::start_at(&fleet, &addresses, &within);
+    let fleet = fleet.on(&cluster, 3);
+    let at = |server: usize| cluster.url(server);
+    // The first connection of each is to the server that will be cut off.
+    let start = |args: &[&str]| {
+        let mut program = Program::start(fleet.command(args).args(["--url", &at(0)]));
+        program.line(|line| line.trim() == "ready");
+        program
+    };
+    let _owner = start(&["serve", "--global"]);
+    let _host = start(&["host", "--name", "h1"]);
+    let witness = fleet.cwd().join("witness");
+    std::fs::create_dir(&witness).unwrap();
+    let plan = paced(&fleet, &witness, STEPS);
+    let mut watching = fleet.spawn(["run", plan.to_str().unwrap(), "--url", &at(0)]);
+    watching.line(|line| line.contains("in_progress"));
+
+    let others = fleet.with_env("TETRARCH_BUS_URL", [at(1), at(2)].join(","));
+    let goal = tokio::spawn(finished(others.control().await));
+    parts[0].cut_from(&parts[1]);
+    parts[0].cut_from(&parts[2]);
+    let cut = Instant::now();
+    let records = tokio::time::timeout(SETTLED_WITHIN, goal).await;
+    drop(records.unwrap_or_else(|_| panic!("no result")).unwrap());
+    let ended = watching.ended();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_each_once(&witness, STEPS);
+    others.ok(["doctor", "--check-ledger"]);
+    tell(&[cut.elapsed().as_secs_f64()]);
+}
+
+/// Has the owner commit something, however long the bus is without a leader.
+fn acknowledged(fleet: &Fleet, kill: u64) {
+    let name = format!("kept-{kill}");
+    let file = fleet.file("kept.toml", &format!("name = '{name}'\nargv = ['true']\n"));
+    wait::until("a commit", || {
+        let ended = fleet.run(["profile", "apply", "chaos", file.to_str().unwrap()]);
+        (ended.code == Some(0)).then_some(())
+    });
+}
+
+#[expect(clippy::print_stdout, reason = "what was measured is for whoever runs it")]
+fn tell(silences: &[f64]) {
+    let longest = silences.iter().copied().fold(0.0, f64::max);
+    println!("cluster {}", json!({"silent_seconds": silences, "longest": longest}));
+}

@@ -1,0 +1,278 @@
+//! What an owner does about garbage where only owners write: STATE is mended from the ledger, what is
+//! no commit is skipped and told once, artifacts that nothing names go (spec 02; 06, Artifacts).
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tetrarch_bus::artifact::Artifacts;
+use tetrarch_bus::codec::encode_entry;
+use tetrarch_bus::intake::{REASON, dead_letters};
+use tetrarch_bus::snapshot;
+use tetrarch_bus::state::{load, load_meta};
+use tetrarch_bus::subject::Origin;
+use tetrarch_bus::subject::pattern::{ARTIFACTS, DEAD, LEDGER, STATE, object_chunk};
+use tetrarch_bus::tail::read_ledger;
+use tetrarch_bus::{Bus, HeaderMap};
+use tetrarch_core::check::check_entry;
+use tetrarch_core::ledger::{Entry, EventKind};
+use tetrarch_core::limits::LEASE_EPOCH_MAX;
+use tetrarch_core::records::Records;
+use tetrarch_core::time::{BusTime, Millis};
+use tetrarch_tests::life::Life;
+use tetrarch_tests::wait::soon;
+use tetrarch_tests::{Owner, Server, empty_entry};
+
+const LONG_SECS: u32 = 600;
+const META: &str = "$KV.STATE.meta";
+const GO: &str = "$KV.STATE.agent.GO";
+
+async fn owner(server: &Server, instance: &str) -> Owner {
+    let mut owner = Owner::start(server, Owner::config(instance, LONG_SECS)).await;
+    owner.until_ready().await;
+    owner
+}
+
+async fn put(bus: &Bus, subject: &str, payload: impl Into<Vec<u8>>) -> u64 {
+    let headers = HeaderMap::new();
+    bus.publish_expect(subject, headers, payload.into().into(), None).await.unwrap()
+}
+
+/// Says of itself that it comes from a late entry, so that what is older would not replace it.
+async fn put_as_if_late(bus: &Bus, subject: &str, payload: &str) {
+    let mut headers = HeaderMap::new();
+    headers.insert("Tetrarch-Seq", "9999999.0");
+    let payload = payload.to_owned().into_bytes();
+    bus.publish_expect(subject, headers, payload.into(), None).await.unwrap();
+}
+
+/// What the ledger comes to, from the latest snapshot on.
+async fn replayed(bus: &Bus) -> Records {
+    let base = snapshot::base(bus).await.unwrap();
+    let mut records = base.folded();
+    let last = bus.stream_last_seq(LEDGER).await.unwrap();
+    for item in read_ledger(bus, base.through + 1, last, base.epoch).await {
+        let Ok(entry) = item.entry else { continue };
+        assert_eq!(check_entry(&records, item.seq, &entry), []);
+        records.apply(&entry);
+    }
+    records
+}
+
+/// Waits until STATE is what the ledger comes to, and all of it can be read.
+async fn agreeing(bus: &Bus) -> Records {
+    let agreed = async {
+        loop {
+            let records = replayed(bus).await;
+            let loaded = load(bus).await;
+            let mut state = Records::default();
+            state.epoch = records.epoch;
+            state.intake_seq = records.intake_seq;
+            loaded.records.into_iter().for_each(|(record, _)| state.put(record));
+            if loaded.unreadable.is_empty() && state == records && loaded.meta.is_some() {
+                return records;
+            }
+        }
+    };
+    soon("STATE that is what the ledger says", agreed).await
+}
+
+/// Alerts of a kind since an entry, each with its words.
+async fn alerts(bus: &Bus, since: u64, kind: &str) -> Vec<String> {
+    let last = bus.stream_last_seq(LEDGER).await.unwrap();
+    let items = read_ledger(bus, since + 1, last, 0).await;
+    let entries = items.into_iter().filter_map(|item| item.entry.ok());
+    let events = entries.flat_map(|entry| entry.events);
+    let alerts = events.filter(|event| event.kind == EventKind::Alert);
+    alerts.map(|event| event.reason).filter(|reason| reason.starts_with(kind)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_in_state_is_mended_from_the_ledger_and_told() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    for life in ["one", "two"] {
+        let owner = owner(&server, life).await;
+        agreeing(&bus).await;
+        owner.stop().await;
+    }
+    let before = agreeing(&bus).await;
+    let garbage: [&[&str]; 5] =
+        [&[GO], &[META], &[META, GO], &["$KV.STATE.nonsense.x"], &[GO, META]];
+    for (round, broken) in garbage.iter().enumerate() {
+        let since = bus.stream_last_seq(LEDGER).await.unwrap();
+        for subject in *broken {
+            match round {
+                4 => put_as_if_late(&bus, subject, "{}").await,
+                _ => drop(put(&bus, subject, b"\xff\x00garbage".to_vec()).await),
+            }
+        }
+        let owner = owner(&server, &format!("mending-{round}")).await;
+        let after = agreeing(&bus).await;
+        assert!(after.epoch > before.epoch, "{} after {}", after.epoch, before.epoch);
+        let account = |records: &Records| records.agents.values().map(|agent| agent.created).max();
+        assert_eq!(account(&after), account(&before), "GO is who it was");
+        let meta = load_meta(&bus).await.unwrap().unwrap();
+        assert_eq!(meta.owner_epoch, after.epoch);
+        let told = alerts(&bus, since, "state.mended").await;
+        assert_eq!(told.len(), 1, "{broken:?}: {told:?}");
+        assert!(told[0].contains(broken[0]) || broken.len() > 1, "{told:?}");
+        owner.stop().await;
+    }
+    let since = bus.stream_last_seq(LEDGER).await.unwrap();
+    let owner = owner(&server, "sound").await;
+    agreeing(&bus).await;
+    assert_eq!(alerts(&bus, since, "state.mended").await, [""; 0]);
+    owner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trimmed_ledger_mends_state_from_its_snapshot() {
+    let server = tetrarch_tests::server().await;
+    let life = Life { entries: 1_200, look_every: 1_200, snapshot_every: 500, kept: Millis(500) };
+    life.live(&server, |_| {}).await;
+    let bus = server.control().await;
+    assert!(bus.stream_extent(LEDGER).await.unwrap().first > 1, "it is trimmed");
+    let loaded = load(&bus).await;
+    let keys: BTreeSet<&String> =
+        loaded.revisions.keys().filter(|key| key.as_str() != META).collect();
+    assert!(keys.len() >= 4, "{keys:?}");
+    for key in keys.into_iter().chain([&"$KV.STATE.snapshot.main".to_owned(), &META.to_owned()]) {
+        put(&bus, key, b"garbage".to_vec()).await;
+    }
+    let owner = owner(&server, "mending").await;
+    agreeing(&bus).await;
+    owner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_commit_is_counted_and_told_once_of_each_cause() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let first = owner(&server, "first").await;
+    agreeing(&bus).await;
+    first.stop().await;
+    let owner = owner(&server, "second").await;
+    agreeing(&bus).await;
+    let since = bus.stream_last_seq(LEDGER).await.unwrap();
+    let forged =
+        |number, epoch| encode_entry(&Entry { epoch, ..empty_entry(number, epoch) }).unwrap();
+    for round in 0..4_u128 {
+        for payload in [
+            b"\xff\xff".to_vec(),
+            forged(100 + round, 1),
+            forged(200 + round, u64::MAX),
+            forged(300 + round, LEASE_EPOCH_MAX + 1),
+        ] {
+            put(&bus, "ledger.main", payload).await;
+        }
+        // The owner meets them with its next commit.
+        let body = format!(
+            "{{\"requestId\":\"01JD8Z5W6T4QK3M9X2V7B1N{round:03}\",\"project\":\"p{round}\",\
+             \"external\":true}}"
+        );
+        let asked = put(&bus, "op.project.create.human:ada", body.into_bytes()).await;
+        let decided = async {
+            while load_meta(&bus).await.unwrap().is_none_or(|meta| meta.intake_seq < asked) {}
+        };
+        soon("a decision", decided).await;
+    }
+    let records = agreeing(&bus).await;
+    assert_eq!(records.projects.len(), 4);
+    assert_eq!(records.epoch, 2, "no forged epoch counts");
+    let told = alerts(&bus, since, "ledger.invalid").await;
+    assert_eq!(told.len(), 3, "one of each cause: {told:?}");
+    assert_eq!(dead_letters(&bus).await.unwrap().get(&Origin::Ledger), Some(&16));
+    let letters = bus.next_by_subject_batch(DEAD, "dead.LEDGER", 1, 100).await.unwrap();
+    let reasons: BTreeSet<&str> = letters
+        .iter()
+        .map(|letter| letter.header(REASON).unwrap().split(' ').next().unwrap())
+        .collect();
+    assert!(reasons.len() >= 2 && letters.len() == 16, "{reasons:?}");
+    owner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_takes_over_from_a_forged_epoch_that_is_possible() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let first = owner(&server, "first").await;
+    agreeing(&bus).await;
+    first.stop().await;
+    put(&bus, "ledger.main", encode_entry(&empty_entry(7, 1_000)).unwrap()).await;
+    put(&bus, "ledger.main", b"garbage after it".to_vec()).await;
+    let second = owner(&server, "second").await;
+    let took_over = async { while replayed_epoch(&bus).await < 1_001 {} };
+    soon("an owner above the forged epoch", took_over).await;
+    second.stop().await;
+}
+
+/// The epoch of the last valid entry.
+async fn replayed_epoch(bus: &Bus) -> u64 {
+    let last = bus.stream_last_seq(LEDGER).await.unwrap();
+    let items = read_ledger(bus, 1, last, 0).await;
+    items.iter().filter_map(|item| item.entry.as_ref().ok()).map(|entry| entry.epoch).max().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn artifacts_that_nothing_names_go_and_what_is_named_or_stored_again_stays() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let artifacts = Artifacts::new(&bus);
+    let text = |text: &str| text.repeat(40_000).into_bytes();
+    let mut stored = Vec::new();
+    for name in ["in a record", "in a journal", "in mail", "nowhere"] {
+        stored.push(artifacts.put_bytes(&text(name), "text/plain").await.unwrap().sha256);
+    }
+    // An upload that was cut off.
+    put(&bus, &object_chunk("CutOff"), text("a part")).await;
+    let named = |sha256: &str| format!("{{\"artifacts\":[{{\"sha256\":\"{sha256}\"}}]}}");
+    put(&bus, "run.01JD8Z5W6T4QK3M9X2V7B1N000", named(&stored[1])).await;
+    put(&bus, "mail.human:ada.GO", named(&stored[2])).await;
+    let mut config = Owner::config("sweeping", LONG_SECS);
+    // Long enough for an owner to start, so that what is swept was seen to be old first.
+    config.retention.unnamed = Millis(1_500);
+    let mut owner = Owner::start(&server, config).await;
+    owner.until_ready().await;
+    put(&bus, "$KV.STATE.project.names", named(&stored[0])).await;
+
+    let gone = async {
+        while artifacts.stat(&stored[3]).await.unwrap().is_some()
+            || !bus.stream_subjects(ARTIFACTS, &object_chunk("CutOff")).await.unwrap().is_empty()
+        {
+        }
+    };
+    soon("the end of what nothing names", gone).await;
+    for kept in &stored[..3] {
+        let bytes = artifacts.get_bytes(kept).await.unwrap();
+        assert!(!bytes.is_empty());
+    }
+    // Stored anew it is whole again.
+    let again = artifacts.put_bytes(&text("nowhere"), "text/plain").await.unwrap();
+    assert_eq!(again.sha256, stored[3]);
+    assert_eq!(artifacts.get_bytes(&again.sha256).await.unwrap(), text("nowhere"));
+    owner.stop().await;
+    let left = bus.stream_subjects(STATE, "$KV.STATE.project.*").await.unwrap();
+    assert!(!left.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_stored_again_since_it_was_seen_is_not_swept() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let artifacts = Artifacts::new(&bus);
+    let name = artifacts.put_bytes(b"twice", "text/plain").await.unwrap().sha256;
+    let seen = artifacts.stored().await.remove(0);
+    assert_eq!(seen.sha256, name);
+    // As a put does when it finds it and it is not young any more.
+    let subject = tetrarch_bus::subject::pattern::object_meta(&name);
+    let found = bus.last_by_subject(ARTIFACTS, &subject).await.unwrap().unwrap();
+    put(&bus, &subject, found.payload.to_vec()).await;
+    assert!(!artifacts.sweep(&seen).await.unwrap());
+    assert_eq!(artifacts.get_bytes(&name).await.unwrap(), b"twice");
+    let seen = artifacts.stored().await.remove(0);
+    assert!(seen.since >= BusTime(found.time_unix_ms));
+    assert!(artifacts.sweep(&seen).await.unwrap());
+    assert_eq!(bus.stream_messages(ARTIFACTS).await.unwrap(), 0);
+    tokio::time::timeout(Duration::from_secs(5), artifacts.stored()).await.unwrap();
+}
