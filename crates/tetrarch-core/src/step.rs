@@ -102,6 +102,12 @@ impl<'a> Draft<'a> {
         self.step
     }
 
+    /// What was written so far.
+    #[must_use]
+    pub fn written(&self) -> &Step {
+        &self.step
+    }
+
     /// The seed from which the ids of what this decision makes are derived.
     #[must_use]
     pub fn seed(&self, otherwise: &str) -> String {

@@ -9,6 +9,7 @@ use tetrarch_core::limits::LEASE_EPOCH_MAX;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::OpReply;
+use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::schema::{self, PlanFile};
 use tetrarch_core::request::{HostJoin, Op, ProjectCreate};
 
@@ -77,6 +78,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             let (question, text) = (question.to_string(), text.clone());
             finish("QuestionAnswer", &pb::QuestionAnswer { request_id, sender, question, text })
         }
+        Op::OverseerTick(_) => finish("OverseerTick", &pb::OverseerTick { request_id, sender }),
         Op::WorkBlock { epic, node, blocker } => finish(
             "WorkBlock",
             &pb::WorkBlock {
@@ -206,6 +208,11 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
                 json::message("QuestionAnswer", body, Unknown::Refused)?;
             let question = read::text("question", &answer.question)?;
             Op::QuestionAnswer { question, text: answer.text }
+        }
+        "overseer.tick" => {
+            let _: pb::OverseerTick = json::message("OverseerTick", body, Unknown::Refused)?;
+            // What is heard of agents is the owner's to add.
+            Op::OverseerTick(Telemetry::default())
         }
         "work.block" => work_block(body)?,
         other => {

@@ -20,7 +20,9 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::hosts::host_views;
-use super::{Policy, circuits, plans, questions, recovery, replacing, sessions, stopping};
+use super::{
+    Policy, circuits, overseeing, plans, questions, recovery, replacing, sessions, stopping,
+};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -108,6 +110,11 @@ fn apply(
             let asked = questions::answer(draft, request, *question, text)?;
             let detail = format!("{} is told", asked.agent);
             Ok(OpReply { epic: Some(asked.epic), detail, ..reply })
+        }
+        Op::OverseerTick(telemetry) => {
+            authorize(draft, request)?;
+            let detail = overseeing::told(&overseeing::tick(draft, policy, telemetry));
+            Ok(OpReply { detail, ..reply })
         }
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;

@@ -1,15 +1,27 @@
 //! What the overseer knows of assignments (spec 05, The tick): what was sent for each and whether it
-//! arrived. The rules are in `crate::overseer`.
+//! arrived. The rules are in `crate::overseer`; what a tick looks at is in `ticking`, the rungs in
+//! `rungs`, the last of them in `escalating`, what agents answer in `updates`.
+
+mod escalating;
+mod rungs;
+mod ticking;
+mod updates;
 
 use crate::agent::Agent;
-use crate::assignment::{Assignment, Recovery};
+use crate::assignment::{Assignment, AssignmentStatus, Recovery};
 use crate::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
 use crate::id::{AssignmentId, DispatchId, Principal, sha256_hex};
 use crate::ledger::{Record, RecordKey};
 use crate::limits::{LAUNCH_TEXT_BYTES, LIST_MAX};
 use crate::step::Draft;
 
-use super::fit;
+use super::{fit, plans};
+
+pub(super) use escalating::answered;
+pub(super) use ticking::{tick, told};
+pub(super) use updates::{arrived, update};
+
+const RULE: &str = "05 The tick";
 
 /// Notes that a session was ordered to start for its assignment. What was sent to the session before it
 /// and did not arrive never will.
@@ -74,6 +86,17 @@ pub(super) fn consumed(draft: &mut Draft<'_>, id: AssignmentId) {
     conclude(draft, &assignment, DispatchOutcome::Ok);
     assignment.recovery.consumed = true;
     assignment.recovery.last_activity = draft.now;
+    let stalled = assignment.status == AssignmentStatus::Stalled;
+    let to = if stalled { AssignmentStatus::Active } else { assignment.status };
+    put(draft, assignment, to, "it has what was sent");
+}
+
+/// Writes an assignment, which may move by it.
+fn put(draft: &mut Draft<'_>, mut assignment: Assignment, to: AssignmentStatus, why: &str) {
+    if assignment.status != to && assignment.status.to(to, true).is_ok() {
+        plans::move_assignment(draft, assignment, to, why);
+        return;
+    }
     assignment.updated = draft.now;
     draft.put(Record::Assignment(Box::new(assignment)));
 }

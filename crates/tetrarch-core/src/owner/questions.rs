@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{fit, sessions};
+use super::{fit, overseeing, sessions};
 
 const RULE: &str = "05 Records";
 
@@ -88,7 +88,7 @@ fn asked_before(draft: &Draft<'_>, question: &Question) -> Option<Question> {
 }
 
 /// Puts a question to whom it is for: to a human's orchestrator where there is one.
-fn put_to(draft: &mut Draft<'_>, question: Question) {
+pub(super) fn put_to(draft: &mut Draft<'_>, question: Question) {
     let event = draft.event(EventKind::Question, RULE, question.text.clone());
     event.agent = Some(question.agent.clone());
     event.run = Some(question.run);
@@ -155,12 +155,16 @@ pub(super) fn answer(
     Ok(question)
 }
 
-/// Notes an answer and sends it to who asked.
+/// Notes an answer and sends it to who asked; the answer to an escalation is for whoever is next.
 fn settle(draft: &mut Draft<'_>, question: Question, by: &Principal, text: &str) {
     let body = MailBody::Answer { question: Some(question.id), text: text.to_owned() };
-    let (agent, epic) = (question.agent.clone(), question.epic);
+    let asked = question.clone();
     close(draft, question, QuestionStatus::Answered, Some(by.clone()), text);
-    draft.mail(Principal::Agent(agent), Some(epic), body);
+    if asked.escalates.is_some() {
+        overseeing::answered(draft, &asked, by, text);
+    } else {
+        draft.mail(Principal::Agent(asked.agent), Some(asked.epic), body);
+    }
 }
 
 fn withdraw(draft: &mut Draft<'_>, question: Question, why: &str) {

@@ -6,6 +6,7 @@ mod budgets;
 mod deadlines;
 pub(crate) mod fleet;
 mod forgetting;
+mod overseeing;
 mod questions;
 mod recovery;
 mod replacing;

@@ -190,6 +190,7 @@ fn mail(mail: &Mail) -> usize {
             denied.iter().map(|denied| ITEM + denied.detail.len()).sum()
         }
         MailBody::Question { question, options, .. } => question.len() + list(options),
+        MailBody::StatusRequest(asked) => asked.text.len(),
         MailBody::AgentLost { cause: text, .. }
         | MailBody::AgentCompleted { reason: text, .. }
         | MailBody::Answer { text, .. }

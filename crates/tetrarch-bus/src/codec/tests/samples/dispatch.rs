@@ -1,6 +1,6 @@
-//! Something that was sent for an assignment, and what the assignment knows of it.
+//! An assignment, and something that was sent for it.
 
-use tetrarch_core::assignment::Recovery;
+use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use tetrarch_core::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
 use tetrarch_core::overseer::Rung;
 use tetrarch_core::time::BusTime;
@@ -24,7 +24,25 @@ pub(super) fn sample(full: bool) -> Dispatch {
     }
 }
 
-pub(super) fn recovery(full: bool) -> Recovery {
+pub(super) fn assignment(full: bool) -> Assignment {
+    Assignment {
+        id: id("asg_~"),
+        epic: id("goal_~"),
+        node: id("T1.2"),
+        purpose: Purpose::Review,
+        agent: id("R:api:~"),
+        run: id("run_~"),
+        status: AssignmentStatus::Stalled,
+        reason: "r".to_owned(),
+        attempt: 2,
+        follows: full.then(|| id("asg_~")),
+        created: BusTime(1),
+        updated: BusTime(2),
+        recovery: recovery(full),
+    }
+}
+
+fn recovery(full: bool) -> Recovery {
     Recovery {
         dispatch: full.then(|| id("dsp_~")),
         dispatched: BusTime(2),
