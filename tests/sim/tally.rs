@@ -79,6 +79,7 @@ pub(crate) const EXPECTED: [&str; 78] = [
     "stale look at a lease",
     "stale read",
     "state read too early",
+    "status asked for",
     "stopped by a human",
     "sweeper deaf",
     "sweeper does not hear one host",
