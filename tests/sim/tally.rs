@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 78] = [
+pub(crate) const EXPECTED: [&str; 79] = [
     "acknowledgement lost",
     "actor died",
     "attempt failed",

@@ -363,16 +363,6 @@ impl Hosted {
         Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
     }
 
-    fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Stream(text.to_owned()));
-        let entries = self.log.add(text).into_iter();
-        effects.extend(entries.map(|text| Effect::Journal(JournalEvent::Log { text })));
-    }
-
-    fn flush_log(&mut self, effects: &mut Vec<Effect>) {
-        effects.extend(self.log.take().map(|text| Effect::Journal(JournalEvent::Log { text })));
-    }
-
     /// A result is kept until every process of the run is gone: only then is its slot free. The
     /// first one stands.
     fn take_result(

@@ -9,6 +9,7 @@ mod memory;
 mod owner;
 mod reached;
 mod restore;
+mod spans;
 mod sweeping;
 
 use std::collections::BTreeSet;

@@ -25,16 +25,7 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => around(mail, &pb::SessionOrder::from(order)),
         MailBody::TakeOn { epic } => around(mail, &pb::TakeOn { epic: epic.to_string() }),
-        MailBody::StatusRequest(asked) => around(
-            mail,
-            &pb::StatusRequest {
-                dispatch: asked.dispatch.to_string(),
-                assignment: asked.assignment.to_string(),
-                node: asked.node.to_string(),
-                session: asked.session.to_string(),
-                text: asked.text.clone(),
-            },
-        ),
+        MailBody::StatusRequest(asked) => around(mail, &pb::StatusRequest::from(asked)),
         MailBody::ResultReady(ready) => around(mail, &pb::ResultReady::from(&**ready)),
         MailBody::AgentCompleted { agent, session, reason } => {
             let (agent, session) = (agent.to_string(), session.to_string());
@@ -185,6 +176,18 @@ fn message<P: serde::de::DeserializeOwned>(
     body: Value,
 ) -> Result<P, CodecError> {
     json::message(what, body, Unknown::Ignored)
+}
+
+impl From<&StatusRequest> for pb::StatusRequest {
+    fn from(asked: &StatusRequest) -> Self {
+        Self {
+            dispatch: asked.dispatch.to_string(),
+            assignment: asked.assignment.to_string(),
+            node: asked.node.to_string(),
+            session: asked.session.to_string(),
+            text: asked.text.clone(),
+        }
+    }
 }
 
 fn asked(body: Value) -> Result<StatusRequest, CodecError> {

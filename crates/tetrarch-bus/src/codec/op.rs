@@ -145,6 +145,12 @@ fn finish<P: Serialize>(what: &'static str, message: &P) -> Result<Vec<u8>, Code
     Ok(bytes)
 }
 
+fn question_answer(body: Value) -> Result<Op, CodecError> {
+    let answer: pb::QuestionAnswer = json::message("QuestionAnswer", body, Unknown::Refused)?;
+    let question = read::text("question", &answer.question)?;
+    Ok(Op::QuestionAnswer { question, text: answer.text })
+}
+
 /// Reads the body of an operation. The sender it names is checked elsewhere.
 pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
     Ok(match op.as_str() {
@@ -203,12 +209,7 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             Op::AgentStatus { agent: read::text("agent", &status.agent)? }
         }
         "goal.create" => goal_create(body)?,
-        "question.answer" => {
-            let answer: pb::QuestionAnswer =
-                json::message("QuestionAnswer", body, Unknown::Refused)?;
-            let question = read::text("question", &answer.question)?;
-            Op::QuestionAnswer { question, text: answer.text }
-        }
+        "question.answer" => question_answer(body)?,
         "overseer.tick" => {
             let _: pb::OverseerTick = json::message("OverseerTick", body, Unknown::Refused)?;
             // What is heard of agents is the owner's to add.

@@ -7,7 +7,8 @@ use crate::brief::{RunnerKind, Tools};
 use crate::budget::{Account, Limits};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{
-    AgentId, EpicId, HostName, HumanName, Principal, ProfileName, ProjectName, SessionId,
+    AgentId, EpicId, HostName, HumanName, Principal, ProfileName, ProjectName, QuestionId,
+    SessionId,
 };
 use crate::intensity::Circuit;
 use crate::ledger::{EventKind, Record};
@@ -43,6 +44,9 @@ fn apply(
 ) -> Result<OpReply, Refusal> {
     let sender = &request.sender.from;
     let reply = super::ok_reply(op.name());
+    if is_administration(op) {
+        authorize(draft, request)?;
+    }
     match op {
         Op::HostJoin(join) => {
             let id = join_host(draft, sender, join)?;
@@ -53,22 +57,18 @@ fn apply(
             Ok(about(draft, &id, reply))
         }
         Op::ProjectCreate(wanted) => {
-            authorize(draft, request)?;
             let id = create_project(draft, policy, sender, wanted)?;
             Ok(about(draft, &id, reply))
         }
         Op::ProjectMode { project, mode } => {
-            authorize(draft, request)?;
             set_mode(draft, project, *mode)?;
             Ok(reply)
         }
         Op::ProjectRetire { project } => {
-            authorize(draft, request)?;
             retire_project(draft, project)?;
             Ok(reply)
         }
         Op::ProfileApply { project, profile } => {
-            authorize(draft, request)?;
             known_project(draft, project)?;
             apply_profile(draft, project, profile)?;
             Ok(reply)
@@ -78,7 +78,6 @@ fn apply(
             Ok(about(draft, &id, reply))
         }
         Op::AgentRetire { agent, reason } => {
-            authorize(draft, request)?;
             retire(draft, agent, reason)?;
             Ok(about(draft, agent, reply))
         }
@@ -92,7 +91,6 @@ fn apply(
             Ok(OpReply { detail, ..about(draft, agent, reply) })
         }
         Op::CircuitClose { agent } => {
-            authorize(draft, request)?;
             circuits::close(draft, agent)?;
             Ok(about(draft, agent, reply))
         }
@@ -102,17 +100,9 @@ fn apply(
             }
             Ok(about(draft, agent, reply))
         }
-        Op::GoalCreate { project, plan } => {
-            let epic = create_goal(draft, request, project, plan)?;
-            Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
-        }
-        Op::QuestionAnswer { question, text } => {
-            let asked = questions::answer(draft, request, *question, text)?;
-            let detail = format!("{} is told", asked.agent);
-            Ok(OpReply { epic: Some(asked.epic), detail, ..reply })
-        }
+        Op::GoalCreate { project, plan } => create_goal(draft, request, project, plan, reply),
+        Op::QuestionAnswer { question, text } => answer(draft, request, *question, text, reply),
         Op::OverseerTick(telemetry) => {
-            authorize(draft, request)?;
             let detail = overseeing::told(&overseeing::tick(draft, policy, telemetry));
             Ok(OpReply { detail, ..reply })
         }
@@ -123,19 +113,35 @@ fn apply(
     }
 }
 
+fn answer(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    question: QuestionId,
+    text: &str,
+    reply: OpReply,
+) -> Result<OpReply, Refusal> {
+    let asked = questions::answer(draft, request, question, text)?;
+    let detail = match asked.escalates {
+        Some(_) => format!("whoever works on {} next is told", asked.node),
+        None => format!("{} is told", asked.agent),
+    };
+    Ok(OpReply { epic: Some(asked.epic), detail, ..reply })
+}
+
 fn create_goal(
     draft: &mut Draft<'_>,
     request: &Request,
     project: &ProjectName,
     plan: &PlanFile,
-) -> Result<EpicId, Refusal> {
+    reply: OpReply,
+) -> Result<OpReply, Refusal> {
     let sender = &request.sender.from;
     if sender.agent().is_some() {
         super::current(draft, &request.sender)?;
     }
     let epic = EpicId(request.id.0);
     plans::create_goal(draft, epic, project, sender, plan)?;
-    Ok(epic)
+    Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
 }
 
 fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Result<(), Refusal> {
@@ -166,6 +172,27 @@ fn about(draft: &Draft<'_>, id: &AgentId, reply: OpReply) -> OpReply {
         liveness: Some(agent.liveness),
         detail: agent.reason.clone(),
         ..reply
+    }
+}
+
+fn is_administration(op: &Op) -> bool {
+    match op {
+        Op::ProjectCreate(_)
+        | Op::ProjectMode { .. }
+        | Op::ProjectRetire { .. }
+        | Op::ProfileApply { .. }
+        | Op::AgentRetire { .. }
+        | Op::CircuitClose { .. }
+        | Op::OverseerTick(_) => true,
+        Op::HostJoin(_)
+        | Op::HumanJoin { .. }
+        | Op::AgentRegister
+        | Op::AgentReplace { .. }
+        | Op::AgentRotate { .. }
+        | Op::AgentStatus { .. }
+        | Op::GoalCreate { .. }
+        | Op::QuestionAnswer { .. }
+        | Op::WorkBlock { .. } => false,
     }
 }
 

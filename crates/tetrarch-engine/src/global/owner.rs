@@ -30,6 +30,7 @@ use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
 use super::reached;
 use super::restore::Restored;
+use super::spans::traced;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
@@ -343,33 +344,6 @@ impl OwnerState {
         let _ended = self.ending.try_send(ending);
         self.pumps.clear();
     }
-}
-
-/// Gives a request's decision a span of its own and lets what it causes follow that.
-fn traced(input: Input) -> Input {
-    let Input::Request(mut request) = input else { return input };
-    let span = span_of(&request);
-    trace::follow(&span, request.trace.as_deref());
-    request.trace = trace::onward(&span, request.trace.as_deref());
-    Input::Request(request)
-}
-
-fn span_of(request: &Request) -> tracing::Span {
-    let what = match &request.body {
-        RequestBody::Spawn(_) => "spawn.request",
-        RequestBody::Op(op) => op.name(),
-        RequestBody::Report(report) => report.kind(),
-        RequestBody::Malformed { .. } => "malformed",
-    };
-    tracing::info_span!(
-        "process",
-        otel.name = %format!("process {what}"),
-        otel.kind = "consumer",
-        messaging.system = "nats",
-        messaging.operation.type = "process",
-        tetrarch.sender = %request.sender.from,
-        tetrarch.request = %request.id,
-    )
 }
 
 /// Reads requests on from what is decided, or from the stream's end when that is before it.
