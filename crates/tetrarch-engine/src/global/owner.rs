@@ -18,7 +18,7 @@ use tetrarch_core::owner::{
     Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, unanswering_hosts,
 };
 use tetrarch_core::records::Records;
-use tetrarch_core::request::{Op, Request, RequestBody};
+use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::time::BusTime;
 use tetrarch_core::trouble::Trouble;
@@ -35,7 +35,6 @@ use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
 use crate::pump::{Placed, Places, Pump};
-use crate::trace;
 
 /// Batches of requests that wait in the mailbox.
 const BATCHES_IN_MAILBOX: usize = 4;
