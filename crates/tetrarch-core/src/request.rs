@@ -251,6 +251,29 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether only humans may ask for it.
+    #[must_use]
+    pub fn is_administration(&self) -> bool {
+        match self {
+            Self::ProjectCreate(_)
+            | Self::ProjectMode { .. }
+            | Self::ProjectRetire { .. }
+            | Self::ProfileApply { .. }
+            | Self::AgentRetire { .. }
+            | Self::CircuitClose { .. }
+            | Self::OverseerTick(_) => true,
+            Self::HostJoin(_)
+            | Self::HumanJoin { .. }
+            | Self::AgentRegister
+            | Self::AgentReplace { .. }
+            | Self::AgentRotate { .. }
+            | Self::AgentStatus { .. }
+            | Self::GoalCreate { .. }
+            | Self::QuestionAnswer { .. }
+            | Self::WorkBlock { .. } => false,
+        }
+    }
+
     /// The name in the subject.
     #[must_use]
     pub fn name(&self) -> &'static str {

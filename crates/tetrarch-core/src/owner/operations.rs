@@ -44,7 +44,7 @@ fn apply(
 ) -> Result<OpReply, Refusal> {
     let sender = &request.sender.from;
     let reply = super::ok_reply(op.name());
-    if is_administration(op) {
+    if op.is_administration() {
         authorize(draft, request)?;
     }
     match op {
@@ -103,8 +103,7 @@ fn apply(
         Op::GoalCreate { project, plan } => create_goal(draft, request, project, plan, reply),
         Op::QuestionAnswer { question, text } => answer(draft, request, *question, text, reply),
         Op::OverseerTick(telemetry) => {
-            let detail = overseeing::told(&overseeing::tick(draft, policy, telemetry));
-            Ok(OpReply { detail, ..reply })
+            Ok(OpReply { detail: overseeing::looked(draft, policy, telemetry), ..reply })
         }
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;
@@ -135,12 +134,11 @@ fn create_goal(
     plan: &PlanFile,
     reply: OpReply,
 ) -> Result<OpReply, Refusal> {
-    let sender = &request.sender.from;
-    if sender.agent().is_some() {
+    if request.sender.from.agent().is_some() {
         super::current(draft, &request.sender)?;
     }
     let epic = EpicId(request.id.0);
-    plans::create_goal(draft, epic, project, sender, plan)?;
+    plans::create_goal(draft, epic, project, &request.sender.from, plan)?;
     Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
 }
 
@@ -172,27 +170,6 @@ fn about(draft: &Draft<'_>, id: &AgentId, reply: OpReply) -> OpReply {
         liveness: Some(agent.liveness),
         detail: agent.reason.clone(),
         ..reply
-    }
-}
-
-fn is_administration(op: &Op) -> bool {
-    match op {
-        Op::ProjectCreate(_)
-        | Op::ProjectMode { .. }
-        | Op::ProjectRetire { .. }
-        | Op::ProfileApply { .. }
-        | Op::AgentRetire { .. }
-        | Op::CircuitClose { .. }
-        | Op::OverseerTick(_) => true,
-        Op::HostJoin(_)
-        | Op::HumanJoin { .. }
-        | Op::AgentRegister
-        | Op::AgentReplace { .. }
-        | Op::AgentRotate { .. }
-        | Op::AgentStatus { .. }
-        | Op::GoalCreate { .. }
-        | Op::QuestionAnswer { .. }
-        | Op::WorkBlock { .. } => false,
     }
 }
 

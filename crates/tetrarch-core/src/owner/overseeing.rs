@@ -18,7 +18,7 @@ use crate::step::Draft;
 use super::{fit, plans};
 
 pub(super) use escalating::answered;
-pub(super) use ticking::{tick, told};
+pub(super) use ticking::{looked, tick};
 pub(super) use updates::{arrived, update};
 
 const RULE: &str = "05 The tick";

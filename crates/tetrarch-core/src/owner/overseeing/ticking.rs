@@ -32,8 +32,13 @@ pub(in crate::owner) fn tick(
     said
 }
 
-/// The same in one text.
-pub(in crate::owner) fn told(said: &[String]) -> String {
+/// The same; says it in one text.
+pub(in crate::owner) fn looked(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    telemetry: &Telemetry,
+) -> String {
+    let said = tick(draft, policy, telemetry);
     if said.is_empty() {
         return "nothing stands still".to_owned();
     }
