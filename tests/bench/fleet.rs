@@ -218,6 +218,7 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
         replicas: 1,
         halted: tokio::sync::watch::channel(None).1,
         policy: Policy::default(),
+        tick_every: None,
         retention: Retention::default(),
         ages: Ages::default(),
     };

@@ -18,6 +18,8 @@
     agent.py perish <file> S  notes its session in a file and dies S seconds later, every time
     agent.py poisoned <file>  waits for a letter, notes its session in a file and dies, every time
     agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
+    agent.py silent <file>  notes who it is in a file and says nothing; goes on when it was told of the vault
+    agent.py asked         waits to be asked how it stands, twice, and says so; tells by which names it was asked
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
 
@@ -256,8 +258,27 @@ def wonder(brief):
     return {"epoch": brief["epoch"], "which": which, "when": answer("And when?")}
 
 
+def silent(brief, path):
+    with open(path, "a") as witness:
+        print(brief["agent"], file=witness)
+    while "in the vault" not in json.dumps(brief):
+        read()
+    return "opened"
+
+
+def asked(brief):
+    names = []
+    while len(names) < 2:
+        line = read()
+        if line["type"] == "mail" and line["topic"] == "status.request":
+            names.append(line["body"]["dispatch"])
+            say("update", overseerUpdate={"status": "in_progress", "summary": "half of it"})
+    return {"epoch": brief["epoch"], "asked": len(set(names))}
+
+
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
         "turn": turn, "deaf": deaf, "pace": pace, "record": record, "letter": letter, "stuck": stuck, "mute": mute,
-        "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder}
+        "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder, "silent": silent,
+        "asked": asked}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

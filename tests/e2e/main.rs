@@ -17,6 +17,7 @@ mod input;
 mod levels;
 mod life;
 mod loops;
+mod overseeing;
 mod pauses;
 mod questions;
 mod racing;

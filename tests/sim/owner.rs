@@ -7,6 +7,8 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::order::StopWithin;
+use tetrarch_core::overseer::backoff::Backoff;
+use tetrarch_core::overseer::{Patience, Telemetry};
 use tetrarch_core::owner::{
     Deadlines, Group, Input, Policy, decide, is_due, next_deadline, unanswering_hosts,
 };
@@ -96,6 +98,8 @@ pub(crate) struct Owner {
     /// The ledger seemed shorter than is remembered, and was asked again.
     pub(crate) asked_again: bool,
     pub(crate) sweeping: Sweeping,
+    /// When its overseer looked last.
+    overseen: BusTime,
     /// Stopped until then.
     pub(crate) paused: BusTime,
     /// Its sweeper hears nothing until then, and knows it by its canary.
@@ -128,6 +132,7 @@ impl Owner {
             instance: format!("owner{epoch}"),
             sweeping: Sweeping::start(&records, rules.mass, now),
             rules,
+            overseen: BusTime::default(),
             paused: BusTime::default(),
             deaf: BusTime::default(),
             mute: BusTime::default(),
@@ -260,6 +265,15 @@ impl Owner {
                 tally.note("deadline passed");
             }
             self.take(&Input::Tick, None, now);
+        }
+        if now >= self.overseen + OVERSEEN_EVERY {
+            self.overseen = now;
+            let silent = Telemetry { since: BusTime(0), ..Telemetry::default() };
+            let before = self.records.dispatches.len();
+            self.take(&Input::Oversee(silent), None, now);
+            if self.records.dispatches.len() > before {
+                tally.note("status asked for");
+            }
         }
         if self.group.inputs() > 1 {
             tally.note("group of several inputs");
@@ -429,6 +443,19 @@ impl Owner {
         if acknowledged {
             self.class = (self.class + 1) % 4;
         }
+    }
+}
+
+/// How often an overseer looks; at most, since it looks only when something else is decided.
+const OVERSEEN_EVERY: Millis = Millis(200);
+
+/// Short enough that agents which wait for what a fault kept from them climb the ladder.
+pub(crate) fn overseer() -> Patience {
+    Patience {
+        idle_after: Millis(1_500),
+        max_retries: 2,
+        min_resend_interval: Millis(300),
+        backoff: Backoff { base: Millis(100), max: Millis(400) },
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 78] = [
+pub(crate) const EXPECTED: [&str; 79] = [
     "acknowledgement lost",
     "actor died",
     "attempt failed",
@@ -79,6 +79,7 @@ pub(crate) const EXPECTED: [&str; 78] = [
     "stale look at a lease",
     "stale read",
     "state read too early",
+    "status asked for",
     "stopped by a human",
     "sweeper deaf",
     "sweeper does not hear one host",

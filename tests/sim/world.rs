@@ -25,7 +25,7 @@ use crate::bug::Bug;
 use crate::bus::{Bus, View};
 use crate::dice::Dice;
 use crate::host::Host;
-use crate::owner::{Owner, Rules, Stop, Way, deadlines};
+use crate::owner::{Owner, Rules, Stop, Way, deadlines, overseer};
 use crate::people::People;
 use crate::seat::{Seat, Turn};
 use crate::tally::Tally;
@@ -396,7 +396,13 @@ fn rules(dice: &mut Dice, bug: Option<Bug>) -> Rules {
     if dice.percent(30) {
         intensity.max = u32::try_from(dice.range(0, 2)).unwrap_or(0);
     }
-    let policy = Policy { intensity, deadlines: deadlines(), window: WINDOW, ..Policy::default() };
+    let policy = Policy {
+        intensity,
+        deadlines: deadlines(),
+        window: WINDOW,
+        overseer: overseer(),
+        ..Policy::default()
+    };
     let mut mass = MassPolicy { per_second: 2, ..MassPolicy::default() };
     if bug == Some(Bug::MassUnguarded) {
         mass.share = 1_000;

@@ -39,6 +39,7 @@ impl Owner {
             replicas: 1,
             policy: Policy::default(),
             halted: watch::channel(None).1,
+            tick_every: Some(Duration::from_secs(120)),
             retention: Retention::default(),
             ages: Ages::default(),
         }

@@ -8,6 +8,7 @@ mod assignment;
 mod brief;
 mod budget;
 mod cursor;
+mod dispatch;
 mod error;
 mod goal;
 mod journal;

@@ -10,7 +10,7 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 17] = [
+const REQUESTS: [&str; 18] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
@@ -20,6 +20,7 @@ const REQUESTS: [&str; 17] = [
     "GoalCreate",
     "HostJoin",
     "HumanJoin",
+    "OverseerTick",
     "ProfileApply",
     "ProjectCreate",
     "ProjectMode",
@@ -32,7 +33,7 @@ const REQUESTS: [&str; 17] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 35] = [
+const OTHERS: [&str; 37] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -40,6 +41,7 @@ const OTHERS: [&str; 35] = [
     "Assignment",
     "Cursor",
     "Decision",
+    "Dispatch",
     "EpicNode",
     "EpicNodeState",
     "Goal",
@@ -64,6 +66,7 @@ const OTHERS: [&str; 35] = [
     "SpawnAnswer",
     "SponsorRequest",
     "SponsorSilent",
+    "StatusRequest",
     "TakeOn",
     "Violation",
     "Vitals",

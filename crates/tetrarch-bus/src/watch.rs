@@ -219,6 +219,7 @@ impl Replies {
                 | Record::Node(..)
                 | Record::NodeState(..)
                 | Record::Assignment(_)
+                | Record::Dispatch(_)
                 | Record::Question(_)
                 | Record::Snapshot(_) => None,
             }),

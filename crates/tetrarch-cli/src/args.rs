@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
     agent, answer, artifact, circuit, config, describe, doctor, events, get, guard, host, inbox,
-    insights, mail, plan, profile, project, run, schema, serve, spawn, status, stop, tree, up,
-    vectors, why,
+    insights, mail, plan, profile, project, run, schema, serve, spawn, status, stop, tick, tree,
+    up, vectors, why,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -108,6 +108,8 @@ pub(crate) enum Command {
     Spawn(spawn::SpawnArgs),
     /// Stop an agent.
     Stop(stop::StopArgs),
+    /// Have the overseer look at what stands still.
+    Tick(tick::TickArgs),
     /// List what people are asked.
     Inbox(inbox::InboxArgs),
     /// Answer a question.

@@ -23,6 +23,7 @@ pub(crate) mod serve;
 pub(crate) mod spawn;
 pub(crate) mod status;
 pub(crate) mod stop;
+pub(crate) mod tick;
 pub(crate) mod tree;
 pub(crate) mod up;
 pub(crate) mod vectors;
@@ -78,6 +79,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Events(args) => events::run(context, args).await,
         Command::Spawn(args) => spawn::run(context, args).await,
         Command::Stop(args) => stop::run(context, args).await,
+        Command::Tick(args) => tick::run(context, args).await,
         Command::Inbox(args) => inbox::run(context, args).await,
         Command::Answer(args) => answer::run(context, args).await,
         Command::Mail(command) => mail::run(context, command).await,

@@ -17,6 +17,7 @@ use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::order::StopWithin;
+use tetrarch_core::overseer::Patience;
 use tetrarch_core::owner::Deadlines;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
@@ -45,12 +46,23 @@ pub(crate) struct Config {
     pub(crate) runs: RunsConfig,
     /// `[deadlines]`, and what `[runs]` says of stops.
     pub(crate) deadlines: Deadlines,
+    /// `[overseer]`.
+    pub(crate) overseer: OverseerConfig,
     /// `[retention]`.
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
     pub(crate) telemetry: TelemetryConfig,
     /// Every key, also those that are not used yet, with where its value comes from.
     pub(crate) settings: Settings,
+}
+
+/// `[overseer]`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OverseerConfig {
+    /// How often it looks; none when it is off.
+    pub(crate) tick_every: Option<Duration>,
+    /// How long an assignment may stand still, and what then.
+    pub(crate) patience: Patience,
 }
 
 /// `[bus]`.
@@ -173,6 +185,7 @@ impl Config {
             },
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             deadlines: deadlines(&settings),
+            overseer: overseer(&settings),
             retention: RetentionConfig {
                 go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),
                 ledger: Retention {
@@ -214,6 +227,19 @@ fn deadlines(settings: &Settings) -> Deadlines {
         stop: StopWithin {
             drain: settings.millis("runs.drain"),
             kill_grace: settings.millis("runs.kill_grace"),
+        },
+    }
+}
+
+fn overseer(settings: &Settings) -> OverseerConfig {
+    let enabled = settings.flag("overseer.enabled");
+    OverseerConfig {
+        tick_every: enabled.then(|| settings.span("overseer.tick_every")),
+        patience: Patience {
+            idle_after: settings.millis("overseer.idle_after"),
+            max_retries: fitted(settings.whole("overseer.max_retries"), u32::MAX),
+            min_resend_interval: settings.millis("overseer.min_resend_interval"),
+            backoff: settings.backoff("overseer.backoff"),
         },
     }
 }

@@ -46,7 +46,10 @@ pub(crate) async fn each(
 fn tone(kind: EventKind) -> Tone {
     match kind {
         EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
-        EventKind::Question | EventKind::AgentEnding | EventKind::AgentReplaced => Tone::Warn,
+        EventKind::Question
+        | EventKind::Recovery
+        | EventKind::AgentEnding
+        | EventKind::AgentReplaced => Tone::Warn,
         EventKind::OwnerStarted
         | EventKind::QuestionAnswered
         | EventKind::QuestionWithdrawn

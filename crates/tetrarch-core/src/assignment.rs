@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::id::{AgentId, AssignmentId, EpicId, NodeId, RunId};
+use crate::id::{AgentId, AssignmentId, DispatchId, EpicId, NodeId, RunId};
 use crate::time::BusTime;
 
 /// Where an assignment stands.
@@ -163,6 +163,53 @@ pub struct Assignment {
     pub created: BusTime,
     /// When it last changed.
     pub updated: BusTime,
+    /// What the overseer knows of it.
+    pub recovery: Recovery,
+}
+
+/// Liveness and recovery of an assignment (spec 05, The tick; seed 2, Assignments).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// What was sent last; none in records of before dispatches were.
+    pub dispatch: Option<DispatchId>,
+    /// When it was sent last.
+    pub dispatched: BusTime,
+    /// Whether the agent consumed it.
+    pub consumed: bool,
+    /// When the agent last showed something that was written down: its program came up, an update, a
+    /// consumed dispatch, progress that excused it.
+    pub last_activity: BusTime,
+    /// When the agent said that it would be heard of again.
+    pub expected_next_update: Option<BusTime>,
+    /// Status requests and repetitions since it last reported.
+    pub retries: u32,
+    /// When the last of them was sent.
+    pub last_retry: Option<BusTime>,
+    /// Nothing is sent before.
+    pub backoff_until: BusTime,
+}
+
+impl Recovery {
+    /// Of an assignment to which something was sent at this time.
+    #[must_use]
+    pub fn dispatched(dispatch: Option<DispatchId>, at: BusTime) -> Self {
+        Self {
+            dispatch,
+            dispatched: at,
+            consumed: false,
+            last_activity: at,
+            expected_next_update: None,
+            retries: 0,
+            last_retry: None,
+            backoff_until: BusTime(0),
+        }
+    }
+
+    /// Since when nothing was sent and nothing heard, as far as it is written down.
+    #[must_use]
+    pub fn quiet_since(&self) -> BusTime {
+        self.last_activity.max(self.dispatched)
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod correspondence;
 mod log;
 #[cfg(test)]
 mod tests;
+mod updating;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,7 @@ use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
 use log::{Log, beginning};
+use updating::Updates;
 
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +119,9 @@ pub struct Hosted {
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: BTreeSet<QuestionId>,
     asked: usize,
+    updates: Updates,
+    /// When it was last told something.
+    now: BusTime,
     blocked: bool,
     heard: u64,
     stop_within: StopWithin,
@@ -155,6 +160,8 @@ impl Hosted {
             sponsors: BTreeMap::new(),
             asking: BTreeSet::new(),
             asked: 0,
+            updates: Updates::default(),
+            now: BusTime::default(),
             blocked: false,
             heard: 0,
             stop_within: StopWithin::default(),
@@ -221,7 +228,7 @@ impl Hosted {
     /// When something is due without any input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<BusTime> {
-        self.sponsors.values().min().copied()
+        self.sponsors.values().copied().chain(self.updates.next_deadline()).min()
     }
 
     /// Takes an input and says what to do.
@@ -231,6 +238,7 @@ impl Hosted {
             let fenced = matches!(input, Input::Fenced);
             return if fenced { vec![Effect::End] } else { Vec::new() };
         }
+        self.now = now;
         let mut effects = Vec::new();
         match input {
             Input::Claimed(outcome) => self.claimed(&outcome, &mut effects),
@@ -330,7 +338,8 @@ impl Hosted {
                 }
             }
             RunnerEvent::Update { update } => {
-                effects.push(Effect::Journal(JournalEvent::Update { update }));
+                effects.push(Effect::Journal(JournalEvent::Update { update: update.clone() }));
+                self.updated(self.now, update, effects);
             }
             RunnerEvent::Ask { question, options } => self.ask(question, options, effects),
             RunnerEvent::Blocked { reason } => {
@@ -352,16 +361,6 @@ impl Hosted {
     fn moved(&self, event: RunEvent, reason: String) -> Effect {
         let usage = self.usage;
         Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
-    }
-
-    fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Stream(text.to_owned()));
-        let entries = self.log.add(text).into_iter();
-        effects.extend(entries.map(|text| Effect::Journal(JournalEvent::Log { text })));
-    }
-
-    fn flush_log(&mut self, effects: &mut Vec<Effect>) {
-        effects.extend(self.log.take().map(|text| Effect::Journal(JournalEvent::Log { text })));
     }
 
     /// A result is kept until every process of the run is gone: only then is its slot free. The
@@ -426,6 +425,8 @@ impl Hosted {
 
     /// The program died in the middle of its work, which its next session goes on with.
     fn died(&mut self, signal: i32, effects: &mut Vec<Effect>) {
+        let last = self.updates.last(self.now);
+        self.report_update(last, effects);
         let cause = format!("signal {signal}");
         effects.push(Effect::Journal(JournalEvent::Ended { cause: cause.clone() }));
         effects.push(Effect::Report(Box::new(Report::Crashed { cause })));
@@ -446,6 +447,8 @@ impl Hosted {
 
     /// The last words of a session: its result, to the journal and to the owner.
     fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<Effect>) {
+        let last = self.updates.last(self.now);
+        self.report_update(last, effects);
         effects.push(Effect::Journal(JournalEvent::Result(Box::new(result.clone()))));
         effects.push(Effect::Report(Box::new(Report::Result {
             run: Some(self.run.id),

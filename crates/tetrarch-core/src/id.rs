@@ -395,6 +395,10 @@ ulid_type!(
     /// A question to people.
     QuestionId, "qst_"
 );
+ulid_type!(
+    /// One instruction that was sent for an assignment.
+    DispatchId, "dsp_"
+);
 
 /// A ULID whose random part is a hash of what causes it.
 #[must_use]

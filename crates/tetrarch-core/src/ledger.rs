@@ -5,10 +5,11 @@ use std::fmt;
 
 use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::Assignment;
+use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
-    AgentId, AssignmentId, CommitId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName,
-    QuestionId, RequestId, RunId, SessionId,
+    AgentId, AssignmentId, CommitId, DispatchId, EpicId, HostName, NodeId, Principal, ProfileName,
+    ProjectName, QuestionId, RequestId, RunId, SessionId,
 };
 use crate::mail::Mail;
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
@@ -45,6 +46,8 @@ pub enum Record {
     NodeState(EpicId, Box<NodeState>),
     /// `assignment.<assignment>`.
     Assignment(Box<Assignment>),
+    /// `dispatch.<dispatch>`.
+    Dispatch(Box<Dispatch>),
     /// `question.<question>`.
     Question(Box<Question>),
     /// `decision.<request>`.
@@ -80,6 +83,8 @@ pub enum RecordKey {
     NodeState(EpicId, NodeId),
     /// An assignment.
     Assignment(AssignmentId),
+    /// Something that was sent for an assignment.
+    Dispatch(DispatchId),
     /// A question to people.
     Question(QuestionId),
     /// A decision on a request.
@@ -107,6 +112,7 @@ impl Record {
             Self::Node(epic, node) => RecordKey::Node(*epic, node.id),
             Self::NodeState(epic, state) => RecordKey::NodeState(*epic, state.id),
             Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
+            Self::Dispatch(dispatch) => RecordKey::Dispatch(dispatch.id),
             Self::Question(question) => RecordKey::Question(question.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
@@ -191,6 +197,9 @@ pub enum EventKind {
     NodeStatus,
     /// An assignment's status changed.
     AssignmentStatus,
+    /// The overseer found an assignment standing still and did something about it, or its agent
+    /// answered.
+    Recovery,
     /// A reviewer judged.
     Verdict,
     /// An operation or report was refused.
@@ -219,7 +228,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -238,6 +247,7 @@ impl EventKind {
         Self::NodeAdded,
         Self::NodeStatus,
         Self::AssignmentStatus,
+        Self::Recovery,
         Self::Verdict,
         Self::Refused,
         Self::Question,
@@ -274,6 +284,7 @@ impl EventKind {
             Self::NodeAdded => "node.added",
             Self::NodeStatus => "node.status",
             Self::AssignmentStatus => "assignment.status",
+            Self::Recovery => "assignment.recovery",
             Self::Verdict => "review.verdict",
             Self::Refused => "request.refused",
             Self::Question => "question.asked",

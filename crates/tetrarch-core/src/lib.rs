@@ -13,6 +13,7 @@ pub mod brief;
 pub mod budget;
 pub mod check;
 pub mod cursor;
+pub mod dispatch;
 pub mod duration;
 pub mod error;
 pub mod goal;

@@ -175,5 +175,13 @@ pub const PAGERANK_DAMPING: f64 = 0.85;
 pub const PAGERANK_TOLERANCE: f64 = 1e-6;
 /// Rounds after which ranks are taken as they are; with the damping a hundred settle any graph.
 pub const PAGERANK_ROUNDS_MAX: usize = 200;
+/// Assignments that one tick of the overseer looks at, oldest due first.
+pub const ASSIGNMENTS_PER_TICK: usize = 500;
+/// Bytes that one tick of the overseer writes, about; the rest is for the next.
+pub const OVERSEEN_BYTES_MAX: usize = STEP_BYTES_MAX / 2;
+/// A program's status updates are passed on no more often than this, unless one was asked for.
+pub const UPDATE_EVERY: Millis = Millis::from_secs(60);
+/// Bytes of a brief's goal that a launch's dispatch keeps; the run has the whole of it.
+pub const LAUNCH_TEXT_BYTES: usize = 512;
 /// Questions that one session may have open; the program is told that a further one was not asked.
 pub const QUESTIONS_MAX: usize = 8;

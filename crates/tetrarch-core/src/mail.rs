@@ -3,8 +3,8 @@
 use crate::brief::{RunResult, Verdict};
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{
-    AgentId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName, QuestionId, RequestId,
-    RunId, SessionId,
+    AgentId, AssignmentId, DispatchId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName,
+    QuestionId, RequestId, RunId, SessionId,
 };
 use crate::request::SpawnRequest;
 use crate::role::Role;
@@ -98,6 +98,8 @@ pub enum MailBody {
         /// The epic.
         epic: EpicId,
     },
+    /// `status.request`, to an agent whose assignment stands still.
+    StatusRequest(StatusRequest),
     /// `result.ready`, to the parent.
     ResultReady(Box<ResultReady>),
     /// `agent.completed`, to the parent.
@@ -247,6 +249,7 @@ impl MailBody {
             Self::Rotate(_) => "rotate",
             Self::Superseded(_) => "superseded",
             Self::TakeOn { .. } => "instruction",
+            Self::StatusRequest(_) => "status.request",
             Self::ResultReady(_) => "result.ready",
             Self::AgentCompleted { .. } => "agent.completed",
             Self::Violation { .. } => "governor.violation",
@@ -271,7 +274,9 @@ impl MailBody {
             | Self::SponsorAnswer(_)
             | Self::Answer { .. }
             | Self::Reply(_) => MailKind::Reply,
-            Self::Sponsor(_) | Self::TakeOn { .. } => MailKind::Instruction,
+            Self::Sponsor(_) | Self::TakeOn { .. } | Self::StatusRequest(_) => {
+                MailKind::Instruction
+            }
             Self::Launch(_)
             | Self::Kill(_)
             | Self::Stop(_)
@@ -435,6 +440,21 @@ impl SessionOrder {
     pub fn is_told_by(&self, host_epoch: u64) -> bool {
         self.host_epoch <= host_epoch
     }
+}
+
+/// What the overseer asks of an agent (spec 05, The tick). A repeat has the same dispatch id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatusRequest {
+    /// Its id; whoever has seen it drops it.
+    pub dispatch: DispatchId,
+    /// The assignment it is about.
+    pub assignment: AssignmentId,
+    /// Its node.
+    pub node: NodeId,
+    /// The session that is asked; another drops it.
+    pub session: SessionId,
+    /// In words.
+    pub text: String,
 }
 
 /// A child's result, as its parent gets it.

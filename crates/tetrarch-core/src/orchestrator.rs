@@ -220,6 +220,7 @@ impl Orchestrator {
             | MailBody::Violation { .. }
             | MailBody::Alert { .. }
             | MailBody::AgentLost { .. }
+            | MailBody::StatusRequest(_)
             | MailBody::Question { .. }
             | MailBody::Answer { .. }
             | MailBody::Reply(_)

@@ -7,9 +7,11 @@ pub mod backoff;
 mod tests;
 pub mod update;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::assignment::AssignmentStatus;
+use crate::id::AgentId;
 use crate::limits::{IDLE_AFTER, RESEND_AFTER, RETRIES_MAX};
 use crate::liveness::Liveness;
 use crate::run::RunState;
@@ -167,6 +169,23 @@ pub struct View {
     pub means: Means,
 }
 
+/// What the owner hears of agents without any record of it. Gone with the owner, so that what follows
+/// from silence waits until this one has listened for long enough.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Telemetry {
+    /// Since when it listens.
+    pub since: BusTime,
+    /// When agents' progress counters last grew.
+    pub progressed: BTreeMap<AgentId, BusTime>,
+}
+
+impl Default for Telemetry {
+    /// Of an owner that has not begun to listen.
+    fn default() -> Self {
+        Self { since: BusTime(u64::MAX), progressed: BTreeMap::new() }
+    }
+}
+
 /// What a tick makes of an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
@@ -174,6 +193,10 @@ pub struct Verdict {
     pub status: AssignmentStatus,
     /// What is to be sent or done.
     pub rung: Option<Rung>,
+    /// Whether it stands still, so that the ladder is its business.
+    pub stands_still: bool,
+    /// Whether it showed something lately.
+    pub moves: bool,
     /// Why, in a few words.
     pub why: &'static str,
 }
@@ -182,7 +205,8 @@ pub struct Verdict {
 /// written, finds nothing more to do.
 #[must_use]
 pub fn judge(view: &View, patience: &Patience, now: BusTime) -> Verdict {
-    let stays = |why| Verdict { status: view.status, rung: None, why };
+    let stays =
+        |why| Verdict { status: view.status, rung: None, stands_still: false, moves: false, why };
     match view.status {
         AssignmentStatus::Queued => return stays("nothing was sent yet"),
         AssignmentStatus::Blocked => return stays("waits for somebody"),
@@ -196,11 +220,11 @@ pub fn judge(view: &View, patience: &Patience, now: BusTime) -> Verdict {
         let moves = view.last_activity > view.last_dispatch;
         let back = view.status == AssignmentStatus::Stalled && moves;
         let status = if back { AssignmentStatus::Active } else { view.status };
-        return Verdict { status, rung: None, why: "shows activity" };
+        return Verdict { status, moves: true, ..stays("shows activity") };
     }
     let (rung, why) = next_rung(view, patience);
     let rung = may_send(view, patience, rung, now).then_some(rung);
-    Verdict { status: AssignmentStatus::Stalled, rung, why }
+    Verdict { status: AssignmentStatus::Stalled, rung, stands_still: true, moves: false, why }
 }
 
 /// Why silence is no stall (spec 05): a crash is another rule's, and who waits is not idle.

@@ -4,8 +4,8 @@
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
-//! `forgetting`, what people are told to look at in `troubles`, what they are asked in `questions`,
-//! circuits in `circuits`, hosts in `hosts`, plans in `plans`.
+//! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
+//! plans in `plans`, questions to people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
@@ -16,6 +16,7 @@ mod forgetting;
 mod group;
 mod hosts;
 mod operations;
+mod overseeing;
 mod plans;
 mod questions;
 mod recovery;
@@ -41,6 +42,7 @@ use crate::ledger::{Decision, EventKind, Record};
 use crate::limits::{CHILDREN_MAX, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW};
 use crate::liveness::Liveness;
 use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
+use crate::overseer::{Patience, Telemetry};
 use crate::records::Records;
 use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::snapshot::{Due, Snapshot};
@@ -69,6 +71,8 @@ pub struct Policy {
     pub window: Millis,
     /// How long what is over is remembered (spec 02, Streams).
     pub kept: Kept,
+    /// How long an assignment may stand still, and what then (spec 05, The tick).
+    pub overseer: Patience,
     /// Why no work is taken at present, in words; none when it is.
     pub halted: Option<String>,
 }
@@ -82,6 +86,7 @@ impl Default for Policy {
             deadlines: Deadlines::default(),
             window: WINDOW,
             kept: Kept::default(),
+            overseer: Patience::default(),
             halted: None,
         }
     }
@@ -124,6 +129,8 @@ pub enum Input {
     },
     /// Time has passed: what is due is done.
     Tick,
+    /// The overseer looks at what stands still, with what is heard of agents.
+    Oversee(Telemetry),
     /// All records as they were after an entry are kept, for a reason.
     Snapshot(Box<Snapshot>, Due),
     /// The ledger was nearly full and was trimmed before its time.
@@ -184,6 +191,11 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
             draft.finish()
         }
         Input::Tick => tick(records, policy, now),
+        Input::Oversee(telemetry) => {
+            let mut draft = Draft::new(records, now, go());
+            drop(overseeing::tick(&mut draft, policy, telemetry));
+            draft.finish()
+        }
         Input::Snapshot(taken, due) => snapshot(records, now, taken, *due),
         Input::TrimmedEarly { through, bytes, limit } => {
             let mut draft = Draft::new(records, now, go());

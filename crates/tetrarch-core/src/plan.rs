@@ -221,6 +221,8 @@ pub struct Blocker {
 
 /// The blocker of a node whose attempts are used up (spec 05).
 pub const ATTEMPTS_EXHAUSTED: &str = "attempts_exhausted";
+/// The blocker of a node that waits for the answer to an escalation (spec 05, The tick).
+pub const ESCALATED: &str = "escalated";
 
 /// What the work on a node came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -262,6 +264,8 @@ pub struct NodeState {
     pub since: BusTime,
     /// Charged failures of those who worked on it (spec 04, Restart intensity).
     pub failures: Failures,
+    /// The latest assignment, open or ended; the next one follows it.
+    pub latest: Option<AssignmentId>,
 }
 
 /// Who changed a plan.

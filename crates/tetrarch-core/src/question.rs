@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::id::{AgentId, EpicId, NodeId, Principal, QuestionId, RunId};
+use crate::id::{AgentId, AssignmentId, EpicId, NodeId, Principal, QuestionId, RunId};
 use crate::time::BusTime;
 
 /// Where a question stands.
@@ -51,6 +51,8 @@ pub struct Question {
     pub epic: EpicId,
     /// The node it is about.
     pub node: NodeId,
+    /// The assignment that was escalated with it; none when the agent itself asks and waits.
+    pub escalates: Option<AssignmentId>,
     /// Who is to answer: the goal's owner.
     pub to: Principal,
     /// In words.

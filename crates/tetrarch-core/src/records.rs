@@ -1,14 +1,18 @@
 //! The state that entries fold into: every record the ledger knows, with the few indexes that
-//! decisions need. Folding is all this does (`evolve` of spec 01); it never refuses.
+//! decisions need. Folding is all this does (`evolve` of spec 01); it never refuses. What the overseer
+//! looks at is in `overseen`.
+
+mod overseen;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Host, Hosting, Placement, Profile, Project};
 use crate::assignment::Assignment;
+use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
-    AgentId, AssignmentId, EpicId, HostName, NodeId, ProfileName, ProjectName, QuestionId,
-    RequestId, RunId, Ulid,
+    AgentId, AssignmentId, DispatchId, EpicId, HostName, NodeId, ProfileName, ProjectName,
+    QuestionId, RequestId, RunId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
@@ -50,6 +54,8 @@ pub struct Records {
     pub node_states: BTreeMap<EpicId, BTreeMap<NodeId, NodeState>>,
     /// Assignments.
     pub assignments: BTreeMap<AssignmentId, Assignment>,
+    /// What was sent for assignments.
+    pub dispatches: BTreeMap<DispatchId, Dispatch>,
     /// Questions to people.
     pub questions: BTreeMap<QuestionId, Question>,
     /// Decisions.
@@ -74,6 +80,11 @@ struct Indexes {
     ending: BTreeSet<(BusTime, AgentId)>,
     asked: BTreeMap<AgentId, BTreeSet<QuestionId>>,
     decided: BTreeSet<(BusTime, RequestId)>,
+    /// Assignments that somebody works on, by since when nothing was sent and nothing heard.
+    quiet: BTreeSet<(BusTime, AssignmentId)>,
+    /// Those whose agents said when they would be heard of again, by when.
+    expected: BTreeSet<(BusTime, AssignmentId)>,
+    dispatched: BTreeMap<AssignmentId, BTreeSet<DispatchId>>,
     ended: BTreeSet<(BusTime, Ended)>,
     closed: BTreeSet<(BusTime, EpicId)>,
 }
@@ -138,14 +149,8 @@ impl Records {
             Record::NodeState(epic, state) => {
                 self.node_states.entry(epic).or_default().insert(state.id, *state);
             }
-            Record::Assignment(assignment) => {
-                self.remove(&RecordKey::Assignment(assignment.id));
-                if assignment.status.is_terminal() {
-                    let ended = Ended::Assignment(assignment.id);
-                    self.indexes.ended.insert((assignment.updated, ended));
-                }
-                self.assignments.insert(assignment.id, *assignment);
-            }
+            Record::Assignment(assignment) => self.put_assignment(*assignment),
+            Record::Dispatch(dispatch) => self.put_dispatch(*dispatch),
             Record::Question(question) => self.put_question(*question),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
@@ -182,11 +187,8 @@ impl Records {
             RecordKey::Plan(epic) => drop(self.plans.remove(epic)),
             RecordKey::Node(epic, node) => take_node(&mut self.nodes, *epic, *node),
             RecordKey::NodeState(epic, node) => take_node(&mut self.node_states, *epic, *node),
-            RecordKey::Assignment(id) => {
-                if let Some(assignment) = self.assignments.remove(id) {
-                    self.indexes.ended.remove(&(assignment.updated, Ended::Assignment(*id)));
-                }
-            }
+            RecordKey::Assignment(id) => self.remove_assignment(*id),
+            RecordKey::Dispatch(id) => self.remove_dispatch(*id),
             RecordKey::Question(id) => self.remove_question(*id),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
@@ -374,7 +376,8 @@ impl Records {
     pub fn count(&self) -> usize {
         let nodes: usize = self.nodes.values().map(BTreeMap::len).sum();
         let states: usize = self.node_states.values().map(BTreeMap::len).sum();
-        let work = self.runs.len() + self.run_status.len() + self.assignments.len();
+        let assigned = self.assignments.len() + self.dispatches.len();
+        let work = self.runs.len() + self.run_status.len() + assigned;
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len();
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
         let rest =

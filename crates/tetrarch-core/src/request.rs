@@ -5,14 +5,15 @@ use crate::agent::{Mode, Profile};
 use crate::brief::{RunResult, Tools, Usage, Verdict};
 use crate::budget::Limits;
 use crate::id::{
-    AgentId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName, ProjectName,
-    QuestionId, RequestId, RunId, SessionId,
+    AgentId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName,
+    ProjectName, QuestionId, RequestId, RunId, SessionId,
 };
+use crate::overseer::Telemetry;
 use crate::plan::schema::PlanFile;
 use crate::plan::{Blocker, PlacementWish};
 use crate::role::Role;
 use crate::run::RunEvent;
-use crate::time::Millis;
+use crate::time::{BusTime, Millis};
 
 /// Who sent something, as the subject and the headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -236,6 +237,8 @@ pub enum Op {
         /// In words.
         text: String,
     },
+    /// `overseer.tick`: the overseer looks at everything now and says what it did.
+    OverseerTick(Telemetry),
     /// `work.block`: a ready node cannot be worked on.
     WorkBlock {
         /// The epic.
@@ -248,6 +251,29 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether only humans may ask for it.
+    #[must_use]
+    pub fn is_administration(&self) -> bool {
+        match self {
+            Self::ProjectCreate(_)
+            | Self::ProjectMode { .. }
+            | Self::ProjectRetire { .. }
+            | Self::ProfileApply { .. }
+            | Self::AgentRetire { .. }
+            | Self::CircuitClose { .. }
+            | Self::OverseerTick(_) => true,
+            Self::HostJoin(_)
+            | Self::HumanJoin { .. }
+            | Self::AgentRegister
+            | Self::AgentReplace { .. }
+            | Self::AgentRotate { .. }
+            | Self::AgentStatus { .. }
+            | Self::GoalCreate { .. }
+            | Self::QuestionAnswer { .. }
+            | Self::WorkBlock { .. } => false,
+        }
+    }
+
     /// The name in the subject.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -266,6 +292,7 @@ impl Op {
             Self::AgentStatus { .. } => "agent.status",
             Self::GoalCreate { .. } => "goal.create",
             Self::QuestionAnswer { .. } => "question.answer",
+            Self::OverseerTick(_) => "overseer.tick",
             Self::WorkBlock { .. } => "work.block",
         }
     }
@@ -355,6 +382,24 @@ pub enum Report {
         /// Answers to choose from.
         options: Vec<String>,
     },
+    /// A dispatch was consumed.
+    Consumed {
+        /// The run.
+        run: RunId,
+        /// Which.
+        dispatch: DispatchId,
+    },
+    /// A status update (`overseerUpdate`, spec 05).
+    Update {
+        /// The run.
+        run: RunId,
+        /// The dispatch it answers; none when nobody asked.
+        dispatch: Option<DispatchId>,
+        /// The object as JSON text, or words with a fenced `json` block that holds it.
+        update: String,
+        /// When it will be heard of again, at the latest.
+        expected: Option<BusTime>,
+    },
     /// A sponsor did not answer a specialist within its time.
     SponsorSilent {
         /// The request that stayed unanswered.
@@ -378,6 +423,12 @@ impl Report {
                     .map(|verdict| Verdict { judgement: verdict.judgement, findings: Vec::new() });
                 Self::Result { run: *run, epic: *epic, result: bare }
             }
+            Self::Update { run, dispatch, expected, .. } => Self::Update {
+                run: *run,
+                dispatch: *dispatch,
+                update: "{}".to_owned(),
+                expected: *expected,
+            },
             Self::Ask { run, id, .. } => {
                 Self::Ask { run: *run, id: *id, question: why.to_owned(), options: Vec::new() }
             }
@@ -385,6 +436,7 @@ impl Report {
             | Self::Gone { .. }
             | Self::Crashed { .. }
             | Self::Run { .. }
+            | Self::Consumed { .. }
             | Self::SponsorSilent { .. } => self.clone(),
         }
     }
@@ -399,6 +451,8 @@ impl Report {
             Self::Run { .. } => "run",
             Self::Result { .. } => "result",
             Self::Ask { .. } => "ask",
+            Self::Consumed { .. } => "consumed",
+            Self::Update { .. } => "update",
             Self::SponsorSilent { .. } => "sponsor_silent",
         }
     }

@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Host, Placement};
 use crate::assignment::Assignment;
+use crate::dispatch::Dispatch;
 use crate::goal::GoalState;
 use crate::id::{
-    AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, QuestionId, RequestId, RunId,
+    AgentId, AssignmentId, DispatchId, EpicId, HostName, NodeId, Principal, QuestionId, RequestId,
+    RunId,
 };
 use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
 use crate::mail::{Mail, MailBody};
@@ -100,6 +102,12 @@ impl<'a> Draft<'a> {
         self.step
     }
 
+    /// What was written so far.
+    #[must_use]
+    pub fn written(&self) -> &Step {
+        &self.step
+    }
+
     /// The seed from which the ids of what this decision makes are derived.
     #[must_use]
     pub fn seed(&self, otherwise: &str) -> String {
@@ -166,6 +174,15 @@ impl<'a> Draft<'a> {
         match self.step.records.get(&RecordKey::Assignment(id)) {
             Some(Record::Assignment(assignment)) => Some(assignment),
             Some(_) | None => self.base.assignments.get(&id),
+        }
+    }
+
+    /// A dispatch as it would be.
+    #[must_use]
+    pub fn dispatch(&self, id: DispatchId) -> Option<&Dispatch> {
+        match self.step.records.get(&RecordKey::Dispatch(id)) {
+            Some(Record::Dispatch(dispatch)) => Some(dispatch),
+            Some(_) | None => self.base.dispatches.get(&id),
         }
     }
 

@@ -3,11 +3,13 @@
 //! meanwhile is decided at once and is the next commit.
 
 mod accepting;
+mod hearing;
 mod keeping;
 mod memory;
 mod owner;
 mod reached;
 mod restore;
+mod spans;
 mod sweeping;
 
 use std::collections::BTreeSet;
@@ -67,6 +69,8 @@ pub struct GlobalConfig {
     pub mass: MassPolicy,
     /// What an operator may set.
     pub policy: Policy,
+    /// How often the overseer looks at what stands still (`overseer.tick_every`); none when it is off.
+    pub tick_every: Option<Duration>,
     /// Why no work is taken, as long as it says so; what is given up says none.
     pub halted: watch::Receiver<Option<String>>,
     /// How long the ledger is kept.
@@ -260,6 +264,7 @@ async fn spell(
         bus: bus.clone(),
         policy: config.policy.clone(),
         halted: config.halted.clone(),
+        tick_every: config.tick_every,
         retention: config.retention,
         instance: config.instance.clone(),
         epoch: reign.epoch,

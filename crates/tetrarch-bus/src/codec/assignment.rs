@@ -1,6 +1,7 @@
-//! Records of assignments.
+//! Records of assignments. Those of before there were dispatches say nothing of recovery: they begin
+//! anew with what is known of them.
 
-use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose};
+use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use tetrarch_core::time::BusTime;
 
 use super::error::CodecError;
@@ -31,7 +32,39 @@ impl From<&Assignment> for pb::Assignment {
             follows: read::show(assignment.follows.as_ref()),
             created_unix_ms: assignment.created.0,
             updated_unix_ms: assignment.updated.0,
+            recovery: Some((&assignment.recovery).into()),
         }
+    }
+}
+
+impl From<&Recovery> for pb::Recovery {
+    fn from(recovery: &Recovery) -> Self {
+        Self {
+            dispatch: read::show(recovery.dispatch.as_ref()),
+            dispatched_unix_ms: recovery.dispatched.0,
+            consumed: recovery.consumed,
+            last_activity_unix_ms: recovery.last_activity.0,
+            expected_next_update_unix_ms: recovery.expected_next_update.map(|at| at.0),
+            retries: recovery.retries,
+            last_retry_unix_ms: recovery.last_retry.map(|at| at.0),
+            backoff_until_unix_ms: recovery.backoff_until.0,
+        }
+    }
+}
+
+impl TryFrom<pb::Recovery> for Recovery {
+    type Error = CodecError;
+    fn try_from(recovery: pb::Recovery) -> Result<Self, CodecError> {
+        Ok(Self {
+            dispatch: read::optional("dispatch", &recovery.dispatch)?,
+            dispatched: BusTime(recovery.dispatched_unix_ms),
+            consumed: recovery.consumed,
+            last_activity: BusTime(recovery.last_activity_unix_ms),
+            expected_next_update: recovery.expected_next_update_unix_ms.map(BusTime),
+            retries: recovery.retries,
+            last_retry: recovery.last_retry_unix_ms.map(BusTime),
+            backoff_until: BusTime(recovery.backoff_until_unix_ms),
+        })
     }
 }
 
@@ -39,6 +72,14 @@ impl TryFrom<pb::Assignment> for Assignment {
     type Error = CodecError;
     fn try_from(assignment: pb::Assignment) -> Result<Self, CodecError> {
         let status = &assignment.status;
+        let status =
+            read::word("status", status, &AssignmentStatus::ALL, AssignmentStatus::as_str)?;
+        let (created, updated) =
+            (BusTime(assignment.created_unix_ms), BusTime(assignment.updated_unix_ms));
+        let unsaid = || Recovery {
+            consumed: status != AssignmentStatus::Dispatched,
+            ..Recovery::dispatched(None, updated)
+        };
         Ok(Self {
             id: read::text("id", &assignment.id)?,
             epic: read::text("epic", &assignment.epic)?,
@@ -46,12 +87,13 @@ impl TryFrom<pb::Assignment> for Assignment {
             purpose: read::word("purpose", &assignment.purpose, &PURPOSES, purpose_word)?,
             agent: read::text("agent", &assignment.agent)?,
             run: read::text("run", &assignment.run)?,
-            status: read::word("status", status, &AssignmentStatus::ALL, AssignmentStatus::as_str)?,
+            status,
             reason: assignment.reason,
             attempt: assignment.attempt,
             follows: read::optional("follows", &assignment.follows)?,
-            created: BusTime(assignment.created_unix_ms),
-            updated: BusTime(assignment.updated_unix_ms),
+            created,
+            updated,
+            recovery: read::maybe("recovery", assignment.recovery)?.unwrap_or_else(unsaid),
         })
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tetrarch_core::id::EpicId;
 use tetrarch_core::mail::{
-    Alert, Duty, Launch, Mail, MailBody, ResultReady, SessionOrder, SpawnAnswer,
+    Alert, Duty, Launch, Mail, MailBody, ResultReady, SessionOrder, SpawnAnswer, StatusRequest,
 };
 
 use super::error::CodecError;
@@ -25,6 +25,7 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => around(mail, &pb::SessionOrder::from(order)),
         MailBody::TakeOn { epic } => around(mail, &pb::TakeOn { epic: epic.to_string() }),
+        MailBody::StatusRequest(asked) => around(mail, &pb::StatusRequest::from(asked)),
         MailBody::ResultReady(ready) => around(mail, &pb::ResultReady::from(&**ready)),
         MailBody::AgentCompleted { agent, session, reason } => {
             let (agent, session) = (agent.to_string(), session.to_string());
@@ -91,6 +92,7 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         "stop" => MailBody::Stop(order(body)?),
         "rotate" => MailBody::Rotate(order(body)?),
         "superseded" => MailBody::Superseded(order(body)?),
+        "status.request" => MailBody::StatusRequest(asked(body)?),
         "result.ready" => {
             let ready: pb::ResultReady = message("ResultReady", body)?;
             MailBody::ResultReady(Box::new(ready.try_into()?))
@@ -174,6 +176,29 @@ fn message<P: serde::de::DeserializeOwned>(
     body: Value,
 ) -> Result<P, CodecError> {
     json::message(what, body, Unknown::Ignored)
+}
+
+impl From<&StatusRequest> for pb::StatusRequest {
+    fn from(asked: &StatusRequest) -> Self {
+        Self {
+            dispatch: asked.dispatch.to_string(),
+            assignment: asked.assignment.to_string(),
+            node: asked.node.to_string(),
+            session: asked.session.to_string(),
+            text: asked.text.clone(),
+        }
+    }
+}
+
+fn asked(body: Value) -> Result<StatusRequest, CodecError> {
+    let asked: pb::StatusRequest = message("StatusRequest", body)?;
+    Ok(StatusRequest {
+        dispatch: read::text("dispatch", &asked.dispatch)?,
+        assignment: read::text("assignment", &asked.assignment)?,
+        node: read::text("node", &asked.node)?,
+        session: read::text("session", &asked.session)?,
+        text: asked.text,
+    })
 }
 
 fn answer(body: Value) -> Result<SpawnAnswer, CodecError> {

@@ -9,6 +9,7 @@ use tetrarch_core::limits::LEASE_EPOCH_MAX;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::OpReply;
+use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::schema::{self, PlanFile};
 use tetrarch_core::request::{HostJoin, Op, ProjectCreate};
 
@@ -77,6 +78,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             let (question, text) = (question.to_string(), text.clone());
             finish("QuestionAnswer", &pb::QuestionAnswer { request_id, sender, question, text })
         }
+        Op::OverseerTick(_) => finish("OverseerTick", &pb::OverseerTick { request_id, sender }),
         Op::WorkBlock { epic, node, blocker } => finish(
             "WorkBlock",
             &pb::WorkBlock {
@@ -143,6 +145,12 @@ fn finish<P: Serialize>(what: &'static str, message: &P) -> Result<Vec<u8>, Code
     Ok(bytes)
 }
 
+fn question_answer(body: Value) -> Result<Op, CodecError> {
+    let answer: pb::QuestionAnswer = json::message("QuestionAnswer", body, Unknown::Refused)?;
+    let question = read::text("question", &answer.question)?;
+    Ok(Op::QuestionAnswer { question, text: answer.text })
+}
+
 /// Reads the body of an operation. The sender it names is checked elsewhere.
 pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
     Ok(match op.as_str() {
@@ -201,11 +209,11 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             Op::AgentStatus { agent: read::text("agent", &status.agent)? }
         }
         "goal.create" => goal_create(body)?,
-        "question.answer" => {
-            let answer: pb::QuestionAnswer =
-                json::message("QuestionAnswer", body, Unknown::Refused)?;
-            let question = read::text("question", &answer.question)?;
-            Op::QuestionAnswer { question, text: answer.text }
+        "question.answer" => question_answer(body)?,
+        "overseer.tick" => {
+            let _: pb::OverseerTick = json::message("OverseerTick", body, Unknown::Refused)?;
+            // What is heard of agents is the owner's to add.
+            Op::OverseerTick(Telemetry::default())
         }
         "work.block" => work_block(body)?,
         other => {

@@ -6,6 +6,7 @@ use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::request::Report;
 use tetrarch_core::run::RunEvent;
+use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
@@ -42,6 +43,16 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.question.clone_from(question);
             message.options.clone_from(options);
         }
+        Report::Consumed { run, dispatch } => {
+            message.run = run.to_string();
+            message.dispatch = dispatch.to_string();
+        }
+        Report::Update { run, dispatch, update, expected } => {
+            message.run = run.to_string();
+            message.dispatch = read::show(dispatch.as_ref());
+            message.update.clone_from(update);
+            message.expected_unix_ms = expected.map(|at| at.0);
+        }
         Report::SponsorSilent { request, sponsor } => {
             message.request = request.to_string();
             message.sponsor = sponsor.to_string();
@@ -76,13 +87,24 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             question: report.question,
             options: report.options,
         },
+        "consumed" => Report::Consumed {
+            run: read::text("run", &report.run)?,
+            dispatch: read::text("dispatch", &report.dispatch)?,
+        },
+        "update" => Report::Update {
+            run: read::text("run", &report.run)?,
+            dispatch: read::optional("dispatch", &report.dispatch)?,
+            update: report.update,
+            expected: report.expected_unix_ms.map(BusTime),
+        },
         "sponsor_silent" => Report::SponsorSilent {
             request: read::text("request", &report.request)?,
             sponsor: read::text("sponsor", &report.sponsor)?,
         },
         "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
         other => {
-            let allowed = "ready, gone, crashed, run, result, ask, sponsor_silent";
+            let allowed =
+                "ready, gone, crashed, run, result, ask, consumed, update, sponsor_silent";
             let reason = format!("unknown kind {other:?}; allowed: {allowed}");
             return Err(CodecError::field("kind", reason));
         }

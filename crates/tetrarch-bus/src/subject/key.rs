@@ -40,6 +40,8 @@ pub enum KeyKind {
     NodeState,
     /// Assignments.
     Assignment,
+    /// What was sent for assignments.
+    Dispatch,
     /// Questions to people.
     Question,
     /// Decisions.
@@ -50,7 +52,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -63,6 +65,7 @@ impl KeyKind {
         Self::Node,
         Self::NodeState,
         Self::Assignment,
+        Self::Dispatch,
         Self::Question,
         Self::Decision,
         Self::Snapshot,
@@ -84,6 +87,7 @@ impl KeyKind {
             Self::Node => "node",
             Self::NodeState => "node_state",
             Self::Assignment => "assignment",
+            Self::Dispatch => "dispatch",
             Self::Question => "question",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
@@ -106,6 +110,7 @@ impl KeyKind {
             RecordKey::Node(..) => Self::Node,
             RecordKey::NodeState(..) => Self::NodeState,
             RecordKey::Assignment(_) => Self::Assignment,
+            RecordKey::Dispatch(_) => Self::Dispatch,
             RecordKey::Question(_) => Self::Question,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
@@ -179,6 +184,7 @@ pub fn record_key(key: &RecordKey) -> String {
             format!("{kind}.{epic}.{}", node_token(Some(*node)))
         }
         RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
+        RecordKey::Dispatch(dispatch) => format!("{kind}.{dispatch}"),
         RecordKey::Question(question) => format!("{kind}.{question}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
@@ -216,6 +222,7 @@ pub(super) fn parse_at(
         | KeyKind::GoalState
         | KeyKind::Plan
         | KeyKind::Assignment
+        | KeyKind::Dispatch
         | KeyKind::Question
         | KeyKind::Decision
         | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
@@ -234,6 +241,7 @@ pub(super) fn parse_at(
         KeyKind::Node => RecordKey::Node(epic(1)?, node()?),
         KeyKind::NodeState => RecordKey::NodeState(epic(1)?, node()?),
         KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
+        KeyKind::Dispatch => RecordKey::Dispatch(tokens.parse(1, "dsp_<ulid>")?),
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,

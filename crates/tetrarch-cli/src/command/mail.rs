@@ -200,6 +200,7 @@ fn says(letter: &Letter) -> String {
             let who: Vec<String> = answer.spawned.iter().map(|s| s.agent.to_string()).collect();
             if who.is_empty() { answer.reason.clone() } else { who.join(" ") }
         }
+        MailBody::StatusRequest(asked) => asked.text.clone(),
         MailBody::ReviewNeeded { reason } => reason.clone(),
         MailBody::AgentCompleted { agent, reason, .. } => format!("{agent}: {reason}"),
         MailBody::AgentLost { agent, cause, .. } => format!("{agent}: {cause}"),

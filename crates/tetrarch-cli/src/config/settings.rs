@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tetrarch_core::overseer::backoff::Backoff;
 use tetrarch_core::time::Millis;
 
 use super::keys::{Default as KeyDefault, KEYS, Key};
@@ -220,6 +221,15 @@ impl Settings {
 
     pub(super) fn flag(&self, name: &str) -> bool {
         matches!(self.value(name), Value::Flag(true))
+    }
+
+    /// How a wait grows.
+    pub(super) fn backoff(&self, name: &str) -> Backoff {
+        if let Value::Growth(base, max) = *self.value(name) {
+            Backoff { base, max }
+        } else {
+            Backoff::default()
+        }
     }
 
     pub(super) fn labels(&self, name: &str) -> Vec<(String, String)> {

@@ -215,7 +215,7 @@ fn the_later_layer_wins_and_says_so() {
     assert_eq!(from("overseer.enabled"), pair("true", "default"));
     assert_eq!(settings.files().len(), 2);
     let idle = settings.advice().join("\n");
-    assert!(idle.contains("overseer.backoff, overseer.allow_agents: set, but"), "{idle}");
+    assert!(idle.contains("overseer.allow_agents: set, but"), "{idle}");
 }
 
 #[test]

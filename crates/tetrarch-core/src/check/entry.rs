@@ -106,6 +106,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::RunStatus(_)
             | Record::Goal(_)
             | Record::Assignment(_)
+            | Record::Dispatch(_)
             | Record::Question(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}

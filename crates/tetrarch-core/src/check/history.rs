@@ -6,6 +6,7 @@ use std::fmt::Display;
 
 use crate::agent::{Agent, Mode};
 use crate::assignment::{Assignment, AssignmentStatus};
+use crate::dispatch::{Dispatch, DispatchOutcome};
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId};
 use crate::ledger::{Entry, Record, RecordKey};
@@ -38,6 +39,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 found.must(same, 10, &run.id, "a run's definition changed");
             }
             Record::Assignment(new) => assignment(before, new, found),
+            Record::Dispatch(new) => dispatch(before, new, found),
             Record::Question(question) => {
                 let old = before.questions.get(&question.id);
                 let kept =
@@ -210,6 +212,14 @@ fn assignment(before: &Records, new: &Assignment, found: &mut Findings) {
     found.must(bound(old) == bound(new), 14, &new.id, "it is bound to something else");
     let final_ = old.status.is_terminal() && old != new;
     found.must(!final_, 10, &new.id, "it had ended and changed");
+}
+
+fn dispatch(before: &Records, new: &Dispatch, found: &mut Findings) {
+    let Some(old) = before.dispatches.get(&new.id) else { return };
+    let sent = |it: &Dispatch| (it.assignment, it.session, it.hash.clone(), it.mode, it.at);
+    found.must(sent(old) == sent(new), 14, &new.id, "something else was sent under its id");
+    let known = old.outcome != DispatchOutcome::Accepted && old.outcome != new.outcome;
+    found.must(!known, 10, &new.id, "what came of it was known, and changed");
 }
 
 fn node(before: &Records, epic: EpicId, new: &NodeState, found: &mut Findings) {

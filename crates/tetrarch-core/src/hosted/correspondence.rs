@@ -54,6 +54,16 @@ impl Hosted {
                     self.deliver(from, &mail, json, effects);
                 }
             }
+            MailBody::StatusRequest(asked) => {
+                if asked.session == self.launch.session {
+                    let dispatch = asked.dispatch;
+                    if self.updates.asked(dispatch) {
+                        self.deliver(from, &mail, json, effects);
+                    }
+                    let run = self.run.id;
+                    effects.push(Effect::Report(Box::new(Report::Consumed { run, dispatch })));
+                }
+            }
             MailBody::SpawnAnswer(_)
             | MailBody::Sponsor(_)
             | MailBody::Launch(_)
@@ -176,8 +186,10 @@ impl Hosted {
         }
     }
 
-    /// Reports sponsors that did not answer in time (spec 03).
+    /// Reports sponsors that did not answer in time (spec 03), and an update that waited.
     pub(super) fn tick(&mut self, now: BusTime, effects: &mut Vec<Effect>) {
+        let held = self.updates.due(now);
+        self.report_update(held, effects);
         let due: Vec<RequestId> =
             self.sponsors.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect();
         for request in due {

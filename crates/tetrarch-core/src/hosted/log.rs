@@ -1,7 +1,10 @@
 //! Output of a program that is no event: gathered into journal entries of bounded size, and kept
 //! up to a bound per run. What is beyond it is only streamed.
 
+use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
+
+use super::{Effect, Hosted};
 
 /// Log text of one journal entry, in bytes.
 const GATHERED_MAX: usize = 16 * 1024;
@@ -44,6 +47,18 @@ impl Log {
     pub(super) fn take(&mut self) -> Option<String> {
         let text = std::mem::take(&mut self.gathered);
         (!text.is_empty()).then_some(text)
+    }
+}
+
+impl Hosted {
+    pub(super) fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Stream(text.to_owned()));
+        let entries = self.log.add(text).into_iter();
+        effects.extend(entries.map(|text| Effect::Journal(JournalEvent::Log { text })));
+    }
+
+    pub(super) fn flush_log(&mut self, effects: &mut Vec<Effect>) {
+        effects.extend(self.log.take().map(|text| Effect::Journal(JournalEvent::Log { text })));
     }
 }
 

@@ -2,7 +2,7 @@
 //! ended runs, their assignments, closed goals with their plans, in bounded portions. A run and a
 //! goal leave one milestone each. Names that are used again keep their epochs for good.
 
-use crate::id::{EpicId, RunId};
+use crate::id::{AssignmentId, EpicId, RunId};
 use crate::ledger::{EventKind, RecordKey};
 use crate::limits::{
     DECISION_KEPT, DECISIONS_FORGOTTEN_MAX, ENDED_KEPT, FORGOTTEN_MAX, FORGOTTEN_WITHIN, GOAL_KEPT,
@@ -49,10 +49,15 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
     }
     let horizon = before(kept.ended);
     let ended = records.ended().take_while(|(since, _)| *since < horizon);
-    for (_, what) in ended.take(FORGOTTEN_MAX) {
+    let mut room = FORGOTTEN_MAX;
+    for (_, what) in ended {
+        if room == 0 {
+            break;
+        }
+        room -= 1;
         match what {
             Ended::Agent(id) => draft.forget(RecordKey::Agent(id.clone())),
-            Ended::Assignment(id) => draft.forget(RecordKey::Assignment(*id)),
+            Ended::Assignment(id) => room = forget_assignment(draft, *id, room),
             Ended::Question(id) => draft.forget(RecordKey::Question(*id)),
             Ended::Run(id) => forget_run(draft, *id),
         }
@@ -74,6 +79,20 @@ pub fn forgetting_is_late(records: &Records, policy: &Policy) -> Option<BusTime>
     let decided = records.first_decided().map(|at| at + decisions);
     let ended = records.ended().next().map(|(since, _)| since + ended);
     decided.into_iter().chain(ended).min().map(|at| at + within)
+}
+
+/// Forgets an assignment with what was sent for it, or as much of that as there is room for. Gives the
+/// room that is left.
+fn forget_assignment(draft: &mut Draft<'_>, id: AssignmentId, room: usize) -> usize {
+    let records = draft.base();
+    let sent = records.dispatched_for(id).count();
+    for dispatch in records.dispatched_for(id).take(room) {
+        draft.forget(RecordKey::Dispatch(dispatch));
+    }
+    if sent <= room {
+        draft.forget(RecordKey::Assignment(id));
+    }
+    room.saturating_sub(sent)
 }
 
 fn forget_run(draft: &mut Draft<'_>, id: RunId) {

@@ -7,7 +7,8 @@ use crate::brief::{RunnerKind, Tools};
 use crate::budget::{Account, Limits};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{
-    AgentId, EpicId, HostName, HumanName, Principal, ProfileName, ProjectName, SessionId,
+    AgentId, EpicId, HostName, HumanName, Principal, ProfileName, ProjectName, QuestionId,
+    SessionId,
 };
 use crate::intensity::Circuit;
 use crate::ledger::{EventKind, Record};
@@ -20,7 +21,9 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::hosts::host_views;
-use super::{Policy, circuits, plans, questions, recovery, replacing, sessions, stopping};
+use super::{
+    Policy, circuits, overseeing, plans, questions, recovery, replacing, sessions, stopping,
+};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -41,6 +44,9 @@ fn apply(
 ) -> Result<OpReply, Refusal> {
     let sender = &request.sender.from;
     let reply = super::ok_reply(op.name());
+    if op.is_administration() {
+        authorize(draft, request)?;
+    }
     match op {
         Op::HostJoin(join) => {
             let id = join_host(draft, sender, join)?;
@@ -51,28 +57,23 @@ fn apply(
             Ok(about(draft, &id, reply))
         }
         Op::ProjectCreate(wanted) => {
-            authorize(draft, request)?;
             let id = create_project(draft, policy, sender, wanted)?;
             Ok(about(draft, &id, reply))
         }
         Op::ProjectMode { project, mode } => {
-            authorize(draft, request)?;
             set_mode(draft, project, *mode)?;
             Ok(reply)
         }
         Op::ProjectRetire { project } => {
-            authorize(draft, request)?;
             retire_project(draft, project)?;
             Ok(reply)
         }
         Op::ProfileApply { project, profile } => {
-            authorize(draft, request)?;
             apply_profile(draft, project, profile)?;
             Ok(reply)
         }
         Op::AgentRegister => register(draft, request).map(|id| about(draft, &id, reply)),
         Op::AgentRetire { agent, reason } => {
-            authorize(draft, request)?;
             retire(draft, agent, reason)?;
             Ok(about(draft, agent, reply))
         }
@@ -86,7 +87,6 @@ fn apply(
             Ok(OpReply { detail, ..about(draft, agent, reply) })
         }
         Op::CircuitClose { agent } => {
-            authorize(draft, request)?;
             circuits::close(draft, agent)?;
             Ok(about(draft, agent, reply))
         }
@@ -94,19 +94,31 @@ fn apply(
             known_agent(draft, agent)?;
             Ok(about(draft, agent, reply))
         }
-        Op::GoalCreate { project, plan } => {
-            let epic = create_goal(draft, request, project, plan)?;
-            Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
-        }
-        Op::QuestionAnswer { question, text } => {
-            let epic = questions::answer(draft, request, *question, text)?;
-            Ok(OpReply { epic: Some(epic), ..reply })
+        Op::GoalCreate { project, plan } => create_goal(draft, request, project, plan, reply),
+        Op::QuestionAnswer { question, text } => answer(draft, request, *question, text, reply),
+        Op::OverseerTick(telemetry) => {
+            Ok(OpReply { detail: overseeing::looked(draft, policy, telemetry), ..reply })
         }
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;
             Ok(OpReply { epic: Some(*epic), ..reply })
         }
     }
+}
+
+fn answer(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    question: QuestionId,
+    text: &str,
+    reply: OpReply,
+) -> Result<OpReply, Refusal> {
+    let asked = questions::answer(draft, request, question, text)?;
+    let detail = match asked.escalates {
+        Some(_) => format!("whoever works on {} next is told", asked.node),
+        None => format!("{} is told", asked.agent),
+    };
+    Ok(OpReply { epic: Some(asked.epic), detail, ..reply })
 }
 
 fn known_agent(draft: &Draft<'_>, agent: &AgentId) -> Result<(), Refusal> {
@@ -119,14 +131,14 @@ fn create_goal(
     request: &Request,
     project: &ProjectName,
     plan: &PlanFile,
-) -> Result<EpicId, Refusal> {
-    let sender = &request.sender.from;
-    if sender.agent().is_some() {
+    reply: OpReply,
+) -> Result<OpReply, Refusal> {
+    if request.sender.from.agent().is_some() {
         super::current(draft, &request.sender)?;
     }
     let epic = EpicId(request.id.0);
-    plans::create_goal(draft, epic, project, sender, plan)?;
-    Ok(epic)
+    plans::create_goal(draft, epic, project, &request.sender.from, plan)?;
+    Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
 }
 
 fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Result<(), Refusal> {

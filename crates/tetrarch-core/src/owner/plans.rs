@@ -181,6 +181,7 @@ pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
             result: None,
             since,
             failures: Failures::default(),
+            latest: None,
         }),
     ));
 }

@@ -3,7 +3,7 @@
 //! takes it over, or gets the answer that was given meanwhile.
 
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{AgentId, EpicId, Principal, QuestionId, RunId};
+use crate::id::{AgentId, Principal, QuestionId, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{INSTRUCTION_BYTES_MAX, OPTIONS_BYTES_MAX};
 use crate::liveness::Liveness;
@@ -13,7 +13,7 @@ use crate::request::Request;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{fit, sessions};
+use super::{fit, overseeing, sessions};
 
 const RULE: &str = "05 Records";
 
@@ -51,6 +51,7 @@ pub(super) fn ask(
         run: run.id,
         epic: run.epic,
         node: run.node,
+        escalates: None,
         to,
         text: fit::Room::of(INSTRUCTION_BYTES_MAX).text(text, usize::MAX),
         options: fit::Room::of(OPTIONS_BYTES_MAX).list(options),
@@ -87,7 +88,7 @@ fn asked_before(draft: &Draft<'_>, question: &Question) -> Option<Question> {
 }
 
 /// Puts a question to whom it is for: to a human's orchestrator where there is one.
-fn put_to(draft: &mut Draft<'_>, question: Question) {
+pub(super) fn put_to(draft: &mut Draft<'_>, question: Question) {
     let event = draft.event(EventKind::Question, RULE, question.text.clone());
     event.agent = Some(question.agent.clone());
     event.run = Some(question.run);
@@ -112,7 +113,7 @@ fn put_to(draft: &mut Draft<'_>, question: Question) {
     draft.put(Record::Question(Box::new(question)));
 }
 
-/// `op.question.answer`: by a human, or by whom the question was put to. Gives the epic it is about.
+/// `op.question.answer`: by a human, or by whom the question was put to.
 ///
 /// # Errors
 /// Somebody else's, none that is open, or no words.
@@ -121,7 +122,7 @@ pub(super) fn answer(
     request: &Request,
     id: QuestionId,
     text: &str,
-) -> Result<EpicId, Refusal> {
+) -> Result<Question, Refusal> {
     let Some(question) = draft.question(id).cloned() else {
         let detail = format!("no question {id}; `tetrarch inbox` lists those that are open");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
@@ -150,17 +151,20 @@ pub(super) fn answer(
         let detail = format!("text: {size} bytes; an answer has 1 to {INSTRUCTION_BYTES_MAX}");
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
-    let epic = question.epic;
-    settle(draft, question, from, text);
-    Ok(epic)
+    settle(draft, question.clone(), from, text);
+    Ok(question)
 }
 
-/// Notes an answer and sends it to who asked.
+/// Notes an answer and sends it to who asked; the answer to an escalation is for whoever is next.
 fn settle(draft: &mut Draft<'_>, question: Question, by: &Principal, text: &str) {
     let body = MailBody::Answer { question: Some(question.id), text: text.to_owned() };
-    let (agent, epic) = (question.agent.clone(), question.epic);
+    let asked = question.clone();
     close(draft, question, QuestionStatus::Answered, Some(by.clone()), text);
-    draft.mail(Principal::Agent(agent), Some(epic), body);
+    if asked.escalates.is_some() {
+        overseeing::answered(draft, &asked, by, text);
+    } else {
+        draft.mail(Principal::Agent(asked.agent), Some(asked.epic), body);
+    }
 }
 
 fn withdraw(draft: &mut Draft<'_>, question: Question, why: &str) {

@@ -147,7 +147,7 @@ fn not_stopping(draft: &Draft<'_>, agent: &Agent) -> Result<(), Refusal> {
 }
 
 /// Ends an agent's attempt as failed; what follows is its plan's. Its children are cancelled.
-fn surrender(draft: &mut Draft<'_>, agent: &Agent, why: &str) -> Result<(), Refusal> {
+pub(super) fn surrender(draft: &mut Draft<'_>, agent: &Agent, why: &str) -> Result<(), Refusal> {
     if agent.work.is_none() {
         let detail = format!(
             "{} has no attempt to give up; `tetrarch agent retire {}` ends it",

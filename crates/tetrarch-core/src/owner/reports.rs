@@ -15,7 +15,9 @@ use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
-use super::{Policy, circuits, ending, fit, plans, questions, recovery, sessions, stopping};
+use super::{
+    Policy, circuits, ending, fit, overseeing, plans, questions, recovery, sessions, stopping,
+};
 
 /// Decides on a report.
 pub(super) fn report(draft: &mut Draft<'_>, policy: &Policy, request: &Request, report: &Report) {
@@ -103,6 +105,15 @@ fn apply(
         Report::Ask { run, id: question, question: text, options } => {
             own_run(draft, id, *run)?;
             questions::ask(draft, id, *run, *question, text, options)
+        }
+        Report::Consumed { run, dispatch } => {
+            own_run(draft, id, *run)?;
+            overseeing::arrived(draft, id, *dispatch);
+            Ok(())
+        }
+        Report::Update { run, dispatch, update, expected } => {
+            own_run(draft, id, *run)?;
+            overseeing::update(draft, policy, id, (*dispatch, *expected), update)
         }
         Report::SponsorSilent { request, sponsor } => {
             let reason = format!("{sponsor} did not answer {request}");

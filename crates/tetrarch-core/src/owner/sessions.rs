@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
-use super::{plans, questions, stopping};
+use super::{overseeing, plans, questions, stopping};
 
 /// Moves an agent's session, when the table allows it.
 pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, why: &str) -> bool {
@@ -46,6 +46,7 @@ pub(super) fn first_heartbeat(draft: &mut Draft<'_>, id: &AgentId) {
     let Some(work) = work else { return };
     // A refusal means that a stop or a loss came first, which then stands.
     let _stands = move_run(draft, work.run, RunEvent::SpawnSucceeded, "its process is up");
+    overseeing::consumed(draft, work.assignment);
     if let Some(assignment) = draft.assignment(work.assignment).cloned() {
         plans::move_assignment(draft, assignment, AssignmentStatus::Active, "its run is running");
     }
@@ -132,6 +133,7 @@ pub(super) fn put_run(draft: &mut Draft<'_>, run: Run) {
 pub(super) fn launch(draft: &mut Draft<'_>, id: &AgentId, ends: Option<RunId>) {
     let Some(agent) = draft.agent(id).cloned() else { return };
     let (Some(session), Some(parent)) = (agent.session, agent.parent.clone()) else { return };
+    overseeing::launched(draft, &agent);
     let run = agent.work.as_ref().map(|work| work.run);
     draft.seal(Seal { agent: id.clone(), session, epoch: agent.epoch, run, ends });
     let (Some(placement), Some(duty)) = (agent.placement.clone(), duty(draft, &agent)) else {

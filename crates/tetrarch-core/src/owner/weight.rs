@@ -55,6 +55,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::GoalState(_)
         | Record::Plan(_)
         | Record::Assignment(_)
+        | Record::Dispatch(_)
         | Record::Question(_)
         | Record::Decision(_)
         | Record::Snapshot(_) => 0,
@@ -106,6 +107,7 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Node(_, it) => node(it),
         Record::NodeState(_, state) => node_state(state),
         Record::Assignment(assignment) => RECORD + assignment.reason.len(),
+        Record::Dispatch(dispatch) => RECORD + dispatch.text.len() + dispatch.notes.len(),
         Record::Question(question) => {
             RECORD + question.text.len() + question.answer.len() + list(&question.options)
         }
@@ -188,6 +190,7 @@ fn mail(mail: &Mail) -> usize {
             denied.iter().map(|denied| ITEM + denied.detail.len()).sum()
         }
         MailBody::Question { question, options, .. } => question.len() + list(options),
+        MailBody::StatusRequest(asked) => asked.text.len(),
         MailBody::AgentLost { cause: text, .. }
         | MailBody::AgentCompleted { reason: text, .. }
         | MailBody::Answer { text, .. }

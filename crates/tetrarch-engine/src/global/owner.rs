@@ -18,22 +18,23 @@ use tetrarch_core::owner::{
     Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, unanswering_hosts,
 };
 use tetrarch_core::records::Records;
-use tetrarch_core::request::{Request, RequestBody};
+use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::time::BusTime;
 use tetrarch_core::trouble::Trouble;
 use tokio::sync::{mpsc, watch};
 
 use super::Ending;
+use super::hearing::Hearing;
 use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
 use super::reached;
 use super::restore::Restored;
+use super::spans::traced;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
 use crate::pump::{Placed, Places, Pump};
-use crate::trace;
 
 /// Batches of requests that wait in the mailbox.
 const BATCHES_IN_MAILBOX: usize = 4;
@@ -60,6 +61,8 @@ pub(super) enum OwnerMsg {
     Found(Box<Input>),
     /// Something may be due.
     Tick,
+    /// The overseer is to look at what stands still.
+    Oversee,
 }
 
 /// What it is started with.
@@ -71,6 +74,7 @@ pub(super) struct OwnerArgs {
     pub(super) instance: String,
     pub(super) epoch: u64,
     pub(super) patience: Patience,
+    pub(super) tick_every: Option<Duration>,
     pub(super) clock: Clock,
     pub(super) restored: Restored,
     pub(super) memory: watch::Sender<Kept>,
@@ -89,6 +93,7 @@ pub(super) struct OwnerState {
     instance: String,
     epoch: u64,
     clock: Clock,
+    hearing: Hearing,
     records: Records,
     group: Group,
     waiting: VecDeque<(Input, Option<u64>)>,
@@ -117,6 +122,8 @@ impl Actor for OwnerActor {
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
         let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
+        let tick_every = args.tick_every;
+        let hearing = Hearing::new(clock);
         let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
         let Restored { records, last, intake_seq, unpublished, revisions, kept, troubles } =
             restored;
@@ -135,12 +142,15 @@ impl Actor for OwnerActor {
         pumps.push(keeping::start(keeping, &records, told));
         let (reading, shrunk) = intake(&bus, intake_seq, &myself).await?;
         pumps.push(reading);
-        let (sweeper, sweeping) = sweeping::start(&bus, patience, &records, myself.clone()).await?;
+        let (sweeper, sweeping) =
+            sweeping::start(&bus, (patience, hearing.clone()), &records, myself.clone()).await?;
         pumps.push(sweeping);
-        pumps.push(ticks(&myself));
+        pumps.push(ticks(&myself, TICK_EVERY, || OwnerMsg::Tick));
+        pumps.extend(tick_every.map(|every| ticks(&myself, every, || OwnerMsg::Oversee)));
         pumps.push(inboxes(&bus, &myself));
         let mut state = OwnerState {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
+            hearing,
             bus,
             policy,
             halted,
@@ -187,6 +197,10 @@ impl Actor for OwnerActor {
                 state.timer = None;
                 state.waiting.push_back((Input::Tick, None));
             }
+            OwnerMsg::Oversee => {
+                let telemetry = state.hearing.telemetry();
+                state.waiting.push_back((Input::Oversee(telemetry), None));
+            }
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
         state.advance(&myself);
@@ -199,7 +213,10 @@ impl Actor for OwnerActor {
 impl OwnerState {
     async fn take(&mut self, taken: Intaken) {
         match taken {
-            Intaken::Request(request) => {
+            Intaken::Request(mut request) => {
+                if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
+                    *telemetry = self.hearing.telemetry();
+                }
                 let seq = request.seq;
                 reached::taken(&request);
                 self.waiting.push_back((Input::Request(request), Some(seq)));
@@ -328,33 +345,6 @@ impl OwnerState {
     }
 }
 
-/// Gives a request's decision a span of its own and lets what it causes follow that.
-fn traced(input: Input) -> Input {
-    let Input::Request(mut request) = input else { return input };
-    let span = span_of(&request);
-    trace::follow(&span, request.trace.as_deref());
-    request.trace = trace::onward(&span, request.trace.as_deref());
-    Input::Request(request)
-}
-
-fn span_of(request: &Request) -> tracing::Span {
-    let what = match &request.body {
-        RequestBody::Spawn(_) => "spawn.request",
-        RequestBody::Op(op) => op.name(),
-        RequestBody::Report(report) => report.kind(),
-        RequestBody::Malformed { .. } => "malformed",
-    };
-    tracing::info_span!(
-        "process",
-        otel.name = %format!("process {what}"),
-        otel.kind = "consumer",
-        messaging.system = "nats",
-        messaging.operation.type = "process",
-        tetrarch.sender = %request.sender.from,
-        tetrarch.request = %request.id,
-    )
-}
-
 /// Reads requests on from what is decided, or from the stream's end when that is before it.
 async fn intake(
     bus: &Bus,
@@ -393,13 +383,13 @@ fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
     })
 }
 
-fn ticks(to: &ActorRef<OwnerMsg>) -> Pump {
+fn ticks(to: &ActorRef<OwnerMsg>, every: Duration, message: fn() -> OwnerMsg) -> Pump {
     let to = to.clone();
     Pump::run(async move {
-        let mut beat = tokio::time::interval(TICK_EVERY);
+        let mut beat = tokio::time::interval(every);
         loop {
             beat.tick().await;
-            if to.cast(OwnerMsg::Tick).is_err() {
+            if to.cast(message()).is_err() {
                 return;
             }
         }

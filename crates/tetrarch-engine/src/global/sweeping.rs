@@ -21,6 +21,7 @@ use tetrarch_core::time::{Millis, Moment};
 use tetrarch_failpoint::{Step, reach, reach_if};
 use tokio::sync::mpsc;
 
+use super::hearing::Hearing;
 use super::owner::OwnerMsg;
 use crate::error::EngineError;
 use crate::pump::{Places, Pump};
@@ -73,7 +74,7 @@ fn millis(time: Duration) -> Millis {
 /// Starts the sweeper on what the records say. Gives what it is told by, and its task.
 pub(super) async fn start(
     bus: &Bus,
-    patience: Patience,
+    (patience, hearing): (Patience, Hearing),
     records: &Records,
     owner: ActorRef<OwnerMsg>,
 ) -> Result<(mpsc::Sender<Told>, Pump), EngineError> {
@@ -92,6 +93,7 @@ pub(super) async fn start(
         tell: tell.clone(),
         owner,
         places: Places::new(HEARD_IN_MAILBOX),
+        hearing,
     };
     for agent in records.agents.values().filter(|agent| is_watched(agent)) {
         sweeping.track(agent);
@@ -122,6 +124,7 @@ struct Sweeping {
     tell: mpsc::Sender<Told>,
     owner: ActorRef<OwnerMsg>,
     places: Places,
+    hearing: Hearing,
 }
 
 impl Sweeping {
@@ -184,6 +187,9 @@ impl Sweeping {
     /// Expects a session in its host's renewals, unless its end is known or ordered.
     fn track_row(&mut self, agent: &Agent, host: &HostName) {
         let over = matches!(agent.liveness, Liveness::Terminated | Liveness::Offline);
+        if over {
+            self.hearing.forget(&agent.id);
+        }
         if over || agent.ending.is_some() {
             self.rows.forget(&agent.id);
         } else {
@@ -214,6 +220,9 @@ impl Sweeping {
         let Some(epoch) = self.sweeper.epoch(&who) else { return };
         self.sweeper.weigh(&who, renewal.load.saturating_add(1));
         self.sweeper.observe(&who, epoch, now);
+        for row in &renewal.rows {
+            self.hearing.progress(&row.agent, row.epoch, row.progress);
+        }
         let named = renewal.rows.iter().map(|row| (&row.agent, row.epoch));
         for (agent, epoch, absence) in self.rows.renewed(&renewal.host, named, now) {
             self.found(agent, epoch, Silence::Absent(absence));

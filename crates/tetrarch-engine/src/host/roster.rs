@@ -112,6 +112,7 @@ impl Roster {
             | MailBody::Question { .. }
             | MailBody::Answer { .. }
             | MailBody::Reply(_)
+            | MailBody::StatusRequest(_)
             | MailBody::ReviewNeeded { .. }
             | MailBody::SponsorSilent { .. }
             | MailBody::Info { .. }

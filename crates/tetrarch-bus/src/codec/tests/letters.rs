@@ -4,6 +4,7 @@ use async_nats::HeaderMap;
 use tetrarch_core::error::{DenialReason, ErrorCode};
 use tetrarch_core::limits::{CONTROL_BYTES_MAX, MAIL_BYTES_MAX};
 use tetrarch_core::liveness::Liveness;
+use tetrarch_core::mail::StatusRequest;
 use tetrarch_core::mail::{
     Denied, Duty, Lane, Launch, Mail, MailBody, OpReply, ResultReady, SessionOrder, SpawnAnswer,
     Spawned, SponsorRequest,
@@ -135,6 +136,13 @@ fn bodies() -> Vec<MailBody> {
             options: words("a b"),
         },
         MailBody::Answer { question: Some(id("qst_~")), text: text() },
+        MailBody::StatusRequest(StatusRequest {
+            dispatch: id("dsp_~"),
+            assignment: id("asg_~"),
+            node: id("T1.2"),
+            session: id("~"),
+            text: text(),
+        }),
         MailBody::Answer { question: None, text: text() },
         reply(true),
         reply(false),
@@ -183,8 +191,8 @@ fn mail_of_others_may_be_short_and_have_more() {
         read(r#"{"topic":"info","body":{"text":"hi","mood":1},"more":[]}"#).unwrap();
     assert_eq!(mail.body, MailBody::Info { text: "hi".to_owned() });
     assert_eq!((sender.session, sender.epoch), (None, 1));
-    let (mail, _) = read(r#"{"topic":"status.request"}"#).unwrap();
-    let unknown = MailBody::Unknown { topic: "status.request".to_owned(), json: "{}".to_owned() };
+    let (mail, _) = read(r#"{"topic":"status.asked"}"#).unwrap();
+    let unknown = MailBody::Unknown { topic: "status.asked".to_owned(), json: "{}".to_owned() };
     assert_eq!(mail.body, unknown);
     assert_eq!(read("{}").unwrap_err().to_string(), "topic is missing");
     let error = read(r#"{"topic":"answer","body":{"text":7}}"#).unwrap_err();

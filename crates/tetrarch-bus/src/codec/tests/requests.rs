@@ -6,6 +6,7 @@ use tetrarch_core::agent::Mode;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
+use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{
     BriefWish, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
@@ -13,7 +14,7 @@ use tetrarch_core::request::{
 };
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunEvent;
-use tetrarch_core::time::Millis;
+use tetrarch_core::time::{BusTime, Millis};
 
 use super::samples::{U, blocker, id, limits, placement, profile, result, usage, words};
 use crate::codec::*;
@@ -115,6 +116,7 @@ fn ops() -> Vec<Op> {
         Op::AgentRotate { agent: id("W:~"), reason: "r".to_owned() },
         Op::AgentStatus { agent: id("W:~") },
         Op::QuestionAnswer { question: id("qst_~"), text: "B".to_owned() },
+        Op::OverseerTick(Telemetry::default()),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ]
 }
@@ -136,6 +138,19 @@ fn reports() -> Vec<Report> {
             options: words("a b"),
         },
         Report::Ask { run: id("run_~"), id: None, question: "q".to_owned(), options: Vec::new() },
+        Report::Consumed { run: id("run_~"), dispatch: id("dsp_~") },
+        Report::Update {
+            run: id("run_~"),
+            dispatch: Some(id("dsp_~")),
+            update: "{}".to_owned(),
+            expected: Some(BusTime(7)),
+        },
+        Report::Update {
+            run: id("run_~"),
+            dispatch: None,
+            update: "done".to_owned(),
+            expected: None,
+        },
         Report::SponsorSilent { request: id("~"), sponsor: id("PO-demo") },
     ];
     reports.extend(RunEvent::ALL.map(run_event));

@@ -1,5 +1,6 @@
 //! Values with every field set, and with none that may be absent.
 
+mod dispatch;
 mod question;
 
 use std::fmt::Debug;
@@ -8,7 +9,7 @@ use std::str::FromStr;
 use tetrarch_core::agent::{
     Agent, Ending, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work,
 };
-use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose};
+use tetrarch_core::assignment::Purpose;
 use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
     Runner, RunnerKind, Tools, Usage, Verdict, Worktree,
@@ -261,6 +262,7 @@ fn node_state(full: bool) -> NodeState {
         }),
         since: BusTime(3),
         failures: Failures::new(if full { vec![BusTime(3)] } else { Vec::new() }),
+        latest: full.then(|| id("asg_~")),
     }
 }
 
@@ -371,7 +373,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 5] {
+fn epic_records(full: bool) -> [Record; 6] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -403,25 +405,12 @@ fn epic_records(full: bool) -> [Record; 5] {
         created: BusTime(1),
         updated: BusTime(2),
     };
-    let assignment = Assignment {
-        id: id("asg_~"),
-        epic: id("goal_~"),
-        node: id("T1.2"),
-        purpose: Purpose::Review,
-        agent: id("R:api:~"),
-        run: id("run_~"),
-        status: AssignmentStatus::Stalled,
-        reason: "r".to_owned(),
-        attempt: 2,
-        follows: full.then(|| id("asg_~")),
-        created: BusTime(1),
-        updated: BusTime(2),
-    };
     [
+        Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),
-        Record::Assignment(Box::new(assignment)),
+        Record::Assignment(Box::new(dispatch::assignment(full))),
     ]
 }

@@ -99,6 +99,7 @@ impl Story {
             | Record::Node(..)
             | Record::NodeState(..)
             | Record::Assignment(_)
+            | Record::Dispatch(_)
             | Record::Question(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
@@ -145,6 +146,7 @@ impl Story {
                 | EventKind::Question
                 | EventKind::QuestionAnswered
                 | EventKind::QuestionWithdrawn
+                | EventKind::Recovery
                 | EventKind::RunArchived
                 | EventKind::GoalArchived
                 | EventKind::LedgerSnapshot

@@ -143,6 +143,8 @@ fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
         | Report::Crashed { .. }
         | Report::Run { .. }
         | Report::Result { .. }
+        | Report::Consumed { .. }
+        | Report::Update { .. }
         | Report::SponsorSilent { .. } => None,
     })
 }

@@ -3,7 +3,7 @@
 
 use crate::admission::Grant;
 use crate::agent::{Agent, Hosting, Slot, Work};
-use crate::assignment::{Assignment, AssignmentStatus, Purpose};
+use crate::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use crate::budget::Account;
 use crate::id::{AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, derive_ulid};
 use crate::intensity::Circuit;
@@ -146,9 +146,10 @@ fn assign(
         status: AssignmentStatus::Dispatched,
         reason: "launch ordered".to_owned(),
         attempt,
-        follows: None,
+        follows: state.and_then(|state| state.latest),
         created: draft.now,
         updated: draft.now,
+        recovery: Recovery::dispatched(None, draft.now),
     })));
     sessions::put_run(
         draft,
@@ -169,6 +170,7 @@ fn assign(
     let why = format!("assigned to {id}");
     plans::move_node(draft, work.epic, work.node, NodeStatus::InProgress, &why, |state| {
         state.assignment = Some(work.assignment);
+        state.latest = Some(work.assignment);
         state.assignee = Some(id.clone());
         state.attempts = attempt;
     });

@@ -45,11 +45,11 @@ fn what_ended_is_forgotten_after_its_time_and_not_before() {
     let entry = tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0));
     assert_eq!(entry.dropped, []);
     let entry = tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0 + 1));
-    assert_eq!(entry.dropped.len(), 4, "{:?}", entry.dropped);
+    assert_eq!(entry.dropped.len(), 5, "{:?}", entry.dropped);
     for key in [RecordKey::Agent(worker), RecordKey::Run(run), RecordKey::RunStatus(run)] {
         assert!(entry.dropped.contains(&key), "{key:?}");
     }
-    assert!(fleet.records.assignments.is_empty());
+    assert!(fleet.records.assignments.is_empty() && fleet.records.dispatches.is_empty());
     assert_eq!(milestones(&entry, EventKind::RunArchived), 1);
     assert!(fleet.records.goals.contains_key(&epic), "its goal stays for longer");
     assert_eq!(tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0 + 2)).dropped, []);

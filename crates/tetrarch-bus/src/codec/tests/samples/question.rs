@@ -12,6 +12,7 @@ pub(super) fn sample(full: bool) -> Question {
         run: id("run_~"),
         epic: id("goal_~"),
         node: id("T1.2"),
+        escalates: full.then(|| id("asg_~")),
         to: id("human:ada"),
         text: "which?".to_owned(),
         options: words("a b"),

@@ -1,0 +1,35 @@
+//! `tick`: has the overseer look at what stands still, and says what it did and why (spec 05). The
+//! owner decides.
+
+use tetrarch_core::overseer::Telemetry;
+use tetrarch_core::request::Op;
+
+use super::project::report;
+use crate::context::Context;
+use crate::exit::CliError;
+
+/// What `tick` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch tick --now
+  tetrarch why W:01JD8Z5W6T4QK3M9X2V7B1N0AC    # what led to it
+
+The overseer looks by itself every `overseer.tick_every`, two minutes unless set otherwise.")]
+pub(crate) struct TickArgs {
+    /// Look now.
+    #[arg(long, required = true)]
+    now: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(crate) async fn run(context: &Context, args: TickArgs) -> Result<(), CliError> {
+    let TickArgs { now: _ } = args;
+    let op = Op::OverseerTick(Telemetry::default());
+    let reply = context.desk().await?.operate(&op).await?;
+    let said = reply.detail.clone();
+    report(context, &reply, &said)
+}

@@ -1,0 +1,98 @@
+//! Dispatches (spec 05, Records): every instruction that was sent for an assignment, one record each.
+//! A repeat keeps its id, and whoever gets it drops what it has seen.
+
+use std::fmt;
+
+use crate::id::{AssignmentId, DispatchId, Principal, RunId, SessionId};
+use crate::overseer::Rung;
+use crate::time::BusTime;
+
+/// How an instruction is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DispatchMode {
+    /// A session is started with it.
+    Spawn,
+    /// By mail to a session that runs.
+    Mail,
+    /// As a question to people.
+    Escalate,
+}
+
+impl DispatchMode {
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::Spawn, Self::Mail, Self::Escalate];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Spawn => "spawn",
+            Self::Mail => "mail",
+            Self::Escalate => "escalate",
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DispatchOutcome {
+    /// Sent; nobody has said that it arrived.
+    Accepted,
+    /// Consumed by whom it was sent to.
+    Ok,
+    /// Given up waiting for it.
+    Timeout,
+    /// It cannot be consumed any more: its session ended before.
+    Error,
+}
+
+impl DispatchOutcome {
+    /// Every outcome.
+    pub const ALL: [Self; 4] = [Self::Accepted, Self::Ok, Self::Timeout, Self::Error];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Ok => "ok",
+            Self::Timeout => "timeout",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for DispatchOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One instruction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dispatch {
+    /// Its id.
+    pub id: DispatchId,
+    /// What it was sent for.
+    pub assignment: AssignmentId,
+    /// When it was sent first.
+    pub at: BusTime,
+    /// How.
+    pub mode: DispatchMode,
+    /// The rung of the ladder that sent it; none for the launch of a session.
+    pub rung: Option<Rung>,
+    /// To whom.
+    pub to: Principal,
+    /// To which session of it.
+    pub session: Option<SessionId>,
+    /// What it says; the beginning of it, when it is a brief, which the run has whole.
+    pub text: String,
+    /// Lower-case hexadecimal sha256 of the whole text.
+    pub hash: String,
+    /// What came of it.
+    pub outcome: DispatchOutcome,
+    /// The run it is about.
+    pub run: Option<RunId>,
+    /// Why it was sent, and whether it was sent again, in words.
+    pub notes: String,
+}

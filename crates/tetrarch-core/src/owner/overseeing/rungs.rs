@@ -1,0 +1,144 @@
+//! The rungs of the recovery ladder (spec 05, The tick): what is written and sent for each.
+
+use crate::assignment::{Assignment, AssignmentStatus, Recovery};
+use crate::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
+use crate::id::{DispatchId, Principal, sha256_hex};
+use crate::ledger::Record;
+use crate::mail::{MailBody, StatusRequest};
+use crate::overseer::Rung;
+use crate::step::Draft;
+
+use super::{conclude, escalating, note, put};
+use crate::owner::{Policy, replacing};
+
+/// What a status request says.
+const STATUS: &str = "Say how it stands with one overseerUpdate: what changed since the last \
+     instruction (summary), the next concrete action (next), what is needed to go on (blockers, with \
+     status blocked). If you have finished: status done, with the evidence that shows it.";
+/// What an agent is asked that says it has finished and shows nothing.
+const EVIDENCE: &str = "You say that it is done and show nothing for it. Name the evidence in one \
+     overseerUpdate: files touched, commands and tests run with their outcome, commits. If it is not \
+     done: status in_progress, with the next concrete action.";
+
+/// Does what a rung says.
+pub(super) fn climb(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    assignment: Assignment,
+    rung: Rung,
+    why: &str,
+) {
+    match rung {
+        Rung::Nudge => send(draft, policy, assignment, (AssignmentStatus::Stalled, STATUS), why),
+        Rung::Resend => resend(draft, policy, assignment, why),
+        Rung::Reassign => reassign(draft, &assignment, why),
+        // Nobody can cut the node.
+        Rung::Replan | Rung::Escalate => escalating::escalate(draft, assignment, why),
+    }
+}
+
+/// Asks for what shows that it is done, unless it was just asked.
+pub(super) fn ask_evidence(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    assignment: Assignment,
+    why: &str,
+) {
+    let last = assignment.recovery.dispatch.and_then(|id| draft.dispatch(id));
+    let same = last.is_some_and(|last| last.hash == sha256_hex(EVIDENCE.as_bytes()));
+    let soon = assignment.recovery.dispatched + policy.overseer.min_resend_interval > draft.now;
+    if same && soon {
+        return;
+    }
+    let status = assignment.status;
+    send(draft, policy, assignment, (status, EVIDENCE), why);
+}
+
+/// Sends words to the session, under an id of their own.
+fn send(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    assignment: Assignment,
+    (to, text): (AssignmentStatus, &str),
+    why: &str,
+) {
+    conclude(draft, &assignment, DispatchOutcome::Timeout);
+    let hash = sha256_hex(text.as_bytes());
+    let label = format!("{} {hash}", assignment.recovery.retries);
+    let dispatch = Dispatch {
+        id: DispatchId::derive(draft.now, &assignment.id.to_string(), &label, 0),
+        assignment: assignment.id,
+        at: draft.now,
+        mode: DispatchMode::Mail,
+        rung: Some(Rung::Nudge),
+        to: Principal::Agent(assignment.agent.clone()),
+        session: draft.agent(&assignment.agent).and_then(|agent| agent.session),
+        text: text.to_owned(),
+        hash,
+        outcome: DispatchOutcome::Accepted,
+        run: Some(assignment.run),
+        notes: why.to_owned(),
+    };
+    put_retried(draft, policy, assignment, &dispatch, (to, why));
+    note(draft, dispatch);
+}
+
+/// Sends the last words once more, under their id. A launch is no word to be repeated.
+fn resend(draft: &mut Draft<'_>, policy: &Policy, assignment: Assignment, why: &str) {
+    let last = assignment.recovery.dispatch.and_then(|id| draft.dispatch(id)).cloned();
+    let session = draft.agent(&assignment.agent).and_then(|agent| agent.session);
+    let open = |last: &Dispatch| {
+        last.mode == DispatchMode::Mail
+            && last.session == session
+            && last.outcome == DispatchOutcome::Accepted
+    };
+    let to = AssignmentStatus::Stalled;
+    let Some(last) = last.filter(open) else {
+        send(draft, policy, assignment, (to, STATUS), why);
+        return;
+    };
+    let again = Dispatch { notes: format!("sent again: {why}"), ..last };
+    put_retried(draft, policy, assignment, &again, (to, why));
+    draft.put(Record::Dispatch(Box::new(again)));
+}
+
+/// Writes the intent: what is sent, that it counts as an attempt, and how long nothing follows.
+fn put_retried(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    mut assignment: Assignment,
+    dispatch: &Dispatch,
+    (to, why): (AssignmentStatus, &str),
+) {
+    let retries = assignment.recovery.retries;
+    let seed = format!("{} {}", assignment.id, dispatch.id);
+    assignment.recovery = Recovery {
+        dispatch: Some(dispatch.id),
+        dispatched: draft.now,
+        consumed: false,
+        expected_next_update: None,
+        retries: retries.saturating_add(1),
+        last_retry: Some(draft.now),
+        backoff_until: draft.now + policy.overseer.backoff.wait(retries, &seed),
+        ..assignment.recovery
+    };
+    if let Some(session) = dispatch.session {
+        let body = MailBody::StatusRequest(StatusRequest {
+            dispatch: dispatch.id,
+            assignment: assignment.id,
+            node: assignment.node,
+            session,
+            text: dispatch.text.clone(),
+        });
+        draft.mail(Principal::Agent(assignment.agent.clone()), Some(assignment.epic), body);
+    }
+    put(draft, assignment, to, why);
+}
+
+/// Gives the node to another agent: this one's attempt ends as failed, and its plan staffs it anew.
+fn reassign(draft: &mut Draft<'_>, assignment: &Assignment, why: &str) {
+    conclude(draft, assignment, DispatchOutcome::Timeout);
+    let Some(agent) = draft.agent(&assignment.agent).cloned() else { return };
+    let given_up = replacing::surrender(draft, &agent, &format!("it stood still: {why}"));
+    debug_assert!(given_up.is_ok(), "who is overseen has work: {given_up:?}");
+}

@@ -1,0 +1,170 @@
+//! What a tick of the overseer looks at, and what it does about each (spec 05, The tick): a bounded
+//! number, oldest due first, and nothing more at the same moment.
+
+use std::collections::BTreeSet;
+
+use crate::assignment::Assignment;
+use crate::id::AssignmentId;
+use crate::ledger::EventKind;
+use crate::limits::{ASSIGNMENTS_PER_TICK, OVERSEEN_BYTES_MAX, SUMMARY_BYTES_MAX};
+use crate::overseer::{Diagnosis, Means, Telemetry, Verdict, View, judge};
+use crate::run::RunState;
+use crate::step::Draft;
+use crate::time::BusTime;
+
+use super::{RULE, put, rungs};
+use crate::owner::{Policy, fit, plans, sessions, weight};
+
+/// Looks at what is due and acts; says what it did and why, a line for each assignment.
+pub(in crate::owner) fn tick(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    telemetry: &Telemetry,
+) -> Vec<String> {
+    let mut said = Vec::new();
+    for id in due(draft, policy, telemetry) {
+        let Some(line) = look(draft, policy, telemetry, id) else { continue };
+        said.push(line);
+        if weight::step(draft.base(), draft.written()) >= OVERSEEN_BYTES_MAX {
+            break;
+        }
+    }
+    said
+}
+
+/// The same; says it in one text.
+pub(in crate::owner) fn looked(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    telemetry: &Telemetry,
+) -> String {
+    let said = tick(draft, policy, telemetry);
+    if said.is_empty() {
+        return "nothing stands still".to_owned();
+    }
+    fit::Room::of(SUMMARY_BYTES_MAX).text(&said.join("\n"), usize::MAX)
+}
+
+/// Whose time has passed, oldest first. What nobody has listened to for long enough is not silent yet.
+fn due(draft: &Draft<'_>, policy: &Policy, telemetry: &Telemetry) -> Vec<AssignmentId> {
+    let (records, now) = (draft.base(), draft.now);
+    let idle_after = policy.overseer.idle_after;
+    let expected = records.expected().take_while(|(at, _)| *at <= now);
+    let listened = telemetry.since + idle_after <= now;
+    let quiet = records.quiet().map(|(since, id)| (since + idle_after, id));
+    let quiet = quiet.take_while(|(at, _)| listened && *at <= now);
+    let mut all: Vec<(BusTime, AssignmentId)> = expected.take(ASSIGNMENTS_PER_TICK).collect();
+    all.extend(quiet.take(ASSIGNMENTS_PER_TICK));
+    all.sort_unstable();
+    let mut seen = BTreeSet::new();
+    let once = all.into_iter().map(|(_, id)| id).filter(|id| seen.insert(*id));
+    once.take(ASSIGNMENTS_PER_TICK).collect()
+}
+
+/// What a tick sees of an assignment; none when its agent or run is not known any more.
+pub(super) fn view(
+    draft: &Draft<'_>,
+    assignment: &Assignment,
+    telemetry: &Telemetry,
+) -> Option<View> {
+    let agent = draft.agent(&assignment.agent)?;
+    let run = draft.run_status(assignment.run)?;
+    let state = draft.node_state(assignment.epic, assignment.node)?;
+    let node = draft.node(assignment.epic, assignment.node)?;
+    let heard = telemetry.progressed.get(&agent.id).copied().unwrap_or_default();
+    let recovery = &assignment.recovery;
+    Some(View {
+        status: assignment.status,
+        goal_open: plans::is_open(draft, assignment.epic),
+        liveness: agent.liveness,
+        run: run.state,
+        last_dispatch: recovery.dispatched,
+        consumed: recovery.consumed,
+        last_activity: recovery.last_activity.max(run.since).max(heard),
+        expected_next_update: recovery.expected_next_update,
+        retries: recovery.retries,
+        backoff_until: recovery.backoff_until,
+        diagnosis: Diagnosis::Unknown,
+        means: Means { reassign: state.attempts < node.max_attempts, ..Means::default() },
+    })
+}
+
+fn look(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    telemetry: &Telemetry,
+    id: AssignmentId,
+) -> Option<String> {
+    let assignment = draft.assignment(id).filter(|it| !it.status.is_terminal()).cloned()?;
+    let view = view(draft, &assignment, telemetry)?;
+    let verdict = judge(&view, &policy.overseer, draft.now);
+    let (node, agent) = (assignment.node, assignment.agent.clone());
+    let did = if verdict.stands_still {
+        match busy(draft, &assignment, &view) {
+            Some(why) => excuse(draft, assignment, draft.now, why),
+            None => act(draft, policy, assignment, &view, verdict)?,
+        }
+    } else {
+        // One that waits is not idle: its time begins anew when it goes on.
+        let heard = if verdict.moves { view.last_activity } else { draft.now };
+        let assignment = Assignment { reason: verdict.why.to_owned(), ..assignment };
+        let moved = verdict.status != assignment.status;
+        if moved {
+            let mut assignment = assignment;
+            assignment.recovery.last_activity = heard;
+            put(draft, assignment, verdict.status, verdict.why);
+            format!("{}: {}", verdict.status, verdict.why)
+        } else {
+            excuse(draft, assignment, heard, verdict.why)
+        }
+    };
+    Some(format!("{node} {agent}: {did}"))
+}
+
+/// Why one that shows nothing is left alone all the same.
+fn busy(draft: &Draft<'_>, assignment: &Assignment, view: &View) -> Option<&'static str> {
+    if !view.goal_open {
+        return Some("its goal is not worked on");
+    }
+    if matches!(view.run, RunState::Queued | RunState::Spawning) {
+        return Some("its program is not up, which has a deadline of its own");
+    }
+    let helped = !sessions::sub_agents(draft, &assignment.agent).is_empty();
+    helped.then_some("its own agents are at work")
+}
+
+/// Leaves it alone, and writes down until when it was heard of, so that it is not the first to be
+/// looked at again.
+fn excuse(draft: &mut Draft<'_>, mut assignment: Assignment, heard: BusTime, why: &str) -> String {
+    assignment.recovery.last_activity = assignment.recovery.last_activity.max(heard);
+    let status = assignment.status;
+    put(draft, assignment, status, why);
+    format!("left alone: {why}")
+}
+
+/// One that stands still. None when it waits for the ladder's next moment, and did so before.
+fn act(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    assignment: Assignment,
+    view: &View,
+    verdict: Verdict,
+) -> Option<String> {
+    let quiet = draft.now - view.last_activity.max(view.last_dispatch);
+    let (tried, most) = (view.retries, policy.overseer.max_retries);
+    let why = format!("{} for {quiet}; {tried} of {most} retries", verdict.why);
+    let Some(rung) = verdict.rung else {
+        if assignment.status == verdict.status {
+            return None;
+        }
+        put(draft, assignment, verdict.status, &why);
+        return Some(format!("stalled: {why}"));
+    };
+    let event = draft.event(EventKind::Recovery, RULE, format!("{rung}: {why}"));
+    event.agent = Some(assignment.agent.clone());
+    event.run = Some(assignment.run);
+    event.epic = Some(assignment.epic);
+    event.node = Some(assignment.node);
+    rungs::climb(draft, policy, assignment, rung, &why);
+    Some(format!("{rung}: {why}"))
+}

@@ -1,0 +1,93 @@
+//! What agents answer, and what follows from it.
+
+use super::*;
+
+#[test]
+fn an_update_begins_the_ladder_anew_and_output_does_not() {
+    let (mut fleet, _, worker) = working(2);
+    let at = due(&fleet, &worker);
+    oversee(&mut fleet, at);
+    says(&mut fleet, &worker, r#"{"status": "in_progress", "summary": "half of it"}"#);
+    let going = assignment(&fleet, &worker).clone();
+    assert_eq!(going.status, AssignmentStatus::Active);
+    assert_eq!((going.recovery.retries, going.recovery.consumed), (0, true));
+    assert!(going.reason.contains("half of it"), "{}", going.reason);
+
+    let at = due(&fleet, &worker);
+    oversee(&mut fleet, at);
+    let heard = at + Millis(60_000);
+    let at = due(&fleet, &worker);
+    fleet.now = at;
+    let progressed = [(worker.clone(), heard)].into();
+    fleet.one(Input::Oversee(Telemetry { since: BusTime(0), progressed }));
+    let going = assignment(&fleet, &worker).clone();
+    assert_eq!(going.status, AssignmentStatus::Active, "output ends the stall");
+    assert_eq!((going.recovery.retries, going.recovery.last_activity), (1, heard));
+    assert_eq!(due(&fleet, &worker), heard + IDLE_AFTER);
+}
+
+#[test]
+fn who_says_when_it_is_heard_of_again_is_asked_when_it_is_not() {
+    let (mut fleet, _, worker) = working(2);
+    let later = fleet.now + RESEND_AFTER + Millis(1);
+    let run = fleet.run_of(&worker);
+    let report = Report::Update {
+        run,
+        dispatch: None,
+        update: r#"{"summary": "a long build"}"#.to_owned(),
+        expected: Some(later),
+    };
+    fleet.report(&worker, report);
+    assert_eq!(asked(&oversee(&mut fleet, before(later))), []);
+    assert_eq!(asked(&oversee(&mut fleet, later)).len(), 1);
+    assert_eq!(asked(&oversee(&mut fleet, later)), []);
+}
+
+#[test]
+fn blocked_with_blockers_is_put_to_people_at_once() {
+    let (fleet, epic, worker, _) = escalated(2);
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+    let blocker = fleet.node(epic, "T1.1").blocker.clone().unwrap();
+    assert!(blocker.detail.contains("a key for the shop"), "{}", blocker.detail);
+    let (mut fleet, _, worker) = working(2);
+    says(&mut fleet, &worker, r#"{"status": "blocked"}"#);
+    assert_eq!(questions(&fleet.records), [], "it does not say by what");
+}
+
+#[test]
+fn done_without_evidence_is_asked_for_it_until_the_ladder_goes_on() {
+    let (mut fleet, epic, worker) = working(2);
+    let done = r#"{"overseerUpdate": {"status": "done"}}"#;
+    let entry = says(&mut fleet, &worker, done);
+    let [asked_for] = asked(&entry).try_into().unwrap();
+    assert!(asked_for.text.contains("evidence"), "{}", asked_for.text);
+    assert_eq!(asked(&says(&mut fleet, &worker, done)), [], "it was just asked");
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::InProgress);
+    fleet.now = fleet.now + RESEND_AFTER;
+    assert_eq!(asked(&says(&mut fleet, &worker, done)).len(), 1);
+    fleet.now = fleet.now + RESEND_AFTER;
+    let entry = says(&mut fleet, &worker, done);
+    assert_eq!(killed(&entry), [&worker], "two requests did not help");
+
+    let (mut fleet, epic, worker) = working(2);
+    let shown = r#"{"status": "done", "evidence": {"testsRun": ["all: ok"]}}"#;
+    assert_eq!(asked(&says(&mut fleet, &worker, shown)), []);
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::InProgress, "its result ends it");
+}
+
+#[test]
+fn what_cannot_be_read_or_is_about_something_else_is_refused_with_the_reason() {
+    let (mut fleet, _, worker) = working(2);
+    let was = assignment(&fleet, &worker).clone();
+    for (update, says_so) in [
+        ("I am fine", "no overseerUpdate"),
+        (r#"{"mood": "fine"}"#, "unknown key mood"),
+        (r#"{"workNodeId": "T1.2"}"#, "is not what it works on, which is T1.1"),
+        (r#"{"goalId": "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC"}"#, "is not what it works on"),
+    ] {
+        let entry = says(&mut fleet, &worker, update);
+        let refused = entry.events.iter().find(|event| event.kind == EventKind::Refused);
+        assert!(refused.unwrap().reason.contains(says_so), "{update}: {refused:?}");
+        assert_eq!(assignment(&fleet, &worker), &was, "{update}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Assignments and what was sent for them, with the indexes that a tick of the overseer reads (spec 05,
+//! The tick).
+
+use crate::assignment::{Assignment, AssignmentStatus};
+use crate::dispatch::Dispatch;
+use crate::id::{AssignmentId, DispatchId};
+use crate::time::BusTime;
+
+use super::{Ended, Records};
+
+impl Records {
+    pub(super) fn put_assignment(&mut self, assignment: Assignment) {
+        let id = assignment.id;
+        self.remove_assignment(id);
+        if assignment.status.is_terminal() {
+            self.indexes.ended.insert((assignment.updated, Ended::Assignment(id)));
+        }
+        if is_overseen(&assignment) {
+            self.indexes.quiet.insert((assignment.recovery.quiet_since(), id));
+            if let Some(at) = assignment.recovery.expected_next_update {
+                self.indexes.expected.insert((at, id));
+            }
+        }
+        self.assignments.insert(id, assignment);
+    }
+
+    pub(super) fn remove_assignment(&mut self, id: AssignmentId) {
+        let Some(assignment) = self.assignments.remove(&id) else { return };
+        self.indexes.ended.remove(&(assignment.updated, Ended::Assignment(id)));
+        self.indexes.quiet.remove(&(assignment.recovery.quiet_since(), id));
+        if let Some(at) = assignment.recovery.expected_next_update {
+            self.indexes.expected.remove(&(at, id));
+        }
+    }
+
+    pub(super) fn put_dispatch(&mut self, dispatch: Dispatch) {
+        self.remove_dispatch(dispatch.id);
+        let sent = self.indexes.dispatched.entry(dispatch.assignment).or_default();
+        sent.insert(dispatch.id);
+        self.dispatches.insert(dispatch.id, dispatch);
+    }
+
+    pub(super) fn remove_dispatch(&mut self, id: DispatchId) {
+        let Some(dispatch) = self.dispatches.remove(&id) else { return };
+        if let Some(sent) = self.indexes.dispatched.get_mut(&dispatch.assignment) {
+            sent.remove(&id);
+            if sent.is_empty() {
+                self.indexes.dispatched.remove(&dispatch.assignment);
+            }
+        }
+    }
+
+    /// What was sent for an assignment, the earliest first.
+    pub fn dispatched_for(&self, assignment: AssignmentId) -> impl Iterator<Item = DispatchId> {
+        self.indexes.dispatched.get(&assignment).into_iter().flatten().copied()
+    }
+
+    /// Assignments that somebody works on, with since when nothing was sent and nothing heard, longest
+    /// first.
+    pub fn quiet(&self) -> impl Iterator<Item = (BusTime, AssignmentId)> {
+        self.indexes.quiet.iter().copied()
+    }
+
+    /// Assignments whose agents said when they would be heard of again, with when, earliest first.
+    pub fn expected(&self) -> impl Iterator<Item = (BusTime, AssignmentId)> {
+        self.indexes.expected.iter().copied()
+    }
+}
+
+/// Whether a tick may have something to do about it.
+fn is_overseen(assignment: &Assignment) -> bool {
+    match assignment.status {
+        AssignmentStatus::Dispatched | AssignmentStatus::Active | AssignmentStatus::Stalled => true,
+        AssignmentStatus::Queued
+        | AssignmentStatus::Blocked
+        | AssignmentStatus::Done
+        | AssignmentStatus::Cancelled => false,
+    }
+}
