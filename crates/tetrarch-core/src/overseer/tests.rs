@@ -196,11 +196,14 @@ proptest! {
 
     #[test]
     fn the_same_moment_again_finds_nothing_more(view in views(), now in times()) {
+        // Nothing was sent or heard of later than now.
+        let now = now.max(view.last_activity).max(view.last_dispatch);
         let first = judge(&view, &Patience::default(), now);
         let sent = matches!(first.rung, Some(Rung::Nudge | Rung::Resend));
         let after = View {
             status: first.status,
             last_dispatch: if sent { now } else { view.last_dispatch },
+            expected_next_update: view.expected_next_update.filter(|_| !sent),
             retries: view.retries + u32::from(sent),
             ..view
         };

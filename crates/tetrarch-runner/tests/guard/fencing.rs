@@ -65,7 +65,7 @@ async fn a_killed_host_freezes_at_its_deadline_and_its_guard_ends_with_its_progr
 
 #[tokio::test]
 async fn a_host_that_is_killed_before_its_first_beat_freezes_at_once() {
-    let mut host = Host::start(false, 2000).await;
+    let mut host = Host::start(false, 6000).await;
     let family = host.family().await;
     host.kill().await;
     host.frozen().await;
