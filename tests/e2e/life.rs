@@ -7,7 +7,7 @@ use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::NodeId;
 use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::records::Records;
-use tetrarch_tests::{Fleet, Ledger};
+use tetrarch_tests::{Fleet, Ledger, wait};
 
 use crate::acting;
 
@@ -43,6 +43,7 @@ async fn a_fleet_stopped_by_ctrl_c_goes_on_with_the_same_records() {
     let plan = fleet.file("lasting.json", &plan.to_string());
     let mut running = fleet.spawn(["run", plan.to_str().unwrap()]);
     running.line(|line| line.contains("T1.2") && line.contains("in_progress"));
+    wait::until("the program at the gate", || (fleet.agents().len() == 1).then_some(()));
     running.signal(Signal::INT);
     let interrupted = running.ended();
     assert_eq!(interrupted.code, Some(130), "{}", interrupted.err);

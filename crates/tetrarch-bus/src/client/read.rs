@@ -44,6 +44,18 @@ impl RawMessage {
     }
 }
 
+/// Believes what is said of a stream only where somebody leads it. A server that is cut off from its
+/// cluster goes on to answer with what it had, and names no leader.
+fn led(stream: &str, info: Value) -> Result<Value, ReadError> {
+    let text = |at: &str| info.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    let replicas = info.pointer("/cluster/replicas").and_then(Value::as_array);
+    if replicas.is_some_and(|replicas| !replicas.is_empty()) && text("/cluster/leader").is_empty() {
+        let reason = "the server that answers knows of no leader of it".to_owned();
+        return Err(ReadError::Unanswered { what: stream.to_owned(), reason });
+    }
+    Ok(info)
+}
+
 /// What an answer of the JetStream API says; one that is an error is one.
 fn api_answer(stream: &str, answer: &Message) -> Result<Value, ReadError> {
     let body: Value = serde_json::from_slice(&answer.payload).map_err(|error| {
@@ -198,8 +210,10 @@ impl Bus {
     }
 
     async fn info(&self, stream: &str) -> Result<Value, ReadError> {
-        let at = pattern::stream_info(self.api_prefix(), stream);
-        self.ask_api(stream, at, Bytes::new()).await
+        let (sent, at) = (Instant::now(), pattern::stream_info(self.api_prefix(), stream));
+        let answer = self.ask(stream, at, Bytes::new()).await;
+        let answer = answer.and_then(|answer| api_answer(stream, &answer));
+        self.noted(sent, answer.and_then(|info| led(stream, info))).await
     }
 
     /// Asks the JetStream API; an answer that is an error is one.
@@ -210,8 +224,11 @@ impl Bus {
         body: Bytes,
     ) -> Result<Value, ReadError> {
         let sent = Instant::now();
-        let answer =
-            self.ask(stream, at, body).await.and_then(|answer| api_answer(stream, &answer));
+        let answer = self.ask(stream, at, body).await;
+        self.noted(sent, answer.and_then(|answer| api_answer(stream, &answer))).await
+    }
+
+    async fn noted<T>(&self, sent: Instant, answer: Result<T, ReadError>) -> Result<T, ReadError> {
         let passing = answer.as_ref().err().is_some_and(ReadError::is_passing);
         self.note_ask(sent, !passing).await;
         answer
@@ -361,4 +378,31 @@ fn stored(what: &str, answer: Message) -> Result<RawMessage, ReadError> {
         payload: message.payload,
         time_unix_ms: u64::try_from(millis).unwrap_or(0),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_of_a_stream_that_nobody_leads_is_not_believed() {
+        let replica = |name: &str| json!({"name": name, "offline": true});
+        let replicas = json!([replica("n1"), replica("n2"), replica("n3")]);
+        for info in [
+            json!({"state": {}}),
+            json!({"cluster": {"leader": "n1"}}),
+            json!({"cluster": {"leader": "n1", "replicas": [replica("n2")]}}),
+            json!({"cluster": {"replicas": []}}),
+        ] {
+            assert_eq!(led("PLANS", info.clone()).unwrap(), info);
+        }
+        for info in [
+            json!({"cluster": {"name": "c", "replicas": replicas}}),
+            json!({"cluster": {"leader": "", "replicas": replicas}}),
+        ] {
+            assert!(led("PLANS", info).is_err_and(|error| error.is_passing()));
+        }
+    }
 }
