@@ -24,6 +24,18 @@ const MESSAGES: usize = 600;
 /// more keeps what it should let go of.
 pub(crate) const GROWTH_KIB: u64 = 24 * 1024;
 
+/// Work is done as before, the ledger is sound, and nothing of the fleet had to be started again.
+pub(crate) fn assert_goes_on(mut fleet: Fleet) {
+    run_to_its_end(&fleet, "after");
+    fleet.ok(["doctor", "--check-ledger"]);
+    let ended = fleet.stop();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    for word in ["starting it again", "panicked"] {
+        assert!(!ended.err.contains(word), "{word}: {}", ended.err);
+    }
+    assert_eq!(fleet.processes(), []);
+}
+
 /// One run of one hosted agent, from a plan to a result.
 pub(crate) fn run_to_its_end(fleet: &Fleet, project: &str) -> Ended {
     let plan = json!({
@@ -153,12 +165,5 @@ async fn storms_of_garbage_on_every_subject_stop_nobody_and_fill_nothing() {
     for letter in &dead {
         assert!(letter.header(REASON).is_some_and(|reason| !reason.is_empty()), "{letter:?}");
     }
-    run_to_its_end(&fleet, "after");
-    fleet.ok(["doctor", "--check-ledger"]);
-    let ended = fleet.stop();
-    assert_eq!(ended.code, Some(0), "{}", ended.err);
-    for word in ["starting it again", "panicked"] {
-        assert!(!ended.err.contains(word), "{word}: {}", ended.err);
-    }
-    assert_eq!(fleet.processes(), []);
+    assert_goes_on(fleet);
 }

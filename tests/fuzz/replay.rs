@@ -8,6 +8,7 @@ use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use parsers::PARSERS;
+use tetrarch_tests::dice::Dice;
 
 /// Changed inputs for each parser, unless `FUZZ_ROUNDS` says how many.
 const ROUNDS: u64 = 4_000;
@@ -46,46 +47,33 @@ fn from_env(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// `splitmix64`: the same numbers for the same seed, everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) % bound.max(1) as u64).unwrap()
-    }
-
-    /// One of the inputs, changed in a few places, or parts of two.
-    fn changed(&mut self, inputs: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = inputs[self.below(inputs.len())].clone();
-        for _ in 0..=self.below(4) {
-            let (at, until) = (self.below(bytes.len() + 1), self.below(bytes.len() + 1));
-            let place = at.min(until)..at.max(until);
-            match self.below(6) {
-                0 => bytes.truncate(at),
-                1 => drop(bytes.splice(at..at, TOKENS[self.below(TOKENS.len())].iter().copied())),
-                2 => {
-                    let close = place.start..place.end.min(place.start + 8);
-                    drop(bytes.splice(close, TOKENS[self.below(TOKENS.len())].iter().copied()));
-                }
-                3 => {
-                    let other = &inputs[self.below(inputs.len())];
-                    let from = self.below(other.len() + 1);
-                    drop(bytes.splice(at.., other[from..].iter().copied()));
-                }
-                4 if place.len() < 1_000 => bytes.extend_from_within(place),
-                _ => {
-                    if let Some(byte) = bytes.get_mut(at) {
-                        *byte ^= 1 << self.below(8);
-                    }
+/// One of the inputs, changed in a few places, or parts of two.
+fn changed(dice: &mut Dice, inputs: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = inputs[dice.below(inputs.len())].clone();
+    for _ in 0..=dice.below(4) {
+        let (at, until) = (dice.below(bytes.len() + 1), dice.below(bytes.len() + 1));
+        let place = at.min(until)..at.max(until);
+        match dice.below(6) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.splice(at..at, TOKENS[dice.below(TOKENS.len())].iter().copied())),
+            2 => {
+                let close = place.start..place.end.min(place.start + 8);
+                drop(bytes.splice(close, TOKENS[dice.below(TOKENS.len())].iter().copied()));
+            }
+            3 => {
+                let other = &inputs[dice.below(inputs.len())];
+                let from = dice.below(other.len() + 1);
+                drop(bytes.splice(at.., other[from..].iter().copied()));
+            }
+            4 if place.len() < 1_000 => bytes.extend_from_within(place),
+            _ => {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << dice.below(8);
                 }
             }
         }
-        bytes
     }
+    bytes
 }
 
 #[test]
@@ -106,7 +94,7 @@ fn changes_of_the_corpus_are_read_by_every_parser() {
     for (name, parser) in PARSERS {
         let inputs = corpus(name);
         for round in 0..rounds {
-            let input = Dice(seed.wrapping_add(round << 20)).changed(&inputs);
+            let input = changed(&mut Dice::new(seed.wrapping_add(round << 20)), &inputs);
             let outcome = catch_unwind(|| parser(&input));
             assert!(outcome.is_ok(), "FUZZ_SEED={seed}: {name} on {}", input.escape_ascii());
         }

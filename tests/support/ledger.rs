@@ -18,18 +18,7 @@ use crate::wait;
 /// An entry that changes nothing.
 #[must_use]
 pub fn empty_entry(commit: u128, epoch: u64) -> Entry {
-    Entry {
-        commit: CommitId(Ulid(commit)),
-        epoch,
-        at: BusTime(1_000),
-        intake_seq: 0,
-        events: Vec::new(),
-        records: Vec::new(),
-        dropped: Vec::new(),
-        seals: Vec::new(),
-        mail: Vec::new(),
-        plans: Vec::new(),
-    }
+    Entry::empty(CommitId(Ulid(commit)), epoch, BusTime(1_000), 0)
 }
 
 /// The ledger from its beginning to where a test has read it.

@@ -167,8 +167,9 @@ async fn stand_by(
     let mut changes = Changes::of(bus, &LeaseKey::Go).await?;
     let ttl = Duration::from_secs(u64::from(config.ttl_secs));
     let mut patience = ttl;
+    let me = (config.instance.as_str(), config.address.as_str());
     loop {
-        match until_answered(|| acquire(bus, config)).await {
+        match until_answered(|| acquire(bus, me, config.ttl_secs)).await {
             Ok(lease) => return Ok(Some(lease)),
             Err(EngineError::Lease(AcquireError::Held { holder, .. })) => {
                 tracing::debug!(holder = %holder.instance, at = %holder.address, "standing by");
@@ -184,14 +185,19 @@ async fn stand_by(
     }
 }
 
-async fn acquire(bus: &Bus, config: &GlobalConfig) -> Result<Lease, EngineError> {
+/// Tries to become the owner, above every epoch that is known.
+async fn acquire(
+    bus: &Bus,
+    (instance, address): (&str, &str),
+    ttl_secs: u32,
+) -> Result<Lease, EngineError> {
     let floor = restore::highest_epoch(bus).await?;
     let claim = Claim {
         key: LeaseKey::Go,
-        instance: config.instance.clone(),
-        address: config.address.clone(),
+        instance: instance.to_owned(),
+        address: address.to_owned(),
         floor,
-        ttl_secs: Some(config.ttl_secs),
+        ttl_secs: Some(ttl_secs),
         now_unix_ms: wall_unix_ms(),
         body: Vec::new(),
     };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
-use tetrarch_bus::lease::{AcquireError, Claim, Lease, LeaseKey};
+use tetrarch_bus::lease::{AcquireError, Lease};
 use tetrarch_bus::outbox;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::state::{self, Loaded, Meta};
@@ -24,8 +24,7 @@ use tetrarch_core::time::BusTime;
 
 use super::memory::{Keeper, Kept};
 use super::restore::{self, Rebuilt, memory_of};
-use super::{clock_of, keep};
-use crate::clock::wall_unix_ms;
+use super::{acquire, clock_of, keep};
 use crate::error::EngineError;
 
 /// Time to live of the lease while it is done.
@@ -90,23 +89,15 @@ pub async fn accept_ledger(bus: Bus, acceptance: Acceptance) -> Result<Accepted,
 
 async fn lease(bus: &Bus, acceptance: &Acceptance) -> Result<Lease, EngineError> {
     let mut retry = Retry::until(FREE_WITHIN);
+    let me = (acceptance.instance.as_str(), acceptance.address.as_str());
     loop {
-        let claim = Claim {
-            key: LeaseKey::Go,
-            instance: acceptance.instance.clone(),
-            address: acceptance.address.clone(),
-            floor: restore::highest_epoch(bus).await?,
-            ttl_secs: Some(TTL_SECS),
-            now_unix_ms: wall_unix_ms(),
-            body: Vec::new(),
-        };
-        match Lease::acquire(bus, claim).await {
-            Err(AcquireError::Held { holder, .. }) => {
+        match acquire(bus, me, TTL_SECS).await {
+            Err(EngineError::Lease(AcquireError::Held { holder, .. })) => {
                 if !retry.pause().await {
                     return Err(EngineError::Held { what: "the ledger".to_owned(), holder });
                 }
             }
-            settled => return Ok(settled?),
+            settled => return settled,
         }
     }
 }
