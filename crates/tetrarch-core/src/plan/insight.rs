@@ -1,6 +1,6 @@
-//! What the shape of a plan says (spec 05, Insights): orders, paths, degrees, circles, importance,
-//! and which pending node to take first. An edge `a -> b` says that a depends on b. Names are
-//! whatever the caller has: work nodes, or texts.
+//! What the shape of a plan says (spec 05, Insights): orders, paths, degrees, circles and
+//! importance. An edge `a -> b` says that a depends on b. Names are whatever the caller has: work
+//! nodes, or texts.
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -11,7 +11,6 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use super::{Node, NodeStatus, graph};
 use crate::id::NodeId;
 use crate::limits::{PAGERANK_DAMPING, PAGERANK_ROUNDS_MAX, PAGERANK_TOLERANCE};
-use crate::time::Millis;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,40 +92,6 @@ pub fn of_plan(
     let mut found = insights(&leaves, &edges, &done);
     found.ready.retain(|id| matches!(status(id), NodeStatus::Todo | NodeStatus::Queued));
     found
-}
-
-/// What a pending node's recommendation rests on, each part from 0 to 1 (spec 05).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Merits {
-    /// Its longest path over the longest of all.
-    pub critical_path: f64,
-    /// Its PageRank over the highest.
-    pub pagerank: f64,
-    /// What the goal's owner said.
-    pub user_priority: f64,
-    /// What the overseer said.
-    pub overseer_priority: f64,
-    /// How long it has been pending.
-    pub age: Millis,
-}
-
-impl Merits {
-    /// What age adds: all of it when it is new, half after a day.
-    #[must_use]
-    pub fn freshness(&self) -> f64 {
-        1.0 / (1.0 + self.age.0 as f64 / 86_400_000.0)
-    }
-
-    /// The score, from 0 to 1 (spec 05).
-    #[must_use]
-    pub fn score(&self) -> f64 {
-        let Self { critical_path, pagerank, user_priority, overseer_priority, .. } = self;
-        0.30 * critical_path
-            + 0.20 * pagerank
-            + 0.25 * user_priority
-            + 0.15 * overseer_priority
-            + 0.10 * self.freshness()
-    }
 }
 
 /// The graph with its names in their order, so that a lower index is an earlier name.
@@ -360,28 +325,5 @@ mod tests {
         let a = 1.0 / (2.0 + 0.85);
         assert!((found.pagerank["a"] - a).abs() < 1e-6, "{:?}", found.pagerank);
         assert!((found.pagerank["b"] - (1.0 - a)).abs() < 1e-6);
-    }
-
-    #[test]
-    fn the_score_weighs_its_parts() {
-        let none = Merits {
-            critical_path: 0.0,
-            pagerank: 0.0,
-            user_priority: 0.0,
-            overseer_priority: 0.0,
-            age: Millis(0),
-        };
-        let scores = [
-            none,
-            Merits { critical_path: 1.0, ..none },
-            Merits { pagerank: 1.0, ..none },
-            Merits { user_priority: 1.0, ..none },
-            Merits { overseer_priority: 1.0, ..none },
-            Merits { age: Millis::from_secs(86_400), ..none },
-        ];
-        let expected = [0.10, 0.40, 0.30, 0.35, 0.25, 0.05];
-        for (merits, expected) in scores.into_iter().zip(expected) {
-            assert!((merits.score() - expected).abs() < 1e-9, "{merits:?}");
-        }
     }
 }
