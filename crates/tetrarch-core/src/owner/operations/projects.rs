@@ -1,0 +1,123 @@
+//! Projects and their profiles (spec 03, Identity; spec 12, Profiles).
+
+use crate::agent::{DEFAULT_PROFILE, Hosting, Mode, Profile, Project};
+use crate::brief::{RunnerKind, Tools};
+use crate::budget::{Account, Limits};
+use crate::error::{ErrorCode, Refusal};
+use crate::id::{AgentId, Principal, ProfileName, ProjectName};
+use crate::ledger::{EventKind, Record};
+use crate::liveness::Liveness;
+use crate::owner::{Policy, sessions};
+use crate::request::ProjectCreate;
+use crate::step::Draft;
+
+use super::joining::{next_session, place, structural};
+
+pub(super) fn create_project(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    sender: &Principal,
+    wanted: &ProjectCreate,
+) -> Result<AgentId, Refusal> {
+    let id = AgentId::Po(wanted.project.clone());
+    if let Some(known) = draft.agent(&id).filter(|agent| agent.liveness != Liveness::Terminated) {
+        let at = known.placement.as_ref().map_or_else(
+            || "an external program".to_owned(),
+            |placement| placement.host.to_string(),
+        );
+        let detail =
+            format!("{id} exists: held by {at}, {} since {} ms", known.liveness, known.since.0);
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
+    let hosting = if wanted.external { Hosting::External } else { Hosting::Hosted };
+    let mut agent = structural(draft, id.clone(), sender, hosting);
+    agent.project = Some(wanted.project.clone());
+    agent.tools = wanted.tools.clone();
+    agent.account = Account::of(wanted.budget);
+    let depth = wanted.local_max_depth.unwrap_or(policy.max_depth);
+    agent.local_max_depth = depth.min(agent.max_depth).max(agent.depth);
+    if !wanted.external {
+        agent.placement = Some(place(draft, &wanted.placement)?);
+        next_session(draft, &mut agent);
+    }
+    draft.put(Record::Agent(Box::new(agent)));
+    let created = draft.now;
+    draft.put(Record::Project(Project {
+        name: wanted.project.clone(),
+        mode: wanted.mode,
+        created_by: sender.clone(),
+        created,
+        retired: false,
+    }));
+    let default = shipped_profile()?;
+    if !draft.base().profiles.contains_key(&(wanted.project.clone(), default.name.clone())) {
+        draft.put(Record::Profile(wanted.project.clone(), Box::new(default)));
+    }
+    let reason = format!("mode {}", wanted.mode);
+    draft.event(EventKind::ProjectCreated, "03 Identity", reason).agent = Some(id.clone());
+    sessions::launch(draft, &id, None);
+    Ok(id)
+}
+
+/// The profile every project starts with: the process runner with a program that gives its
+/// brief back, so that a bare task works before anybody wrote a profile (spec 12).
+fn shipped_profile() -> Result<Profile, Refusal> {
+    let name = ProfileName::new(DEFAULT_PROFILE)
+        .map_err(|error| Refusal::new(ErrorCode::InvalidRequest, error.to_string()))?;
+    Ok(Profile {
+        name,
+        kind: RunnerKind::Process,
+        argv: vec!["head".to_owned(), "-n".to_owned(), "1".to_owned()],
+        env: Vec::new(),
+        pass_env: Vec::new(),
+        model: String::new(),
+        prompt: String::new(),
+        tools: Tools::default(),
+        budget: Limits::default(),
+        wall: None,
+        workspace: String::new(),
+    })
+}
+
+pub(super) fn apply_profile(
+    draft: &mut Draft<'_>,
+    project: &ProjectName,
+    profile: &Profile,
+) -> Result<(), Refusal> {
+    known_project(draft, project)?;
+    if profile.kind == RunnerKind::Process && profile.argv.is_empty() {
+        let detail = format!("profile {}: argv: the process runner needs a command", profile.name);
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+    }
+    let reason = format!("{project}/{}: {}", profile.name, profile.kind.as_str());
+    draft.event(EventKind::ProfileApplied, "12 Profiles", reason);
+    draft.put(Record::Profile(project.clone(), Box::new(profile.clone())));
+    Ok(())
+}
+
+pub(super) fn set_mode(
+    draft: &mut Draft<'_>,
+    project: &ProjectName,
+    mode: Mode,
+) -> Result<(), Refusal> {
+    let mut record = known_project(draft, project)?;
+    let reason = format!("{project}: {} -> {mode}", record.mode);
+    draft.event(EventKind::ProjectMode, "03 Modes", reason);
+    record.mode = mode;
+    draft.put(Record::Project(record));
+    Ok(())
+}
+
+pub(super) fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Result<(), Refusal> {
+    let mut record = known_project(draft, project)?;
+    record.retired = true;
+    draft.put(Record::Project(record));
+    draft.event(EventKind::ProjectRetired, "03 Identity", project.to_string());
+    sessions::cancel(draft, &AgentId::Po(project.clone()), "its project was retired");
+    Ok(())
+}
+
+pub(super) fn known_project(draft: &Draft<'_>, name: &ProjectName) -> Result<Project, Refusal> {
+    let known = draft.base().projects.get(name).filter(|project| !project.retired).cloned();
+    known.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("no project {name}")))
+}
