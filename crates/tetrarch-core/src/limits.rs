@@ -88,6 +88,9 @@ pub const RESULT_WORDS_MAX: usize = 16 * 1024;
 pub const ARTIFACT_LIST_BYTES_MAX: usize = 32 * 1024;
 /// What a node keeps of what its last attempt failed of, in bytes: every plan event repeats it.
 pub const FINDINGS_BYTES_MAX: usize = 1024;
+/// What the answer to an operation brings besides its words, in bytes of JSON: the decision on it
+/// is remembered with it.
+pub const ANSWER_BYTES_MAX: usize = 32 * 1024;
 /// Answers to choose from that a question may have, in bytes.
 pub const OPTIONS_BYTES_MAX: usize = 8 * 1024;
 /// Deliverables that a brief repeats of the nodes it depends on, in bytes in all; of what is

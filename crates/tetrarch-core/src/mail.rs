@@ -493,6 +493,8 @@ pub struct OpReply {
     pub agent_epoch: Option<u64>,
     /// The agent's liveness.
     pub liveness: Option<crate::liveness::Liveness>,
+    /// What was asked for, as JSON text of at most [`crate::limits::ANSWER_BYTES_MAX`] bytes.
+    pub data: Option<String>,
 }
 
 /// What is known of a correspondent: enough to say who may write to whom.

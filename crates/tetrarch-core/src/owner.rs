@@ -417,6 +417,7 @@ fn ok_reply(op: &str) -> OpReply {
         session: None,
         agent_epoch: None,
         liveness: None,
+        data: None,
     }
 }
 

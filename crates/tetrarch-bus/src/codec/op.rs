@@ -290,6 +290,7 @@ impl From<&OpReply> for pb::OpReply {
             session: read::show(reply.session.as_ref()),
             agent_epoch: reply.agent_epoch,
             liveness: read::show(reply.liveness.as_ref()),
+            data: reply.data.clone().unwrap_or_default(),
         }
     }
 }
@@ -310,6 +311,7 @@ impl TryFrom<pb::OpReply> for OpReply {
             session: read::optional("session", &reply.session)?,
             agent_epoch: reply.agent_epoch,
             liveness: read::some(reply.liveness).map(liveness).transpose()?,
+            data: read::some(reply.data),
         })
     }
 }

@@ -202,7 +202,7 @@ fn mail(mail: &Mail) -> usize {
         | MailBody::Stop(order)
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => order.reason.len(),
-        MailBody::Reply(reply) => reply.detail.len(),
+        MailBody::Reply(reply) => reply.detail.len() + reply.data.as_ref().map_or(0, String::len),
         // The owner sends none of these.
         MailBody::Sponsor(_) => RECORD,
         MailBody::TakeOn { .. } | MailBody::SponsorSilent { .. } => 0,

@@ -84,6 +84,7 @@ fn reply(full: bool) -> MailBody {
         session: full.then(|| id("~")),
         agent_epoch: full.then_some(0),
         liveness: full.then_some(Liveness::Offline),
+        data: full.then(|| "{}".to_owned()),
     })
 }
 
