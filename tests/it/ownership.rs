@@ -14,9 +14,10 @@ use tetrarch_bus::topology;
 use tetrarch_bus::{HeaderMap, codec};
 use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
 use tetrarch_core::request::Op;
-use tetrarch_engine::EngineError;
+use tetrarch_engine::{EngineError, GlobalConfig};
 use tetrarch_tests::wait::soon;
 use tetrarch_tests::{Owner, Server, empty_entry};
+use tokio::sync::watch;
 
 /// A time to live that no test waits for.
 const LONG_SECS: u32 = 600;
@@ -38,6 +39,24 @@ async fn a_standby_takes_over_as_soon_as_the_lease_is_given_back() {
     let held = Lease::look(&bus, &LeaseKey::Go).await.unwrap().unwrap();
     assert_eq!((held.holder.unwrap().instance.as_str(), held.epoch), ("second", 2));
     second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_an_owner_is_left_when_it_ended_however_it_ended() {
+    let server = tetrarch_tests::server().await;
+    for (instance, aborted) in [("stopped", false), ("aborted", true)] {
+        let (halt, halted) = watch::channel(None);
+        let config = GlobalConfig { halted, ..Owner::config(instance, SHORT_SECS) };
+        let mut owner = Owner::start(&server, config).await;
+        owner.until_ready().await;
+        if aborted {
+            owner.task.abort();
+        } else {
+            owner.stop().await;
+        }
+        // Every actor of the owner listens to it.
+        soon("its actors' end", halt.closed()).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

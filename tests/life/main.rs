@@ -11,9 +11,9 @@ const LOOKS: u64 = 40;
 
 #[expect(clippy::print_stdout, reason = "the lines are for whoever started it")]
 fn show(look: &Look) {
-    let Look { entries, at, kept, state, memory, disk, restart } = look;
+    let Look { entries, at, kept, state, records, memory, disk, restart } = look;
     println!(
-        "| {entries} | {} s | {kept} | {state} | {} MiB | {} MiB | {} ms |",
+        "| {entries} | {} s | {kept} | {state} | {records} | {} MiB | {} MiB | {} ms |",
         at.as_secs(),
         memory / 1024,
         disk / 1024,
@@ -33,7 +33,7 @@ async fn main() {
         snapshot_every: 100_000.min(entries / 10).max(1),
         kept: Millis(10_000),
     };
-    println!("| entries | time | kept | STATE | memory | disk | restart |");
-    println!("|---|---|---|---|---|---|---|");
+    println!("| entries | time | kept | STATE | records | memory | disk | restart |");
+    println!("|---|---|---|---|---|---|---|---|");
     life.live(&server, show).await;
 }

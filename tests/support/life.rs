@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::envelope::Envelope;
-use tetrarch_bus::state::load_meta;
+use tetrarch_bus::state::{load, load_meta};
 use tetrarch_bus::subject::pattern::{LEDGER, MAIL, REQUESTS, STATE};
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::{Bus, codec};
@@ -59,6 +59,8 @@ pub struct Look {
     pub kept: u64,
     /// Messages of STATE, markers of what was dropped among them.
     pub state: u64,
+    /// Records among them.
+    pub records: usize,
     /// Memory of this process, in KiB.
     pub memory: u64,
     /// Everything the server has on disk, in KiB.
@@ -123,6 +125,7 @@ impl Life {
             at: began.elapsed(),
             kept: ledger.last + 1 - ledger.first,
             state,
+            records: load(control).await.records.len(),
             memory: memory(),
             disk: disk(server.data_dir()) / 1024,
             restart,

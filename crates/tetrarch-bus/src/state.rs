@@ -196,7 +196,7 @@ pub async fn load(bus: &Bus) -> Loaded {
                 Err(error) => broken = Some(error.at(&message)),
             }
         } else {
-            decoding.push(message);
+            decoding.push(message).await;
         }
         if pending == 0 {
             break;
@@ -250,11 +250,15 @@ pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, Read
     let texts: Vec<&str> = filters.iter().map(String::as_str).collect();
     let mut decoding = Decoding::default();
     match bus.last_per_subject(STATE, &texts).await {
-        Ok(messages) => messages.into_iter().for_each(|message| decoding.push(message)),
+        Ok(messages) => {
+            for message in messages {
+                decoding.push(message).await;
+            }
+        }
         Err(ReadError::Refused { code: TOO_MANY, .. }) => {
             let mut follower = Follower::new(bus.clone(), STATE, filters, 1);
             while let Step::Message { message, pending } = follower.step().await {
-                decoding.push(message);
+                decoding.push(message).await;
                 if pending == 0 {
                     break;
                 }
@@ -266,36 +270,52 @@ pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, Read
 }
 
 /// What a key holds; none when it was dropped. A later message replaces an earlier one.
-type Held = Option<Result<(Record, u64), Unreadable>>;
-type Values = HashMap<String, Held>;
+type Held = Option<Read>;
+type Read = Result<(Record, u64), Unreadable>;
+type Values = HashMap<String, Read>;
 
-/// Messages that are decoded on other threads while more are read; their order stays.
+/// Messages that are decoded on another thread while more are read; their order stays. What is
+/// decoded is folded in at once, so that a key that was dropped takes no room.
 #[derive(Default)]
 struct Decoding {
     chunk: Vec<RawMessage>,
-    running: Vec<JoinHandle<Vec<(String, Held)>>>,
+    running: Option<JoinHandle<Vec<(String, Held)>>>,
+    values: Values,
 }
 
 impl Decoding {
-    fn push(&mut self, message: RawMessage) {
+    async fn push(&mut self, message: RawMessage) {
         self.chunk.push(message);
         if self.chunk.len() == CHUNK {
+            self.settle().await;
             let chunk = std::mem::take(&mut self.chunk);
-            self.running.push(spawn_blocking(move || decode(&chunk)));
+            self.running = Some(spawn_blocking(move || decode(&chunk)));
         }
     }
 
-    async fn finish(self) -> Values {
-        let mut values = Values::new();
-        for decoded in self.running {
-            match decoded.await {
-                Ok(decoded) => values.extend(decoded),
-                Err(broken) => std::panic::resume_unwind(broken.into_panic()),
+    async fn settle(&mut self) {
+        let Some(running) = self.running.take() else { return };
+        match running.await {
+            Ok(decoded) => self.fold(decoded),
+            Err(broken) => std::panic::resume_unwind(broken.into_panic()),
+        }
+    }
+
+    fn fold(&mut self, decoded: Vec<(String, Held)>) {
+        for (key, held) in decoded {
+            match held {
+                Some(value) => drop(self.values.insert(key, value)),
+                None => drop(self.values.remove(&key)),
             }
         }
+    }
+
+    async fn finish(mut self) -> Values {
+        self.settle().await;
         // The last chunk is small for most views: not worth another thread.
-        values.extend(decode(&self.chunk));
-        values
+        let last = decode(&self.chunk);
+        self.fold(last);
+        self.values
     }
 }
 
@@ -319,7 +339,7 @@ fn decode(messages: &[RawMessage]) -> Vec<(String, Held)> {
 
 fn sorted(values: Values) -> Selected {
     let mut selected = Selected::default();
-    for value in values.into_values().flatten() {
+    for value in values.into_values() {
         match value {
             Ok(record) => selected.records.push(record),
             Err(unreadable) => selected.unreadable.push(unreadable),

@@ -91,3 +91,15 @@ impl Tree {
         let _ended = self.root.get_cell().wait(None).await;
     }
 }
+
+/// A tree whose process was told to end, or lost its lease, is given up wherever it is: nothing
+/// below it may act any more.
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let root = self.root.get_cell();
+        for child in root.get_children() {
+            child.kill();
+        }
+        root.kill();
+    }
+}
