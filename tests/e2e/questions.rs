@@ -57,4 +57,33 @@ fn an_answer_reaches_the_agent_that_asked_also_after_its_death() {
     let unknown = fleet.run(["answer", "qst_01JD8Z5W6T4QK3M9X2V7B1N0AC", "A"]);
     assert_eq!(unknown.code, Some(3), "{}", unknown.err);
     fleet.ok(["doctor", "--check-ledger"]);
+    replayed(&fleet, &which);
+}
+
+/// The fleet as it was when a question was asked, and as it is.
+fn replayed(fleet: &Fleet, question: &str) {
+    let asked = fleet.ok(["events", "--kind", "question", "-o", "json"]);
+    let asked: Value = serde_json::from_str(asked.lines().next().unwrap()).unwrap();
+    let seq = asked["seq"].to_string();
+    let then = fleet.ok(["replay", "--at", &seq]);
+    assert!(then.contains(question) && then.contains("awaiting-input"), "{then}");
+    let then = fleet.json(&["replay", "--at", &seq]);
+    let goal = |value: &Value| {
+        let records = value["records"].as_object().unwrap();
+        let state = records.iter().find(|(key, _)| key.contains(".goal_state."));
+        (records.len(), state.unwrap().1["status"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(goal(&then).1, "active");
+    // Until a moment means before it.
+    let moment = then["time"].as_str().unwrap();
+    let before = fleet.run(["replay", "--at", moment]);
+    assert!(before.out.contains("after entry") && !before.out.contains(question), "{}", before.out);
+    let ledger = fleet.json(&["status"])["ledger"]["last"].to_string();
+    let now = fleet.json(&["replay", "--at", &ledger]);
+    assert_eq!(goal(&now).1, "completed");
+    assert!(goal(&now).0 > goal(&then).0, "what was made since is there too");
+    for beyond in ["0", "99999999"] {
+        let none = fleet.run(["replay", "--at", beyond]);
+        assert_eq!(none.code, Some(3), "{}", none.err);
+    }
 }

@@ -32,6 +32,8 @@ use crate::wait::soon;
 const AT_ONCE: usize = 4;
 /// Requests between two looks at how far the owner is.
 const ROUND: usize = 256;
+/// How long an owner may take to start: STATE has markers of two minutes.
+const RESTART_MAX: Duration = Duration::from_secs(300);
 /// Requests that may wait for the owner.
 const BEHIND_MAX: u64 = 512;
 
@@ -116,7 +118,11 @@ impl Life {
         owner.stop().await;
         let started = Instant::now();
         let mut owner = Owner::start(server, self.config()).await;
-        owner.until_ready().await;
+        let ready = owner.ready.wait_for(|ready| *ready);
+        assert!(
+            tokio::time::timeout(RESTART_MAX, ready).await.is_ok(),
+            "no owner in {RESTART_MAX:?}"
+        );
         let restart = started.elapsed();
         let ledger = control.stream_extent(LEDGER).await.unwrap();
         let state = control.stream_messages(STATE).await.unwrap();

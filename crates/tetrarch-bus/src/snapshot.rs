@@ -49,6 +49,14 @@ pub enum SnapshotError {
         /// How many there should be.
         expected: u64,
     },
+    /// What is asked for is older than what is kept.
+    #[error("entry {wanted} is no longer kept; the records can be shown from entry {first} on")]
+    Before {
+        /// The entry that is asked for.
+        wanted: u64,
+        /// The earliest one there is something to begin with.
+        first: u64,
+    },
     /// The ledger begins later than the latest snapshot reaches.
     #[error(
         "the ledger begins at {first}, and no snapshot reaches that far; what was before is lost, \
@@ -164,6 +172,19 @@ pub async fn latest(bus: &Bus) -> Result<Option<Snapshot>, SnapshotError> {
     Ok(records.find_map(|(record, _)| {
         if let Record::Snapshot(snapshot) = record { Some(*snapshot) } else { None }
     }))
+}
+
+/// What reading the ledger up to an entry begins with: nothing when all of it is there, the latest
+/// snapshot when it is trimmed.
+///
+/// # Errors
+/// The snapshot cannot be read, or what is kept begins after the entry.
+pub async fn base_before(bus: &Bus, through: u64) -> Result<Base, SnapshotError> {
+    let base = base(bus).await?;
+    if base.through > through {
+        return Err(SnapshotError::Before { wanted: through, first: base.through });
+    }
+    Ok(base)
 }
 
 /// What reading the ledger from its beginning begins with: nothing when all of it is there, the

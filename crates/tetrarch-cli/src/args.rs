@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
     agent, answer, artifact, circuit, config, describe, doctor, events, get, guard, host, inbox,
-    insights, mail, plan, profile, project, run, schema, serve, spawn, status, stop, tick, tree,
-    up, vectors, why,
+    insights, mail, plan, profile, project, replay, run, schema, serve, spawn, status, stop, tick,
+    tree, up, vectors, why,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -102,6 +102,8 @@ pub(crate) enum Command {
     Tree(tree::TreeArgs),
     /// Show what happened, from the ledger.
     Events(events::EventsArgs),
+    /// Show the fleet as it was.
+    Replay(replay::ReplayArgs),
     /// Show why something is as it is: the events that led there.
     Why(why::WhyArgs),
     /// Ask the governor for agents.

@@ -17,6 +17,7 @@ pub(crate) mod mail;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod project;
+pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod serve;
@@ -77,6 +78,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Describe(args) => describe::run(context, args).await,
         Command::Tree(args) => tree::run(context, args).await,
         Command::Events(args) => events::run(context, args).await,
+        Command::Replay(args) => replay::run(context, args).await,
         Command::Spawn(args) => spawn::run(context, args).await,
         Command::Stop(args) => stop::run(context, args).await,
         Command::Tick(args) => tick::run(context, args).await,

@@ -142,6 +142,7 @@ impl From<SnapshotError> for CliError {
     fn from(error: SnapshotError) -> Self {
         let code = match &error {
             SnapshotError::Read(_) => Code::BusUnreachable,
+            SnapshotError::Before { .. } => Code::NotFound,
             SnapshotError::Artifact(_)
             | SnapshotError::Encoding(_)
             | SnapshotError::Record(_)

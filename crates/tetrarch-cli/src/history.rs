@@ -4,16 +4,78 @@
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::{LedgerItem, read_ledger};
+use tetrarch_bus::tail::{LedgerItem, first_since, read_ledger};
+use tetrarch_core::duration;
 use tetrarch_core::ledger::{Entry, Event, EventKind};
+use tetrarch_core::time::{BusTime, Millis};
 
 use crate::exit::CliError;
-use crate::output::{Cell, Reader, Tone, align, is_coloured, stamp};
+use crate::output::{Cell, Reader, Tone, align, is_coloured, now, read_stamp, stamp};
 
 /// Entries read at one stroke.
 const STRETCH: u64 = 2_000;
 /// Width of the kinds' column: the longest kind.
 const KIND_WIDTH: usize = 17;
+
+/// A place on the ledger, as people say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// So long ago.
+    Ago(Millis),
+    /// This moment, by the bus's clock.
+    Moment(BusTime),
+    /// This sequence.
+    Seq(u64),
+}
+
+/// A place in a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A moment, by the bus's clock.
+    Moment(BusTime),
+    /// A sequence.
+    Seq(u64),
+}
+
+impl Since {
+    /// Reads `10m`, `2026-11-22T08:00:00Z` or `4711`.
+    ///
+    /// # Errors
+    /// What would be accepted.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        if let Ok(seq) = text.parse() {
+            return Ok(Self::Seq(seq));
+        }
+        if let Ok(ago) = duration::parse(text) {
+            return Ok(Self::Ago(ago));
+        }
+        let moment = read_stamp(text).map(Self::Moment);
+        moment.map_err(|error| format!("{error}, no time such as 10m and no sequence"))
+    }
+
+    /// The place itself, as of now.
+    pub(crate) fn place(self) -> Place {
+        match self {
+            Self::Ago(ago) => Place::Moment(BusTime(now().0.saturating_sub(ago.0))),
+            Self::Moment(moment) => Place::Moment(moment),
+            Self::Seq(seq) => Place::Seq(seq),
+        }
+    }
+
+    /// The first sequence from there on; one more than `last`, the ledger's last, when there is
+    /// none.
+    ///
+    /// # Errors
+    /// The ledger cannot be read.
+    pub(crate) async fn first(self, bus: &Bus, last: u64) -> Result<u64, CliError> {
+        let moment = match self.place() {
+            Place::Seq(seq) => return Ok(seq.max(1)),
+            Place::Moment(moment) => moment,
+        };
+        let first = bus.stream_extent(LEDGER).await?.first;
+        Ok(first_since(bus, moment, first, last).await?)
+    }
+}
 
 /// Reads the ledger from a sequence, or where it begins now, to another, both included, as long as somebody reads what is
 /// made of it; gives the last entry's epoch, none when nobody reads any more.
@@ -123,4 +185,17 @@ pub(crate) fn value(item: &LedgerItem, entry: &Entry, event: &Event) -> Value {
         "reason": event.reason,
         "rule": event.rule,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_time_a_moment_or_a_sequence() {
+        assert_eq!(Since::read("10m"), Ok(Since::Ago(Millis(600_000))));
+        assert_eq!(Since::read("4711"), Ok(Since::Seq(4711)));
+        assert_eq!(Since::read("1970-01-01T00:00:01Z"), Ok(Since::Moment(BusTime(1_000))));
+        assert!(Since::read("yesterday").is_err());
+    }
 }

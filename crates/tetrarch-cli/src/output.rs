@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::args::Output;
 use crate::exit::{CliError, Code};
 
-pub(crate) use moment::{age, now, stamp};
+pub(crate) use moment::{age, now, read_stamp, stamp};
 pub(crate) use sheet::Sheet;
 pub(crate) use table::{Cell, Column, Listing, Row, Tone, align, tone_of};
 

@@ -12,6 +12,7 @@ use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::plan::rollup::{Rollup, rollup};
 use tetrarch_core::records::Records;
+use tetrarch_core::restart::Images;
 
 use crate::exit::{CliError, Code};
 
@@ -51,9 +52,21 @@ impl Snapshot {
         for (record, seq) in found.records {
             self.put(record, seq);
         }
+        self.roll_up_all();
+        Ok(())
+    }
+
+    fn roll_up_all(&mut self) {
         let epics: Vec<EpicId> = self.records.nodes.keys().copied().collect();
         epics.into_iter().for_each(|epic| self.roll_up(epic));
-        Ok(())
+    }
+
+    /// What the records were after an entry, with the sequences of those that wrote them.
+    pub(crate) fn past(images: &Images) -> Self {
+        let mut snapshot = Self::default();
+        images.values().for_each(|(record, seq)| snapshot.put(record.clone(), *seq));
+        snapshot.roll_up_all();
+        snapshot
     }
 
     /// Folds a ledger entry in; gives the keys of what is newer in it.

@@ -4,17 +4,15 @@
 use futures::StreamExt;
 use serde_json::json;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::{LedgerItem, first_since, follow_ledger};
-use tetrarch_core::duration;
+use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::{Event, EventKind};
-use tetrarch_core::time::{BusTime, Millis};
 
 use crate::args::Output;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::history;
-use crate::output::{self, Cell, Reader, Tone, now, stamp};
+use crate::history::{self, Since};
+use crate::output::{self, Cell, Reader, Tone, stamp};
 
 /// What `events` is told.
 #[derive(Debug, clap::Args)]
@@ -27,7 +25,7 @@ Examples:
 
 Without --since everything that is kept is shown; with --follow, what comes from now on.")]
 pub(crate) struct EventsArgs {
-    /// From so long ago (10m, 2h) or from this ledger sequence on.
+    /// From so long ago (10m, 2h), from this moment (RFC 3339) or from this ledger sequence on.
     #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
     since: Option<Since>,
     /// Goes on with what comes, until it is interrupted.
@@ -41,28 +39,6 @@ pub(crate) struct EventsArgs {
     kind: Option<String>,
 }
 
-/// From where on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Since {
-    /// So long ago.
-    Ago(Millis),
-    /// This sequence.
-    Seq(u64),
-}
-
-impl Since {
-    /// Reads `10m` or `4711`.
-    ///
-    /// # Errors
-    /// What would be accepted.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
-        if let Ok(seq) = text.parse() {
-            return Ok(Self::Seq(seq));
-        }
-        duration::parse(text).map(Self::Ago).map_err(|error| format!("{error}, or a sequence"))
-    }
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -72,11 +48,7 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliEr
     let bus = context.desk().await?.bus;
     let last = bus.stream_last_seq(LEDGER).await?;
     let from = match (args.since, args.follow) {
-        (Some(Since::Seq(seq)), _) => seq.max(1),
-        (Some(Since::Ago(ago)), _) => {
-            let first = bus.stream_extent(LEDGER).await?.first;
-            first_since(&bus, BusTime(now().0.saturating_sub(ago.0)), first, last).await?
-        }
+        (Some(since), _) => since.first(&bus, last).await?,
         (None, true) => last + 1,
         (None, false) => 1,
     };
@@ -137,13 +109,6 @@ fn is_wanted(event: &Event, args: &EventsArgs) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn since_is_a_time_or_a_sequence() {
-        assert_eq!(Since::read("10m"), Ok(Since::Ago(Millis(600_000))));
-        assert_eq!(Since::read("4711"), Ok(Since::Seq(4711)));
-        assert!(Since::read("yesterday").is_err());
-    }
 
     #[test]
     fn kinds_are_matched_whole_or_by_family() {

@@ -12,12 +12,11 @@ use tetrarch_core::id::{AgentId, EpicId, Principal};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
-use tetrarch_core::time::BusTime;
 
-use crate::command::events::Since;
 use crate::context::{Context, Desk, new_ulid};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row, Sheet, Tone, is_coloured, now, stamp};
+use crate::history::{Place, Since};
+use crate::output::{self, Cell, Column, Listing, Row, Sheet, Tone, is_coloured, stamp};
 use crate::snapshot::Snapshot;
 
 /// How long the bus may take to store a message.
@@ -141,12 +140,9 @@ async fn list(
     since: Option<Since>,
 ) -> Result<(), CliError> {
     let mut letters = letters(context, who).await?;
-    match since {
-        Some(Since::Seq(seq)) => letters.retain(|letter| letter.seq >= seq),
-        Some(Since::Ago(ago)) => {
-            let from = BusTime(now().0.saturating_sub(ago.0));
-            letters.retain(|letter| letter.at >= from);
-        }
+    match since.map(Since::place) {
+        Some(Place::Seq(seq)) => letters.retain(|letter| letter.seq >= seq),
+        Some(Place::Moment(from)) => letters.retain(|letter| letter.at >= from),
         None => {}
     }
     let columns = vec![

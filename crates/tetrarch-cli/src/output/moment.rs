@@ -3,9 +3,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use tetrarch_core::time::{BusTime, Millis};
-
-const MS_PER_DAY: u64 = 86_400_000;
 
 /// The wall clock of this machine. For ages only: nothing is decided on it.
 pub(crate) fn now() -> BusTime {
@@ -13,25 +12,24 @@ pub(crate) fn now() -> BusTime {
     BusTime(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A moment as RFC 3339 with milliseconds and `Z` (spec 02, Encodings).
+/// A moment as RFC 3339 with milliseconds and `Z` (spec 02, Encodings). What is beyond the year
+/// 9999 shows as its number of milliseconds.
 pub(crate) fn stamp(at: BusTime) -> String {
-    let (year, month, day) = date(at.0 / MS_PER_DAY);
-    let ms = at.0 % MS_PER_DAY;
-    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
+    let moment = i64::try_from(at.0).map(Timestamp::from_millisecond);
+    match moment {
+        Ok(Ok(moment)) => format!("{moment:.3}"),
+        Ok(Err(_)) | Err(_) => format!("{} ms", at.0),
+    }
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar. Years are
-/// counted from March on, so that the leap day is the last of its year.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+/// Reads what [`stamp`] writes, and RFC 3339 with any offset.
+///
+/// # Errors
+/// What would be accepted.
+pub(crate) fn read_stamp(text: &str) -> Result<BusTime, String> {
+    let read: Result<Timestamp, _> = text.parse();
+    let at = read.ok().and_then(|moment| u64::try_from(moment.as_millisecond()).ok());
+    at.map(BusTime).ok_or_else(|| format!("{text:?} is no moment such as 2026-11-22T08:00:00Z"))
 }
 
 /// How long ago something was, in at most two units.
@@ -71,7 +69,12 @@ mod tests {
             (4_102_444_800_000, "2100-01-01T00:00:00.000Z"),
         ] {
             assert_eq!(stamp(BusTime(ms)), text);
+            assert_eq!(read_stamp(text), Ok(BusTime(ms)));
         }
+        assert_eq!(stamp(BusTime(u64::MAX)), format!("{} ms", u64::MAX));
+        assert_eq!(read_stamp("1970-01-01T02:00:01+02:00"), Ok(BusTime(1_000)));
+        assert!(read_stamp("1969-12-31T23:59:59Z").is_err(), "the bus is not that old");
+        assert!(read_stamp("yesterday").is_err());
     }
 
     #[test]

@@ -1,0 +1,138 @@
+//! `replay`: the fleet as it was after an entry of the ledger, or at a moment (spec 08): agents as a
+//! tree, goals, and what people were asked.
+
+use serde_json::{Map, Value, json};
+use tetrarch_bus::snapshot;
+use tetrarch_bus::subject::Subject;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::read_ledger;
+use tetrarch_core::agent::Agent;
+use tetrarch_core::question::QuestionStatus;
+use tetrarch_core::restart::{Images, Restart};
+use tetrarch_core::time::BusTime;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::history::{Place, Since};
+use crate::output::{self, Cell, Sheet, is_coloured, stamp};
+use crate::snapshot::Snapshot;
+
+use super::tree::{self, TreeOptions};
+
+/// What `replay` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch replay --at 10m
+  tetrarch replay --at 2026-11-22T08:00:00Z
+  tetrarch replay --at 4711 -o json | jq '.records | keys'
+
+What is shown was committed by then. Use `tetrarch events` to find a sequence.")]
+pub(crate) struct ReplayArgs {
+    /// So long ago (10m, 2h), at this moment (RFC 3339), or after the entry of this sequence.
+    #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
+    at: Since,
+    /// Terminated agents too.
+    #[arg(short, long)]
+    all: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The bus cannot be read; nothing was committed by then, or it is no longer kept.
+pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let last = bus.stream_last_seq(LEDGER).await?;
+    let through = match args.at.place() {
+        Place::Seq(seq) => seq,
+        Place::Moment(_) => args.at.first(&bus, last).await?.saturating_sub(1),
+    };
+    check(through, last)?;
+    let base = snapshot::base_before(&bus, through).await?;
+    let images = base.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
+    let mut restart = Restart {
+        images: images.collect(),
+        epoch: base.epoch,
+        intake_seq: base.intake_seq,
+        through: base.through,
+    };
+    for item in read_ledger(&bus, base.through + 1, through, base.epoch).await {
+        match &item.entry {
+            Ok(entry) => restart.add(item.seq, entry),
+            Err(_) => restart.skip(item.seq),
+        }
+    }
+    let stored = bus.get_seq(LEDGER, through).await?;
+    // The entry that a snapshot ends with may be trimmed.
+    let at = stored.map_or_else(BusTime::default, |message| BusTime(message.time_unix_ms));
+    let snapshot = Snapshot::past(&restart.images);
+    let then = Then { through, at, images: restart.images, snapshot, all: args.all };
+    let value = if output::is_for_programs(context.output) { then.json()? } else { Value::Null };
+    output::record(context.output, &value, || then.sheet())?;
+    Ok(())
+}
+
+fn check(through: u64, last: u64) -> Result<(), CliError> {
+    let none = |what: String| {
+        Err(CliError::new(Code::NotFound, what)
+            .hint("find a sequence or a moment with `tetrarch events`"))
+    };
+    match through {
+        0 => none("nothing was committed by then".to_owned()),
+        _ if through > last => none(format!("the ledger ends with entry {last}")),
+        _ => Ok(()),
+    }
+}
+
+/// The fleet as it was.
+struct Then {
+    through: u64,
+    at: BusTime,
+    images: Images,
+    snapshot: Snapshot,
+    all: bool,
+}
+
+impl Then {
+    fn json(&self) -> Result<Value, CliError> {
+        let images = self.images.iter();
+        let records: Result<Map<String, Value>, CliError> = images
+            .map(|(key, (record, _))| {
+                Ok((Subject::State(key.clone()).to_string(), self.snapshot.json(record)?))
+            })
+            .collect();
+        Ok(json!({"seq": self.through, "time": stamp(self.at), "records": records?}))
+    }
+
+    fn sheet(&self) -> String {
+        let records = &self.snapshot.records;
+        let mut sheet = Sheet::new(&format!("after entry {}", self.through), is_coloured());
+        sheet.field("time", stamp(self.at));
+        let goals = records.goal_states.values().map(|state| {
+            let goal = records.goals.get(&state.id);
+            vec![
+                state.id.to_string().into(),
+                Cell::state(state.status.as_str()),
+                format!("{}%", state.percent).into(),
+                Cell::some(records.plans.get(&state.id).map(|plan| format!("v{}", plan.version))),
+                Cell::from(goal.map_or("", |goal| goal.title.as_str())),
+            ]
+        });
+        sheet.table("goals", goals.collect());
+        let open = records.questions.values();
+        let open = open.filter(|question| question.status == QuestionStatus::Open);
+        let asked = open.map(|question| {
+            vec![
+                question.id.to_string().into(),
+                question.agent.to_string().into(),
+                question.text.as_str().into(),
+            ]
+        });
+        sheet.table("questions", asked.collect());
+        let options = TreeOptions { all: self.all, now: self.at, ..TreeOptions::suiting_output() };
+        let agents: Vec<Agent> = records.agents.values().cloned().collect();
+        let tree = tree::render(&agents, &records.run_status, &options);
+        format!("{}\n{tree}", sheet.finish())
+    }
+}
