@@ -16,7 +16,8 @@ use crate::brief::{Artifact, Evidence, Tools};
 use crate::budget::Limits;
 use crate::goal::{GoalResult, GoalStatus};
 use crate::id::{
-    AgentId, AssignmentId, Domain, EpicId, NodeId, PlanId, ProfileName, ProjectName, RunId,
+    AgentId, AssignmentId, Domain, EpicId, NodeId, PlanId, Principal, ProfileName, ProjectName,
+    RunId,
 };
 use crate::intensity::Failures;
 use crate::role::Role;
@@ -292,6 +293,16 @@ pub enum PlanSource {
 }
 
 impl PlanSource {
+    /// Which of them a principal is.
+    #[must_use]
+    pub fn of(principal: &Principal) -> Self {
+        match principal {
+            Principal::Human(_) => Self::Human,
+            Principal::Agent(AgentId::Go) => Self::Overseer,
+            Principal::Agent(_) => Self::Agent,
+        }
+    }
+
     /// Every source.
     pub const ALL: [Self; 3] = [Self::Overseer, Self::Agent, Self::Human];
 

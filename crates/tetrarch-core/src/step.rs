@@ -379,11 +379,7 @@ impl<'a> Draft<'a> {
 
     /// Marks a plan as changed.
     pub fn touch(&mut self, epic: EpicId, reason: PlanReason) -> &mut PlanTouch {
-        let source = match &self.actor {
-            Principal::Human(_) => PlanSource::Human,
-            Principal::Agent(AgentId::Go) => PlanSource::Overseer,
-            Principal::Agent(_) => PlanSource::Agent,
-        };
+        let source = PlanSource::of(&self.actor);
         let trace = self.trace.clone();
         self.step.plans.entry(epic).or_insert(PlanTouch {
             source,
