@@ -47,6 +47,7 @@ fn tone(kind: EventKind) -> Tone {
     match kind {
         EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
         EventKind::Question
+        | EventKind::DraftProposed
         | EventKind::Recovery
         | EventKind::AgentEnding
         | EventKind::AgentReplaced => Tone::Warn,
@@ -65,6 +66,8 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::GoalCreated
         | EventKind::GoalStatus
         | EventKind::NodeAdded
+        | EventKind::PlanChanged
+        | EventKind::DraftDecided
         | EventKind::NodeStatus
         | EventKind::AssignmentStatus
         | EventKind::CircuitClosed
