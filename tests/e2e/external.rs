@@ -68,6 +68,17 @@ impl External {
         serde_json::from_slice(&payload).unwrap()
     }
 
+    /// The next mail of a topic; others are passed by.
+    pub(crate) async fn letter(&mut self, topic: &str) -> Value {
+        loop {
+            let message = self.inbox.next().await.unwrap();
+            let mail: Value = serde_json::from_slice(&message.payload).unwrap();
+            if mail["topic"] == topic {
+                return mail;
+            }
+        }
+    }
+
     /// Publishes bytes that the stream has to store.
     pub(crate) async fn publish(&self, subject: &str, body: &Value) {
         let payload = body.to_string().into();

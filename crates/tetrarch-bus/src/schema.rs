@@ -10,7 +10,7 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 18] = [
+const REQUESTS: [&str; 23] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
@@ -28,12 +28,17 @@ const REQUESTS: [&str; 18] = [
     "QuestionAnswer",
     "Report",
     "SpawnRequest",
+    "TodoAdd",
+    "TodoDraft",
+    "TodoMerge",
+    "TodoPlan",
+    "TodoSplit",
     "WorkBlock",
 ];
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 37] = [
+const OTHERS: [&str; 39] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -52,7 +57,9 @@ const OTHERS: [&str; 37] = [
     "Mail",
     "OpReply",
     "Plan",
+    "PlanDraft",
     "PlanEvent",
+    "PlanReview",
     "Project",
     "ProjectProfile",
     "Question",
@@ -74,7 +81,7 @@ const OTHERS: [&str; 37] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 18] = [
+const REQUIRED: [(&str, &[&str]); 23] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -92,6 +99,11 @@ const REQUIRED: [(&str, &[&str]); 18] = [
     ("RunResult", &["outcome"]),
     ("SpawnRequest", &["requestedSubagents"]),
     ("SubagentWish", &["role"]),
+    ("TodoAdd", &["epic", "parent", "node", "reason"]),
+    ("TodoDraft", &["epic", "draft", "verdict"]),
+    ("TodoMerge", &["epic", "nodes", "baseVersion", "reason"]),
+    ("TodoPlan", &["epic", "plan", "baseVersion", "reason"]),
+    ("TodoSplit", &["epic", "node", "subtasks", "baseVersion", "reason"]),
     ("WorkBlock", &["epic", "node", "blocker"]),
 ];
 

@@ -9,12 +9,14 @@ mod source;
 mod tests;
 mod value;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tetrarch_bus::server::Durability;
 use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
+use tetrarch_core::id::Principal;
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
@@ -57,12 +59,14 @@ pub(crate) struct Config {
 }
 
 /// `[overseer]`.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct OverseerConfig {
     /// How often it looks; none when it is off.
     pub(crate) tick_every: Option<Duration>,
     /// How long an assignment may stand still, and what then.
     pub(crate) patience: Patience,
+    /// Who may change plans besides GO and people.
+    pub(crate) plan_appliers: BTreeSet<Principal>,
 }
 
 /// `[bus]`.
@@ -241,6 +245,12 @@ fn overseer(settings: &Settings) -> OverseerConfig {
             min_resend_interval: settings.millis("overseer.min_resend_interval"),
             backoff: settings.backoff("overseer.backoff"),
         },
+        // That each is one is among the laws.
+        plan_appliers: settings
+            .names("overseer.plan_appliers")
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect(),
     }
 }
 

@@ -109,6 +109,7 @@ fn tone(kind: EventKind) -> Tone {
     match kind {
         EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
         EventKind::Question
+        | EventKind::DraftProposed
         | EventKind::Recovery
         | EventKind::AgentEnding
         | EventKind::AgentReplaced => Tone::Warn,
@@ -127,6 +128,8 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::GoalCreated
         | EventKind::GoalStatus
         | EventKind::NodeAdded
+        | EventKind::PlanChanged
+        | EventKind::DraftDecided
         | EventKind::NodeStatus
         | EventKind::AssignmentStatus
         | EventKind::CircuitClosed

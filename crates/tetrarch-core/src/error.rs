@@ -163,12 +163,20 @@ pub struct Refusal {
     pub code: ErrorCode,
     /// In words.
     pub detail: String,
+    /// The version that the plan it is about has, where that matters.
+    pub version: Option<u32>,
 }
 
 impl Refusal {
     /// A refusal with its words.
     #[must_use]
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into() }
+        Self { code, detail: detail.into(), version: None }
+    }
+
+    /// With the version that the plan has.
+    #[must_use]
+    pub fn at_version(self, version: u32) -> Self {
+        Self { version: Some(version), ..self }
     }
 }

@@ -399,6 +399,10 @@ ulid_type!(
     /// One instruction that was sent for an assignment.
     DispatchId, "dsp_"
 );
+ulid_type!(
+    /// A proposed change of a plan.
+    DraftId, "drf_"
+);
 
 /// A ULID whose random part is a hash of what causes it.
 #[must_use]

@@ -8,10 +8,11 @@ use crate::assignment::Assignment;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
-    AgentId, AssignmentId, CommitId, DispatchId, EpicId, HostName, NodeId, Principal, ProfileName,
-    ProjectName, QuestionId, RequestId, RunId, SessionId,
+    AgentId, AssignmentId, CommitId, DispatchId, DraftId, EpicId, HostName, NodeId, Principal,
+    ProfileName, ProjectName, QuestionId, RequestId, RunId, SessionId,
 };
 use crate::mail::Mail;
+use crate::plan::proposal::{PlanReview, Proposal};
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
 use crate::question::Question;
 use crate::run::{Run, RunStatus};
@@ -50,6 +51,8 @@ pub enum Record {
     Dispatch(Box<Dispatch>),
     /// `question.<question>`.
     Question(Box<Question>),
+    /// `draft.<epic>.<draft>`.
+    Draft(Box<Proposal>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
     /// `snapshot.main`: the latest one.
@@ -87,6 +90,8 @@ pub enum RecordKey {
     Dispatch(DispatchId),
     /// A question to people.
     Question(QuestionId),
+    /// A proposed change of a plan.
+    Draft(EpicId, DraftId),
     /// A decision on a request.
     Decision(RequestId),
     /// The latest snapshot.
@@ -114,6 +119,7 @@ impl Record {
             Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
             Self::Dispatch(dispatch) => RecordKey::Dispatch(dispatch.id),
             Self::Question(question) => RecordKey::Question(question.id),
+            Self::Draft(draft) => RecordKey::Draft(draft.epic, draft.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
         }
@@ -193,6 +199,12 @@ pub enum EventKind {
     GoalStatus,
     /// A node was added.
     NodeAdded,
+    /// A plan was changed on request: nodes added, redefined, split or given up.
+    PlanChanged,
+    /// A change of a plan was proposed.
+    DraftProposed,
+    /// Somebody decided on a proposed change, or a later one took its place.
+    DraftDecided,
     /// A node's status changed.
     NodeStatus,
     /// An assignment's status changed.
@@ -228,7 +240,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -245,6 +257,9 @@ impl EventKind {
         Self::GoalCreated,
         Self::GoalStatus,
         Self::NodeAdded,
+        Self::PlanChanged,
+        Self::DraftProposed,
+        Self::DraftDecided,
         Self::NodeStatus,
         Self::AssignmentStatus,
         Self::Recovery,
@@ -282,6 +297,9 @@ impl EventKind {
             Self::GoalCreated => "goal.created",
             Self::GoalStatus => "goal.status",
             Self::NodeAdded => "node.added",
+            Self::PlanChanged => "plan.changed",
+            Self::DraftProposed => "draft.proposed",
+            Self::DraftDecided => "draft.decided",
             Self::NodeStatus => "node.status",
             Self::AssignmentStatus => "assignment.status",
             Self::Recovery => "assignment.recovery",
@@ -346,6 +364,8 @@ pub struct Entry {
     pub mail: Vec<Mail>,
     /// Plan events to publish.
     pub plans: Vec<PlanEvent>,
+    /// Plans that people should look at, at most one event for each.
+    pub reviews: Vec<PlanReview>,
 }
 
 impl Entry {
@@ -363,6 +383,7 @@ impl Entry {
             seals: Vec::new(),
             mail: Vec::new(),
             plans: Vec::new(),
+            reviews: Vec::new(),
         }
     }
 

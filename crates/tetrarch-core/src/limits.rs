@@ -71,6 +71,14 @@ pub const PHASES_MAX: usize = 5;
 pub const TASKS_MAX: usize = 7;
 /// Subtasks of a task (spec 05).
 pub const SUBTASKS_MAX: usize = 7;
+/// Nodes of a plan in all, those that were given up among them: their ids stay taken.
+pub const PLAN_NODES_MAX: usize = 600;
+/// Drafts of one epic that nobody has decided on yet.
+pub const DRAFTS_OPEN_MAX: usize = 8;
+/// Drafts of one epic that are kept; the oldest decided ones give way.
+pub const DRAFTS_KEPT_MAX: usize = 32;
+/// Definitions that one draft proposes, in bytes: a draft is one record, with some fields besides.
+pub const DRAFT_BYTES_MAX: usize = RECORD_BYTES_MAX - 12 * 1024;
 /// Instruction text, in bytes (spec 05).
 pub const INSTRUCTION_BYTES_MAX: usize = 16 * 1024;
 /// Summaries, in bytes (spec 05).

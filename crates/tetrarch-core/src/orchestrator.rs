@@ -185,6 +185,8 @@ impl Orchestrator {
             return;
         }
         for node in std::mem::take(&mut event.definitions) {
+            // Whatever it was refused for may be cured by its new definition.
+            epic.waits.remove(&node.id);
             epic.nodes.insert(node.id, node);
         }
         epic.plan = Some(event);

@@ -5,7 +5,7 @@
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
 //! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
-//! plans in `plans`, questions to people in `questions`, what the overseer does in `overseeing`.
+//! plans in `plans`, changes of plans in `planning`, questions to people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
@@ -17,6 +17,7 @@ mod group;
 mod hosts;
 mod operations;
 mod overseeing;
+mod planning;
 mod plans;
 mod questions;
 mod recovery;
@@ -31,6 +32,8 @@ mod stopping;
 pub(crate) mod tests;
 mod troubles;
 mod weight;
+
+use std::collections::BTreeSet;
 
 use crate::agent::{Agent, Hosting};
 use crate::brief::Tools;
@@ -73,6 +76,8 @@ pub struct Policy {
     pub kept: Kept,
     /// How long an assignment may stand still, and what then (spec 05, The tick).
     pub overseer: Patience,
+    /// Who may change plans besides GO and people (spec 05, `E_UNAUTHORIZED`).
+    pub plan_appliers: BTreeSet<Principal>,
     /// Why no work is taken at present, in words; none when it is.
     pub halted: Option<String>,
 }
@@ -87,6 +92,7 @@ impl Default for Policy {
             window: WINDOW,
             kept: Kept::default(),
             overseer: Patience::default(),
+            plan_appliers: BTreeSet::new(),
             halted: None,
         }
     }
@@ -401,8 +407,12 @@ fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal) {
         RequestBody::Report(report) => report.kind(),
         RequestBody::Malformed { kind: MalformedKind::Other, .. } => "",
     };
-    let reply =
-        OpReply { error: Some(refusal.code), detail: refusal.detail.clone(), ..ok_reply(op) };
+    let reply = OpReply {
+        error: Some(refusal.code),
+        detail: refusal.detail.clone(),
+        version: refusal.version,
+        ..ok_reply(op)
+    };
     draft.mail(request.sender.from.clone(), None, MailBody::Reply(reply));
 }
 

@@ -1,9 +1,11 @@
 //! Plans: the records of an epic's three tiers, the node's status machine and the public
 //! plan event (spec 05). Reading plan files is in `schema`, derived statuses in `rollup`,
-//! readiness and cycles in `graph`.
+//! readiness and cycles in `graph`, changes of a plan in `change`, proposed ones in `proposal`.
 
+pub mod change;
 pub mod graph;
 pub mod insight;
+pub mod proposal;
 pub mod rollup;
 pub mod schema;
 
@@ -14,7 +16,8 @@ use crate::brief::{Artifact, Evidence, Tools};
 use crate::budget::Limits;
 use crate::goal::{GoalResult, GoalStatus};
 use crate::id::{
-    AgentId, AssignmentId, Domain, EpicId, NodeId, PlanId, ProfileName, ProjectName, RunId,
+    AgentId, AssignmentId, Domain, EpicId, NodeId, PlanId, Principal, ProfileName, ProjectName,
+    RunId,
 };
 use crate::intensity::Failures;
 use crate::role::Role;
@@ -197,6 +200,10 @@ pub struct Node {
     pub review: Option<Review>,
     /// Host labels or name it must run on.
     pub placement: PlacementWish,
+    /// The plan's version that it came with; 0 before it belongs to a plan.
+    pub added: u32,
+    /// The plan's version that gave it this definition, or these subtasks.
+    pub defined: u32,
 }
 
 /// What a request says about where to run.
@@ -221,6 +228,8 @@ pub struct Blocker {
 
 /// The blocker of a node whose attempts are used up (spec 05).
 pub const ATTEMPTS_EXHAUSTED: &str = "attempts_exhausted";
+/// The blocker of a node that was ready, and waits again since its plan changed.
+pub const DEPENDS: &str = "depends";
 /// The blocker of a node that waits for the answer to an escalation (spec 05, The tick).
 pub const ESCALATED: &str = "escalated";
 
@@ -266,6 +275,10 @@ pub struct NodeState {
     pub failures: Failures,
     /// The latest assignment, open or ended; the next one follows it.
     pub latest: Option<AssignmentId>,
+    /// The plan's version in which it last became `in_progress`; 0 when it never did.
+    pub begun: u32,
+    /// The plan's version in which it was settled; 0 while it is not.
+    pub settled: u32,
 }
 
 /// Who changed a plan.
@@ -280,6 +293,16 @@ pub enum PlanSource {
 }
 
 impl PlanSource {
+    /// Which of them a principal is.
+    #[must_use]
+    pub fn of(principal: &Principal) -> Self {
+        match principal {
+            Principal::Human(_) => Self::Human,
+            Principal::Agent(AgentId::Go) => Self::Overseer,
+            Principal::Agent(_) => Self::Agent,
+        }
+    }
+
     /// Every source.
     pub const ALL: [Self; 3] = [Self::Overseer, Self::Agent, Self::Human];
 
@@ -332,6 +355,18 @@ impl PlanReason {
             Self::TaskCompletion => "task_completion",
             Self::Spawn => "spawn",
             Self::ManualOverride => "manual_override",
+        }
+    }
+
+    /// Whether it says more than that work went on: of several reasons in one version, such a one is
+    /// told.
+    #[must_use]
+    pub fn is_a_change(self) -> bool {
+        match self {
+            Self::InitialCreate | Self::Replan | Self::GuardViolation | Self::ManualOverride => {
+                true
+            }
+            Self::TaskCompletion | Self::Spawn => false,
         }
     }
 }

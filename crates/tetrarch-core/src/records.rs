@@ -11,11 +11,12 @@ use crate::assignment::Assignment;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
-    AgentId, AssignmentId, DispatchId, EpicId, HostName, NodeId, ProfileName, ProjectName,
+    AgentId, AssignmentId, DispatchId, DraftId, EpicId, HostName, NodeId, ProfileName, ProjectName,
     QuestionId, RequestId, RunId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
+use crate::plan::proposal::Proposal;
 use crate::plan::{Node, NodeState, Plan};
 use crate::question::{Question, QuestionStatus};
 use crate::role::Role;
@@ -58,6 +59,8 @@ pub struct Records {
     pub dispatches: BTreeMap<DispatchId, Dispatch>,
     /// Questions to people.
     pub questions: BTreeMap<QuestionId, Question>,
+    /// Proposed changes of plans.
+    pub drafts: BTreeMap<EpicId, BTreeMap<DraftId, Proposal>>,
     /// Decisions.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
@@ -152,6 +155,9 @@ impl Records {
             Record::Assignment(assignment) => self.put_assignment(*assignment),
             Record::Dispatch(dispatch) => self.put_dispatch(*dispatch),
             Record::Question(question) => self.put_question(*question),
+            Record::Draft(draft) => {
+                self.drafts.entry(draft.epic).or_default().insert(draft.id, *draft);
+            }
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
                 self.indexes.decided.insert((decision.at, decision.request));
@@ -185,11 +191,12 @@ impl Records {
                 }
             }
             RecordKey::Plan(epic) => drop(self.plans.remove(epic)),
-            RecordKey::Node(epic, node) => take_node(&mut self.nodes, *epic, *node),
-            RecordKey::NodeState(epic, node) => take_node(&mut self.node_states, *epic, *node),
+            RecordKey::Node(epic, node) => take_of(&mut self.nodes, *epic, node),
+            RecordKey::NodeState(epic, node) => take_of(&mut self.node_states, *epic, node),
             RecordKey::Assignment(id) => self.remove_assignment(*id),
             RecordKey::Dispatch(id) => self.remove_dispatch(*id),
             RecordKey::Question(id) => self.remove_question(*id),
+            RecordKey::Draft(epic, id) => take_of(&mut self.drafts, *epic, id),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
                     self.indexes.decided.remove(&(decision.at, decision.request));
@@ -378,7 +385,8 @@ impl Records {
         let states: usize = self.node_states.values().map(BTreeMap::len).sum();
         let assigned = self.assignments.len() + self.dispatches.len();
         let work = self.runs.len() + self.run_status.len() + assigned;
-        let goals = self.goals.len() + self.goal_states.len() + self.plans.len();
+        let drafts: usize = self.drafts.values().map(BTreeMap::len).sum();
+        let goals = self.goals.len() + self.goal_states.len() + self.plans.len() + drafts;
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
         let rest =
             self.profiles.len() + self.decisions.len() + usize::from(self.snapshot.is_some());
@@ -386,11 +394,11 @@ impl Records {
     }
 }
 
-/// Takes a node out of an epic and leaves no empty epic behind.
-fn take_node<T>(of: &mut BTreeMap<EpicId, BTreeMap<NodeId, T>>, epic: EpicId, node: NodeId) {
-    if let Some(nodes) = of.get_mut(&epic) {
-        nodes.remove(&node);
-        if nodes.is_empty() {
+/// Takes something out of an epic and leaves no empty epic behind.
+fn take_of<K: Ord, T>(of: &mut BTreeMap<EpicId, BTreeMap<K, T>>, epic: EpicId, key: &K) {
+    if let Some(all) = of.get_mut(&epic) {
+        all.remove(key);
+        if all.is_empty() {
             of.remove(&epic);
         }
     }

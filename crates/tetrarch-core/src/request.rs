@@ -15,6 +15,10 @@ use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::{BusTime, Millis};
 
+pub mod planning;
+
+use planning::PlanOp;
+
 /// Who sent something, as the subject and the headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
@@ -230,6 +234,8 @@ pub enum Op {
         /// The plan; one task with the goal's words when none was given.
         plan: Box<PlanFile>,
     },
+    /// `todo.plan`, `todo.add`, `todo.split`, `todo.merge`, `todo.draft`: changes of plans.
+    Plan(PlanOp),
     /// `question.answer`: a human, or whom it was put to, answers a question.
     QuestionAnswer {
         /// The question.
@@ -269,6 +275,7 @@ impl Op {
             | Self::AgentRotate { .. }
             | Self::AgentStatus { .. }
             | Self::GoalCreate { .. }
+            | Self::Plan(_)
             | Self::QuestionAnswer { .. }
             | Self::WorkBlock { .. } => false,
         }
@@ -291,6 +298,7 @@ impl Op {
             Self::CircuitClose { .. } => "circuit.close",
             Self::AgentStatus { .. } => "agent.status",
             Self::GoalCreate { .. } => "goal.create",
+            Self::Plan(op) => op.name(),
             Self::QuestionAnswer { .. } => "question.answer",
             Self::OverseerTick(_) => "overseer.tick",
             Self::WorkBlock { .. } => "work.block",

@@ -171,6 +171,7 @@ mod tests {
             seals: Vec::new(),
             mail: Vec::new(),
             plans: Vec::new(),
+            reviews: Vec::new(),
         }
     }
 

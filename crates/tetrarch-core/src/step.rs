@@ -9,11 +9,12 @@ use crate::assignment::Assignment;
 use crate::dispatch::Dispatch;
 use crate::goal::GoalState;
 use crate::id::{
-    AgentId, AssignmentId, DispatchId, EpicId, HostName, NodeId, Principal, QuestionId, RequestId,
-    RunId,
+    AgentId, AssignmentId, DispatchId, DraftId, EpicId, HostName, NodeId, Principal, QuestionId,
+    RequestId, RunId,
 };
 use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
 use crate::mail::{Mail, MailBody};
+use crate::plan::proposal::{Proposal, ReviewAsk};
 use crate::plan::{Node, NodeChange, NodeState, NodeStatus, PlanReason, PlanSource};
 use crate::question::{Question, QuestionStatus};
 use crate::records::Records;
@@ -35,6 +36,8 @@ pub struct Step {
     pub mail: Vec<Mail>,
     /// Epics whose plan changed.
     pub plans: BTreeMap<EpicId, PlanTouch>,
+    /// Plans that people should look at, with why.
+    pub reviews: Vec<(EpicId, ReviewAsk)>,
     /// The sequence of `REQUESTS` after which reading goes on, when it is not after what was decided.
     pub intake: Option<u64>,
 }
@@ -49,6 +52,7 @@ impl Step {
             && self.seals.is_empty()
             && self.mail.is_empty()
             && self.plans.is_empty()
+            && self.reviews.is_empty()
             && self.intake.is_none()
     }
 }
@@ -58,7 +62,7 @@ impl Step {
 pub struct PlanTouch {
     /// Who changed it.
     pub source: PlanSource,
-    /// Why; the first reason of a group.
+    /// Why; of a group's reasons the first that is a change, else the first.
     pub reason: PlanReason,
     /// What moved.
     pub changes: Vec<NodeChange>,
@@ -155,6 +159,7 @@ impl<'a> Draft<'a> {
     pub fn node_state(&self, epic: EpicId, id: NodeId) -> Option<&NodeState> {
         match self.step.records.get(&RecordKey::NodeState(epic, id)) {
             Some(Record::NodeState(_, state)) => Some(state),
+            Some(_) | None if self.is_forgotten(&RecordKey::NodeState(epic, id)) => None,
             Some(_) | None => self.base.node_states.get(&epic)?.get(&id),
         }
     }
@@ -211,6 +216,28 @@ impl<'a> Draft<'a> {
         all.filter(|question| question.status == QuestionStatus::Open).cloned().collect()
     }
 
+    /// The version that an epic's plan gets by this decision, if it changes it: one more than it has,
+    /// whatever else is decided in the same commit.
+    #[must_use]
+    pub fn next_version(&self, epic: EpicId) -> u32 {
+        self.base.plans.get(&epic).map_or(0, |plan| plan.version) + 1
+    }
+
+    /// Every draft of an epic as it would be.
+    #[must_use]
+    pub fn proposals(&self, epic: EpicId) -> BTreeMap<DraftId, Proposal> {
+        let mut proposals = self.base.drafts.get(&epic).cloned().unwrap_or_default();
+        for record in self.step.records.values() {
+            if let Record::Draft(proposal) = record
+                && proposal.epic == epic
+            {
+                proposals.insert(proposal.id, (**proposal).clone());
+            }
+        }
+        proposals.retain(|id, _| !self.step.dropped.contains(&RecordKey::Draft(epic, *id)));
+        proposals
+    }
+
     /// Every host as it would be.
     #[must_use]
     pub fn hosts(&self) -> BTreeMap<&HostName, &Host> {
@@ -259,6 +286,13 @@ impl<'a> Draft<'a> {
         let before = self.base.node_states.get(&epic).into_iter().flatten();
         let mut statuses: BTreeMap<NodeId, NodeStatus> =
             before.map(|(id, state)| (*id, state.status)).collect();
+        for key in &self.step.dropped {
+            if let RecordKey::NodeState(of, id) = key
+                && *of == epic
+            {
+                statuses.remove(id);
+            }
+        }
         for record in self.step.records.values() {
             if let Record::NodeState(of, state) = record
                 && *of == epic
@@ -272,6 +306,15 @@ impl<'a> Draft<'a> {
     /// Writes an after-image.
     pub fn put(&mut self, record: Record) {
         self.step.records.insert(record.key(), record);
+    }
+
+    fn is_forgotten(&self, key: &RecordKey) -> bool {
+        self.step.dropped.contains(key)
+    }
+
+    /// Asks people to look at a plan.
+    pub fn review(&mut self, epic: EpicId, ask: ReviewAsk) {
+        self.step.reviews.push((epic, ask));
     }
 
     /// Forgets a record.
@@ -336,11 +379,7 @@ impl<'a> Draft<'a> {
 
     /// Marks a plan as changed.
     pub fn touch(&mut self, epic: EpicId, reason: PlanReason) -> &mut PlanTouch {
-        let source = match &self.actor {
-            Principal::Human(_) => PlanSource::Human,
-            Principal::Agent(AgentId::Go) => PlanSource::Overseer,
-            Principal::Agent(_) => PlanSource::Agent,
-        };
+        let source = PlanSource::of(&self.actor);
         let trace = self.trace.clone();
         self.step.plans.entry(epic).or_insert(PlanTouch {
             source,

@@ -37,6 +37,7 @@ pub fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
         seals: entry.seals.iter().map(Into::into).collect(),
         mail: entry.mail.iter().map(out_mail).collect::<Result<_, _>>()?,
         plans: entry.plans.iter().map(Into::into).collect(),
+        reviews: entry.reviews.iter().map(Into::into).collect(),
     };
     within("commit", message.encoded_len(), COMMIT_BYTES_MAX)?;
     Ok(message.encode_to_vec())
@@ -62,6 +63,7 @@ pub fn decode_entry(payload: &[u8]) -> Result<Entry, CodecError> {
         seals: read::each("seals", entry.seals)?,
         mail: read::each("mail", entry.mail)?,
         plans: read::each("plans", entry.plans)?,
+        reviews: read::each("reviews", entry.reviews)?,
     })
 }
 

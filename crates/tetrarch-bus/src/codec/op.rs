@@ -18,7 +18,7 @@ use super::brief::names;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::plan::placement;
-use super::{budget, read};
+use super::{budget, planning, read};
 use crate::proto::v1 as pb;
 use crate::subject::OpName;
 
@@ -74,6 +74,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
         Op::AgentStatus { agent } => {
             finish("AgentStatus", &pb::AgentStatus { request_id, sender, agent: agent.to_string() })
         }
+        Op::Plan(op) => planning::encode(op, request_id),
         Op::QuestionAnswer { question, text } => {
             let (question, text) = (question.to_string(), text.clone());
             finish("QuestionAnswer", &pb::QuestionAnswer { request_id, sender, question, text })
@@ -139,7 +140,7 @@ pub fn encode_goal_create(
     finish("GoalCreate", &body)
 }
 
-fn finish<P: Serialize>(what: &'static str, message: &P) -> Result<Vec<u8>, CodecError> {
+pub(super) fn finish<P: Serialize>(what: &'static str, message: &P) -> Result<Vec<u8>, CodecError> {
     let bytes = json::write(what, message)?;
     within(what, bytes.len(), REQUEST_BYTES_MAX)?;
     Ok(bytes)
@@ -209,6 +210,9 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             Op::AgentStatus { agent: read::text("agent", &status.agent)? }
         }
         "goal.create" => goal_create(body)?,
+        "todo.plan" | "todo.add" | "todo.split" | "todo.merge" | "todo.draft" => {
+            Op::Plan(planning::decode(op.as_str(), body)?)
+        }
         "question.answer" => question_answer(body)?,
         "overseer.tick" => {
             let _: pb::OverseerTick = json::message("OverseerTick", body, Unknown::Refused)?;

@@ -121,6 +121,8 @@ impl From<&Node> for pb::Node {
             max_attempts: node.max_attempts,
             review: node.review.as_ref().map(Into::into),
             placement: placement(&node.placement),
+            added: node.added,
+            defined: node.defined,
         }
     }
 }
@@ -148,6 +150,8 @@ impl TryFrom<pb::Node> for Node {
             max_attempts: node.max_attempts,
             review: read::maybe("review", node.review)?,
             placement: read::maybe("placement", node.placement)?.unwrap_or_default(),
+            added: node.added,
+            defined: node.defined,
         })
     }
 }
@@ -206,6 +210,8 @@ impl From<&NodeState> for pb::NodeState {
             result: state.result.as_ref().map(Into::into),
             since_unix_ms: state.since.0,
             failures_unix_ms: times(&state.failures),
+            begun: state.begun,
+            settled: state.settled,
         }
     }
 }
@@ -226,6 +232,8 @@ impl TryFrom<pb::NodeState> for NodeState {
             result: read::maybe("result", state.result)?,
             since: BusTime(state.since_unix_ms),
             failures: failures(state.failures_unix_ms),
+            begun: state.begun,
+            settled: state.settled,
         })
     }
 }

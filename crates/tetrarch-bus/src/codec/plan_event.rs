@@ -32,7 +32,7 @@ pub fn decode_plan_event(payload: &[u8]) -> Result<PlanEvent, CodecError> {
 }
 
 /// The trace's own id, the second part of a `traceparent`.
-fn trace_id(traceparent: Option<&String>) -> String {
+pub(super) fn trace_id(traceparent: Option<&String>) -> String {
     traceparent.and_then(|text| text.split('-').nth(1)).unwrap_or_default().to_owned()
 }
 

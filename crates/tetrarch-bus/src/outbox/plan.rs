@@ -52,13 +52,26 @@ pub(super) fn notices(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Notice>, Outb
                 payload: codec::encode_plan_event(event)?.into(),
             });
         }
+        for review in &entry.reviews {
+            let subject = Subject::PlanReviewNeeded(review.epic);
+            let envelope = Envelope { trace: review.trace.clone(), ..stamp::of_entry(*ledger) };
+            notices.push(Notice {
+                epic: review.epic,
+                subject: subject.to_string(),
+                ledger: *ledger,
+                headers: envelope.headers(&subject),
+                payload: codec::encode_plan_review(review)?.into(),
+            });
+        }
     }
     Ok(notices)
 }
 
 /// The subjects that an epic's events are published on.
-pub(super) fn subjects(epic: EpicId) -> [String; 2] {
-    [Subject::PlanCreated(epic), Subject::PlanUpdated(epic)].map(|subject| subject.to_string())
+pub(super) fn subjects(epic: EpicId) -> [String; 3] {
+    let all =
+        [Subject::PlanCreated(epic), Subject::PlanUpdated(epic), Subject::PlanReviewNeeded(epic)];
+    all.map(|subject| subject.to_string())
 }
 
 /// Publishes one epic's events in order; gives what is the last message of each subject now.

@@ -39,7 +39,7 @@ pub const FORMS: [Form; 23] = [
     form("ctl.<to>.<from>.<host>", VIA, "MAIL", "`Mail`, JSON"),
     form("plan.created.<epic>", "the owner", "PLANS", "`PlanEvent`, JSON"),
     form("plan.updated.<epic>", "the owner", "PLANS", "`PlanEvent`, JSON"),
-    form("plan.review_needed.<epic>", "the owner", "PLANS", "`ReviewNeeded`, JSON"),
+    form("plan.review_needed.<epic>", "the owner", "PLANS", "`PlanReview`, JSON"),
     form("hb.<agent>", "the external agent itself", "-", "`Vitals`, JSON"),
     form("cursor.<agent>", "the agent or its HO; the owner seals", "CURSORS", "`Cursor`, JSON"),
     form("run.<run>", "the agent or its HO", "RUNS", "`JournalEntry`, JSON"),

@@ -44,6 +44,8 @@ pub enum KeyKind {
     Dispatch,
     /// Questions to people.
     Question,
+    /// Proposed changes of plans.
+    Draft,
     /// Decisions.
     Decision,
     /// The latest snapshot.
@@ -52,7 +54,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -67,6 +69,7 @@ impl KeyKind {
         Self::Assignment,
         Self::Dispatch,
         Self::Question,
+        Self::Draft,
         Self::Decision,
         Self::Snapshot,
     ];
@@ -89,6 +92,7 @@ impl KeyKind {
             Self::Assignment => "assignment",
             Self::Dispatch => "dispatch",
             Self::Question => "question",
+            Self::Draft => "draft",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
         }
@@ -112,6 +116,7 @@ impl KeyKind {
             RecordKey::Assignment(_) => Self::Assignment,
             RecordKey::Dispatch(_) => Self::Dispatch,
             RecordKey::Question(_) => Self::Question,
+            RecordKey::Draft(..) => Self::Draft,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
         }
@@ -123,7 +128,7 @@ impl KeyKind {
         format!("{STATE_PREFIX}{}.>", self.as_str())
     }
 
-    /// The pattern of the subjects of this kind's records of one epic: nodes and their states.
+    /// The pattern of the subjects of this kind's records of one epic: nodes, their states, drafts.
     #[must_use]
     pub fn pattern_of(self, epic: EpicId) -> String {
         format!("{STATE_PREFIX}{}.{epic}.>", self.as_str())
@@ -186,6 +191,7 @@ pub fn record_key(key: &RecordKey) -> String {
         RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
         RecordKey::Dispatch(dispatch) => format!("{kind}.{dispatch}"),
         RecordKey::Question(question) => format!("{kind}.{question}"),
+        RecordKey::Draft(epic, draft) => format!("{kind}.{epic}.{draft}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
@@ -213,6 +219,7 @@ pub(super) fn parse_at(
     match kind {
         KeyKind::Profile => tokens.exactly("profile.<project>.<name>", 3)?,
         KeyKind::Node | KeyKind::NodeState => tokens.exactly("<kind>.<epic>.<node>", 3)?,
+        KeyKind::Draft => tokens.exactly("draft.<epic>.<draft>", 3)?,
         KeyKind::Agent
         | KeyKind::Host
         | KeyKind::Project
@@ -243,6 +250,7 @@ pub(super) fn parse_at(
         KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
         KeyKind::Dispatch => RecordKey::Dispatch(tokens.parse(1, "dsp_<ulid>")?),
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
+        KeyKind::Draft => RecordKey::Draft(epic(1)?, tokens.parse(2, "drf_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
         KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),

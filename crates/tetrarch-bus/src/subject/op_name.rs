@@ -7,7 +7,7 @@ use std::str::FromStr;
 use tetrarch_core::request::Op;
 
 /// The operations of spec 02; a family whose members it leaves open is left out.
-pub const OPS: [&str; 30] = [
+pub const OPS: [&str; 31] = [
     "agent.register",
     "agent.replace",
     "agent.retire",
@@ -31,6 +31,7 @@ pub const OPS: [&str; 30] = [
     "question.answer",
     "todo.add",
     "todo.complete",
+    "todo.draft",
     "todo.graph_insights",
     "todo.list",
     "todo.merge",

@@ -1,5 +1,10 @@
-//! `plan`: shows an epic's plan as a tree with derived statuses, and its versions from the public
-//! plan events (spec 05).
+//! `plan`: shows an epic's plan as a tree with derived statuses, its versions from the public plan
+//! events and what lies between two of them; changes it, proposes changes and decides on them
+//! (spec 05).
+
+mod change;
+mod diff;
+mod drafts;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -11,6 +16,7 @@ use tetrarch_bus::subject::{KeyKind, Subject};
 use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::plan::{Node, NodeState, NodeStatus, PlanEvent};
 
 use crate::context::Context;
@@ -23,7 +29,15 @@ use crate::snapshot::Snapshot;
 #[command(after_help = "\
 Examples:
   tetrarch plan show goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
-  tetrarch plan history goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o wide")]
+  tetrarch plan history goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o wide
+  tetrarch plan diff goal_01JD8Z5W6T4QK3M9X2V7B1N0AC 3 5
+  tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'the parser comes first'
+  tetrarch plan drafts goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
+
+A change is made for a version of the plan: the one it has, unless --base says another. What changed
+since and has nothing to do with it is kept; otherwise it is refused with 5, and `plan diff` shows what
+came between. What is done stays done, what is worked on is not touched, and no id is used again: what
+goes away stays in the plan as cancelled.")]
 pub(crate) enum PlanCommand {
     /// Show a plan as it is now.
     Show {
@@ -35,6 +49,26 @@ pub(crate) enum PlanCommand {
         /// The epic.
         epic: EpicId,
     },
+    /// Show what lies between two versions of a plan.
+    Diff(diff::DiffArgs),
+    /// Change a plan to what a file says.
+    Apply(change::ApplyArgs),
+    /// Propose what a file says, and leave it to others to decide.
+    Draft(change::DraftArgs),
+    /// Add a task to a phase, or a subtask to a task.
+    Add(change::AddArgs),
+    /// Give a task subtasks.
+    Split(change::SplitArgs),
+    /// Make several leaves one.
+    Merge(change::MergeArgs),
+    /// List what was proposed.
+    Drafts(drafts::DraftsArgs),
+    /// Apply what was proposed.
+    Approve(drafts::ApproveArgs),
+    /// Leave a proposal open and tell its author what to change.
+    Refine(drafts::DecideArgs),
+    /// Turn a proposal down.
+    Reject(drafts::DecideArgs),
 }
 
 /// Runs the command.
@@ -42,10 +76,24 @@ pub(crate) enum PlanCommand {
 /// # Errors
 /// There is no such epic; the bus cannot be read.
 pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let desk = context.desk().await?;
     match command {
-        PlanCommand::Show { epic } => show(context, &bus, epic).await,
-        PlanCommand::History { epic } => history(context, &bus, epic).await,
+        PlanCommand::Show { epic } => show(context, &desk.bus, epic).await,
+        PlanCommand::History { epic } => history(context, &desk.bus, epic).await,
+        PlanCommand::Diff(args) => diff::run(context, &desk, &args).await,
+        PlanCommand::Apply(args) => change::apply(context, &desk, args).await,
+        PlanCommand::Draft(args) => change::draft(context, &desk, args).await,
+        PlanCommand::Add(args) => change::add(context, &desk, args).await,
+        PlanCommand::Split(args) => change::split(context, &desk, args).await,
+        PlanCommand::Merge(args) => change::merge(context, &desk, args).await,
+        PlanCommand::Drafts(args) => drafts::list(context, &desk, &args).await,
+        PlanCommand::Approve(args) => drafts::approve(context, &desk, args).await,
+        PlanCommand::Refine(args) => {
+            drafts::decide(context, &desk, args, DraftVerdict::Refine).await
+        }
+        PlanCommand::Reject(args) => {
+            drafts::decide(context, &desk, args, DraftVerdict::Reject).await
+        }
     }
 }
 
@@ -137,7 +185,8 @@ fn sheet(snapshot: &Snapshot, epic: EpicId) -> String {
     sheet.finish()
 }
 
-async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
+/// The plan events of an epic that are kept, in order.
+async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
     let subjects = [Subject::PlanCreated(epic), Subject::PlanUpdated(epic)].map(|s| s.to_string());
     let texts: Vec<&str> = subjects.iter().map(String::as_str).collect();
     let newest = bus.last_per_subject(PLANS, &texts).await?;
@@ -145,16 +194,21 @@ async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliEr
         return Err(missing(epic));
     };
     let mut events = std::pin::pin!(plan_events(bus, Some(epic), From::Start).await?);
-    let mut rows = Vec::new();
+    let mut versions = Vec::new();
     while let Some((seq, event)) = events.next().await {
         match event {
-            Ok(event) => rows.push(row(&event)?),
+            Ok(event) => versions.push(event),
             Err(error) => tracing::warn!(seq, %error, "a plan event cannot be read"),
         }
         if seq >= last {
             break;
         }
     }
+    Ok(versions)
+}
+
+async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
+    let rows: Result<Vec<Row>, CliError> = versions(bus, epic).await?.iter().map(row).collect();
     let columns = vec![
         Column::always("VERSION"),
         Column::always("TIME"),
@@ -165,7 +219,7 @@ async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliEr
         Column::wide("GOAL"),
         Column::wide("WHY"),
     ];
-    output::listing(context.output, &Listing { columns, rows })?;
+    output::listing(context.output, &Listing { columns, rows: rows? })?;
     Ok(())
 }
 

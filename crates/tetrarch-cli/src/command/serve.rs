@@ -61,6 +61,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
             kept: Kept::default(),
             halted: None,
             overseer: context.config.overseer.patience,
+            plan_appliers: context.config.overseer.plan_appliers.clone(),
         },
         tick_every: context.config.overseer.tick_every,
         halted: watch_room(context),

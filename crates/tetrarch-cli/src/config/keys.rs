@@ -79,7 +79,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("overseer.backoff", Growth, Is("base=2m,max=30m")),
     later("overseer.allow_agents", Names, Is("")),
     later("overseer.allow_cross_agent", Flag, Is("false")),
-    later("overseer.plan_appliers", Names, Is("")),
+    used("overseer.plan_appliers", Names, Is("")),
     later("planner.enabled", Flag, Is("false")),
     later("planner.provider", Text, Follows("none")),
     later("planner.model", Text, Follows("none")),

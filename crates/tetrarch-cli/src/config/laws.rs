@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tetrarch_core::id::Principal;
 use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
 
 use super::settings::Settings;
@@ -32,6 +33,13 @@ pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
     if own && settings.whole("bus.replicas") > 1 {
         let why = "this installation's own bus is one server and can keep one copy";
         return Err(broken(settings, "bus.replicas", "bus.url", why));
+    }
+    for name in settings.names("overseer.plan_appliers") {
+        if let Err(error) = name.parse::<Principal>() {
+            let what = format!("{}: {error}", shown(settings, "overseer.plan_appliers"));
+            let hint = "name agents (PO-ci) and people (human:ada), separated by commas";
+            return Err(CliError::new(Code::Usage, what).hint(hint));
+        }
     }
     Ok(())
 }

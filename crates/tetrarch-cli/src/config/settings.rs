@@ -232,6 +232,10 @@ impl Settings {
         }
     }
 
+    pub(super) fn names(&self, name: &str) -> Vec<String> {
+        if let Value::Names(names) = self.value(name) { names.clone() } else { Vec::new() }
+    }
+
     pub(super) fn labels(&self, name: &str) -> Vec<(String, String)> {
         if let Value::Labels(labels) = self.value(name) { labels.clone() } else { Vec::new() }
     }

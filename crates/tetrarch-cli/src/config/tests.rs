@@ -149,6 +149,8 @@ fn every_typed_value_follows_its_key() {
         max_depth = 1
         max_children = 0
         mode = "tight"
+        [overseer]
+        plan_appliers = ["PO-ci", "human:ada"]
         [host]
         name = "build-2"
         labels = { zone = "b" }
@@ -172,6 +174,9 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.liveness.window, Duration::from_millis(50));
     assert_eq!((config.limits.max_depth, config.limits.max_children), (1, 0));
     assert_eq!(config.limits.mode, Mode::Tight);
+    let appliers: Vec<String> =
+        config.overseer.plan_appliers.iter().map(ToString::to_string).collect();
+    assert_eq!(appliers, ["PO-ci", "human:ada"]);
     assert_eq!(config.host.name.as_deref(), Some("build-2"));
     assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
     assert_eq!(config.host.capacity, Some(16));
@@ -303,6 +308,10 @@ fn values_that_do_not_fit_together_are_refused_with_both() {
         ),
         ("[bus]\nmanaged = false", "bus.managed = false (t.toml:2) and bus.url = - (default)"),
         ("[bus]\nreplicas = 3", "bus.replicas = 3 (t.toml:2) and bus.url = - (default)"),
+        (
+            "[overseer]\nplan_appliers = ['PO-ci', 'ada']",
+            "overseer.plan_appliers = PO-ci,ada (t.toml:2): \"ada\"",
+        ),
     ] {
         let said = Stage::new().file("t.toml", text).refused();
         assert!(said.contains(expected), "{text}: {said}");

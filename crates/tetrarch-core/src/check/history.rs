@@ -11,7 +11,8 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId};
 use crate::ledger::{Entry, Record, RecordKey};
 use crate::liveness::Liveness;
-use crate::plan::{NodeState, NodeStatus};
+use crate::plan::proposal::DraftStatus;
+use crate::plan::{Node, NodeState, NodeStatus};
 use crate::question::QuestionStatus;
 use crate::records::Records;
 use crate::run::{RunEvent, RunState, RunStatus};
@@ -46,7 +47,13 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                     old.is_none_or(|old| old.status == QuestionStatus::Open || old == &**question);
                 found.must(kept, 10, &question.id, "it was answered or withdrawn, and changed");
             }
+            Record::Node(epic, new) => definition(before, *epic, new, found),
             Record::NodeState(epic, state) => node(before, *epic, state, found),
+            Record::Draft(draft) => {
+                let old = before.drafts.get(&draft.epic).and_then(|all| all.get(&draft.id));
+                let kept = old.is_none_or(|old| old.status == DraftStatus::Open || *old == **draft);
+                found.must(kept, 10, &draft.id, "it was decided on, and changed");
+            }
             Record::GoalState(state) => {
                 let old = before.goal_states.get(&state.id).map(|state| state.status);
                 let old = old.unwrap_or(GoalStatus::Active);
@@ -65,7 +72,6 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Profile(..)
             | Record::Goal(_)
             | Record::Plan(_)
-            | Record::Node(..)
             | Record::Decision(_) => {}
         }
     }
@@ -74,6 +80,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
             let live = before.agents.get(id).is_some_and(is_live);
             found.must(!live, 5, id, "it is forgotten before it ended");
         }
+        forgotten_work(before, entry, key, found);
     }
 }
 
@@ -220,6 +227,48 @@ fn dispatch(before: &Records, new: &Dispatch, found: &mut Findings) {
     found.must(sent(old) == sent(new), 14, &new.id, "something else was sent under its id");
     let known = old.outcome != DispatchOutcome::Accepted && old.outcome != new.outcome;
     found.must(!known, 10, &new.id, "what came of it was known, and changed");
+}
+
+/// A plan that changes keeps its ids, and what was done under them (spec 05).
+fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut Findings) {
+    let (epic, id) = match key {
+        RecordKey::Node(epic, id) | RecordKey::NodeState(epic, id) => (*epic, *id),
+        RecordKey::Agent(_)
+        | RecordKey::Host(_)
+        | RecordKey::Project(_)
+        | RecordKey::Profile(..)
+        | RecordKey::Run(_)
+        | RecordKey::RunStatus(_)
+        | RecordKey::Goal(_)
+        | RecordKey::GoalState(_)
+        | RecordKey::Plan(_)
+        | RecordKey::Assignment(_)
+        | RecordKey::Dispatch(_)
+        | RecordKey::Question(_)
+        | RecordKey::Draft(..)
+        | RecordKey::Decision(_)
+        | RecordKey::Snapshot => return,
+    };
+    if entry.dropped.contains(&RecordKey::Goal(epic)) {
+        return;
+    }
+    let subject = format!("{epic} {id}");
+    let of_node = matches!(key, RecordKey::Node(..));
+    found.must(!of_node, 10, &subject, "its id is forgotten while its goal is kept");
+    let states = before.node_states.get(&epic);
+    let free = states
+        .and_then(|states| states.get(&id))
+        .is_none_or(|state| !state.status.is_settled() && state.status != NodeStatus::InProgress);
+    found.must(free, 10, &subject, "its state is forgotten, and it was settled or worked on");
+}
+
+fn definition(before: &Records, epic: EpicId, new: &Node, found: &mut Findings) {
+    let old = before.nodes.get(&epic).and_then(|nodes| nodes.get(&new.id));
+    let state = before.node_states.get(&epic).and_then(|states| states.get(&new.id));
+    let (Some(old), Some(state)) = (old, state) else { return };
+    let kept = !state.status.is_settled() || old == new;
+    let what = format_args!("it is {} and its definition changed", state.status);
+    found.must(kept, 10, &format!("{epic} {}", new.id), what);
 }
 
 fn node(before: &Records, epic: EpicId, new: &NodeState, found: &mut Findings) {

@@ -8,7 +8,7 @@ use crate::assignment::Purpose;
 use crate::goal::{Goal, GoalState, GoalStatus};
 use crate::id::{EpicId, NodeId};
 use crate::plan::rollup::GoalRollup;
-use crate::plan::{Node, NodeState, NodeStatus, Plan, graph, rollup};
+use crate::plan::{DEPENDS, Node, NodeState, NodeStatus, Plan, graph, rollup};
 use crate::records::Records;
 
 use super::Findings;
@@ -118,7 +118,9 @@ fn one_leaf(records: &Records, epic: EpicId, node: &Node, state: &NodeState, fou
         &subject,
         format_args!("{attempts} attempts of at most {limit}"),
     );
-    if !matches!(status, NodeStatus::Todo | NodeStatus::Cancelled) {
+    let waits_again =
+        blocked && state.blocker.as_ref().is_some_and(|blocker| blocker.kind == DEPENDS);
+    if !matches!(status, NodeStatus::Todo | NodeStatus::Cancelled) && !waits_again {
         early(records, epic, state, found);
     }
 }

@@ -125,6 +125,8 @@ fn forget_goal(draft: &mut Draft<'_>, epic: EpicId) {
     nodes.for_each(|node| draft.forget(RecordKey::Node(epic, *node)));
     let states = records.node_states.get(&epic).into_iter().flat_map(|states| states.keys());
     states.for_each(|node| draft.forget(RecordKey::NodeState(epic, *node)));
+    let drafts = records.drafts.get(&epic).into_iter().flat_map(|drafts| drafts.keys());
+    drafts.for_each(|id| draft.forget(RecordKey::Draft(epic, *id)));
     draft.forget(RecordKey::Plan(epic));
     draft.forget(RecordKey::GoalState(epic));
     draft.forget(RecordKey::Goal(epic));

@@ -8,6 +8,7 @@ use crate::goal::GoalStatus;
 use crate::id::{CommitId, EpicId};
 use crate::ledger::{Entry, Record, RecordKey};
 use crate::limits::{COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, STEP_BYTES_MAX};
+use crate::plan::proposal::{PlanReview, ReviewAsk};
 use crate::plan::{NodeView, PlanEvent, rollup};
 use crate::records::Records;
 use crate::step::{PlanTouch, Step};
@@ -52,9 +53,13 @@ impl Group {
         self.step.events.extend(step.events);
         self.step.seals.extend(step.seals);
         self.step.mail.extend(step.mail);
+        self.step.reviews.extend(step.reviews);
         for (epic, touch) in step.plans {
             match self.step.plans.get_mut(&epic) {
                 Some(known) => {
+                    if touch.reason.is_a_change() && !known.reason.is_a_change() {
+                        (known.source, known.reason) = (touch.source, touch.reason);
+                    }
                     known.changes.extend(touch.changes);
                     known.defined.extend(touch.defined);
                 }
@@ -101,6 +106,7 @@ impl Group {
                 events.push(event);
             }
         }
+        let reviews = reviews(records, std::mem::take(&mut step.reviews), now);
         records.epoch = epoch;
         records.intake_seq = records.intake_seq.max(self.intake_seq);
         Entry {
@@ -114,8 +120,28 @@ impl Group {
             seals: step.seals,
             mail: step.mail,
             plans: events,
+            reviews,
         }
     }
+}
+
+/// One event for each plan that people should look at: a subject takes one of an entry.
+fn reviews(records: &Records, asked: Vec<(EpicId, ReviewAsk)>, now: BusTime) -> Vec<PlanReview> {
+    let mut reviews: BTreeMap<EpicId, PlanReview> = BTreeMap::new();
+    for (epic, ask) in asked {
+        let Some(plan) = records.plans.get(&epic) else { continue };
+        let review = reviews.entry(epic).or_insert_with(|| PlanReview {
+            epic,
+            plan: plan.id,
+            project: plan.project.clone(),
+            version: plan.version,
+            asks: Vec::new(),
+            trace: plan.trace.clone(),
+            at: now,
+        });
+        review.asks.push(ask);
+    }
+    reviews.into_values().collect()
 }
 
 /// Raises an epic's version and describes the plan as it now is.

@@ -12,7 +12,9 @@ use crate::request::{Op, Request};
 use crate::role::Role;
 use crate::step::Draft;
 
-use super::{Policy, circuits, overseeing, plans, questions, replacing, sessions, stopping};
+use super::{
+    Policy, circuits, overseeing, planning, plans, questions, replacing, sessions, stopping,
+};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -84,6 +86,7 @@ fn apply(
             Ok(about(draft, agent, reply))
         }
         Op::GoalCreate { project, plan } => create_goal(draft, request, project, plan, reply),
+        Op::Plan(op) => planning::plan(draft, policy, request, op, reply),
         Op::QuestionAnswer { question, text } => answer(draft, request, *question, text, reply),
         Op::OverseerTick(telemetry) => {
             Ok(OpReply { detail: overseeing::looked(draft, policy, telemetry), ..reply })

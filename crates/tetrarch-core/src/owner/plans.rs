@@ -11,7 +11,9 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId};
 use crate::intensity::Failures;
 use crate::ledger::{EventKind, Record};
-use crate::plan::{Blocker, NodeChange, NodeState, NodeStatus, PlanReason, graph, rollup};
+use crate::plan::{
+    Blocker, DEPENDS, Node, NodeChange, NodeState, NodeStatus, PlanReason, graph, rollup,
+};
 use crate::request::Request;
 use crate::run::Run;
 use crate::step::Draft;
@@ -37,6 +39,13 @@ pub(super) fn move_node(
         }
         state.status = to;
         state.since = draft.now;
+        let version = draft.next_version(epic);
+        if to == NodeStatus::InProgress {
+            state.begun = version;
+        }
+        if to.is_settled() {
+            state.settled = version;
+        }
         let event = draft.event(
             EventKind::NodeStatus,
             "05 Status machines",
@@ -136,9 +145,16 @@ pub(super) fn abandon(draft: &mut Draft<'_>, run: &Run, why: &str) {
 /// is reached. Called once at the end of every decision that moved a node.
 pub(super) fn settle(draft: &mut Draft<'_>, epic: EpicId) {
     let nodes = draft.nodes(epic);
-    let ready = graph::newly_ready(&nodes, &draft.leaf_statuses(epic));
-    for id in ready {
-        move_node(draft, epic, id, NodeStatus::Queued, "all it depends on is done", |_| {});
+    let mut statuses = draft.leaf_statuses(epic);
+    for (id, status) in &mut statuses {
+        if *status == NodeStatus::Blocked && waits_again(draft, epic, *id) {
+            *status = NodeStatus::Todo;
+        }
+    }
+    for id in graph::newly_ready(&nodes, &statuses) {
+        move_node(draft, epic, id, NodeStatus::Queued, "all it depends on is done", |state| {
+            state.blocker = None;
+        });
     }
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
     let rollup = rollup::rollup(&draft.leaf_statuses(epic), &ids);
@@ -157,6 +173,20 @@ pub(super) fn settle(draft: &mut Draft<'_>, epic: EpicId) {
         state.percent = rollup.percent;
         draft.put(Record::GoalState(Box::new(state)));
     }
+}
+
+/// Whether a node is blocked by nothing but what its changed plan has it wait for.
+fn waits_again(draft: &Draft<'_>, epic: EpicId, id: NodeId) -> bool {
+    let blocker = draft.node_state(epic, id).and_then(|state| state.blocker.as_ref());
+    blocker.is_some_and(|blocker| blocker.kind == DEPENDS)
+}
+
+/// Writes a definition that is new in its plan, or changed.
+pub(super) fn define(draft: &mut Draft<'_>, epic: EpicId, node: &Node) {
+    let version = draft.next_version(epic);
+    let added = if draft.node(epic, node.id).is_some() { node.added } else { version };
+    let node = Node { added, defined: version, ..node.clone() };
+    draft.put(Record::Node(epic, Box::new(node)));
 }
 
 /// Whether the goal is worked on: nothing new starts while it is paused or ended.
@@ -182,6 +212,8 @@ pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
             since,
             failures: Failures::default(),
             latest: None,
+            begun: 0,
+            settled: 0,
         }),
     ));
 }

@@ -3,7 +3,7 @@
 //! takes it over, or gets the answer that was given meanwhile.
 
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{AgentId, Principal, QuestionId, RunId};
+use crate::id::{AgentId, EpicId, NodeId, Principal, QuestionId, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{INSTRUCTION_BYTES_MAX, OPTIONS_BYTES_MAX};
 use crate::liveness::Liveness;
@@ -94,14 +94,7 @@ pub(super) fn put_to(draft: &mut Draft<'_>, question: Question) {
     event.run = Some(question.run);
     event.epic = Some(question.epic);
     event.node = Some(question.node);
-    let to = match &question.to {
-        Principal::Human(human) => {
-            let io = AgentId::Io(human.clone());
-            let joined = draft.agent(&io).is_some_and(|agent| agent.liveness == Liveness::Active);
-            if joined { Principal::Agent(io) } else { question.to.clone() }
-        }
-        agent @ Principal::Agent(_) => agent.clone(),
-    };
+    let to = desk_of(draft, &question.to);
     let body = MailBody::Question {
         id: question.id,
         agent: question.agent.clone(),
@@ -111,6 +104,31 @@ pub(super) fn put_to(draft: &mut Draft<'_>, question: Question) {
     };
     draft.mail(to, Some(question.epic), body);
     draft.put(Record::Question(Box::new(question)));
+}
+
+/// Where somebody reads what is put to them: a human's orchestrator where there is one.
+pub(super) fn desk_of(draft: &Draft<'_>, to: &Principal) -> Principal {
+    match to {
+        Principal::Human(human) => {
+            let io = AgentId::Io(human.clone());
+            let joined = draft.agent(&io).is_some_and(|agent| agent.liveness == Liveness::Active);
+            if joined { Principal::Agent(io) } else { to.clone() }
+        }
+        Principal::Agent(_) => to.clone(),
+    }
+}
+
+/// Nobody waits for the answers to the escalations of a node any more: its plan has changed.
+pub(super) fn withdraw_escalations(draft: &mut Draft<'_>, epic: EpicId, node: NodeId, why: &str) {
+    let of_node = |question: &&Question| {
+        (question.epic, question.node) == (epic, node)
+            && question.escalates.is_some()
+            && question.status == QuestionStatus::Open
+    };
+    let open: Vec<Question> = draft.base().questions.values().filter(of_node).cloned().collect();
+    for question in open {
+        withdraw(draft, question, why);
+    }
 }
 
 /// `op.question.answer`: by a human, or by whom the question was put to.

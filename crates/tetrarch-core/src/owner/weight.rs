@@ -36,7 +36,8 @@ pub(super) fn step(records: &Records, step: &Step) -> usize {
             known + found + plan(step, touch)
         })
         .sum();
-    written + events + sent + plans + step.seals.len() * ITEM + step.dropped.len() * KEY
+    let asked: usize = step.reviews.iter().map(|(_, ask)| 2 * ITEM + ask.text.len()).sum();
+    written + events + sent + plans + asked + step.seals.len() * ITEM + step.dropped.len() * KEY
 }
 
 /// What a step itself adds to a plan's event: its changes, and every node that is new in it.
@@ -57,6 +58,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::Assignment(_)
         | Record::Dispatch(_)
         | Record::Question(_)
+        | Record::Draft(_)
         | Record::Decision(_)
         | Record::Snapshot(_) => 0,
     });
@@ -111,6 +113,11 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Question(question) => {
             RECORD + question.text.len() + question.answer.len() + list(&question.options)
         }
+        Record::Draft(draft) => {
+            let proposed: usize = draft.edit.puts.iter().map(node).sum();
+            let texts = draft.reason.len() + draft.notes.len();
+            RECORD + texts + proposed + draft.edit.removes.len() * ENTRY
+        }
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
@@ -154,7 +161,8 @@ pub(super) fn verdict(verdict: &Verdict) -> usize {
     found.map(|f| 3 * ENTRY + f.place.len() + f.what.len() + f.severity.len()).sum()
 }
 
-fn node(node: &Node) -> usize {
+/// A definition.
+pub(super) fn node(node: &Node) -> usize {
     let lists = [&node.acceptance, &node.key_facts, &node.scope_paths];
     let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
     let tools: usize = node.tools.names().map(|name| ENTRY + name.len()).sum();

@@ -230,6 +230,8 @@ pub(super) mod tests {
             max_attempts: 1,
             review: None,
             placement: PlacementWish::default(),
+            added: 0,
+            defined: 0,
         }
     }
 

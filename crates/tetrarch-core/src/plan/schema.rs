@@ -7,6 +7,7 @@ mod nodes;
 mod profiles;
 #[cfg(test)]
 mod tests;
+mod writing;
 
 use std::fmt;
 
@@ -17,12 +18,15 @@ use crate::brief::Tools;
 use crate::budget::Limits;
 use crate::id::{NodeId, ProjectName};
 use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::plan::change::NewNode;
 use crate::plan::schema::edges::check_edges;
 use crate::plan::schema::fields::{Entry, Fields, Problems};
-use crate::plan::schema::nodes::{Placed, read_phases};
+use crate::plan::schema::nodes::{Placed, read_new, read_phases};
 use crate::plan::schema::profiles::{read_named, read_profiles};
 use crate::plan::{Node, PlacementWish};
 use crate::role::Role;
+
+pub use writing::written;
 
 /// A plan as its author wrote it, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,6 +123,19 @@ pub fn parse_profile(value: &Value) -> Result<Profile, Vec<PlanProblem>> {
     }
 }
 
+/// Reads nodes that are to be added below a node of a plan: one as a mapping, or a list of them, each
+/// as a plan file has a subtask; an id may be left out. What they depend on is looked at when they are
+/// added.
+///
+/// # Errors
+/// Every problem of the document, as of a plan's.
+pub fn parse_new(value: &Value, parent: NodeId) -> Result<Vec<NewNode>, Vec<PlanProblem>> {
+    let problems = Problems::default();
+    let read = read_new(&Entry::root(value, &problems), parent);
+    let found = problems.into_found();
+    if found.is_empty() { Ok(read) } else { Err(found) }
+}
+
 /// The plan of a goal that comes without one: one phase with one task of the goal's title
 /// (spec 05, The planner). The title is taken as it is; its bound is the caller's to check.
 #[must_use]
@@ -142,6 +159,8 @@ pub fn one_task(title: &str) -> PlanFile {
         max_attempts: ATTEMPTS_DEFAULT,
         review: None,
         placement: PlacementWish::default(),
+        added: 0,
+        defined: 0,
     };
     let task = Node { acceptance: vec![RESULT_VALIDATES.to_owned()], ..node(NodeId::task(1, 1)) };
     PlanFile {

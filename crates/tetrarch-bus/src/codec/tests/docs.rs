@@ -34,6 +34,8 @@ fn every_example_is_read() {
             decode_mail(subject, &headers, body).unwrap();
         } else if let Subject::PlanCreated(_) | Subject::PlanUpdated(_) = &parsed {
             decode_plan_event(body).unwrap();
+        } else if let Subject::PlanReviewNeeded(_) = &parsed {
+            decode_plan_review(body).unwrap();
         } else if let Subject::State(_) = &parsed {
             record_from_json(subject, body).unwrap();
         } else if let Subject::Heartbeat(agent) = &parsed {

@@ -18,6 +18,8 @@ fn subjects() -> Vec<Subject> {
         "op.goal.create.human:ada",
         "op.project.create.human:ada",
         "op.profile.apply.human:ada",
+        "op.todo.plan.human:ada",
+        "op.todo.split.human:ada",
         "report.W:~.h1",
     ]
     .map(id)
@@ -40,6 +42,7 @@ fn feed(bytes: &[u8]) -> usize {
     }
     read += usize::from(decode_entry(bytes).is_ok());
     read += usize::from(decode_plan_event(bytes).is_ok());
+    read += usize::from(decode_plan_review(bytes).is_ok());
     read += usize::from(decode_cursor(bytes).is_ok());
     read += usize::from(decode_journal(bytes).is_ok());
     read += usize::from(decode_host_lease(bytes).is_ok());
@@ -91,6 +94,7 @@ proptest! {
             seals: Vec::new(),
             mail: Vec::new(),
             plans: Vec::new(),
+            reviews: Vec::new(),
         };
         let mut bytes = encode_entry(&entry).unwrap();
         let at = at.index(bytes.len());

@@ -12,6 +12,7 @@ use tetrarch_core::run::RunState;
 use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
 
+use super::samples::planning::review;
 use super::samples::{TRACE, id, mail, plan_event, records, result, usage, words};
 use crate::codec::*;
 use crate::proto::v1 as pb;
@@ -53,6 +54,7 @@ fn entry(full: bool) -> Entry {
         seals: vec![seal],
         mail: vec![mail(full, MailBody::Info { text: "x".to_owned() })],
         plans: vec![plan_event(full)],
+        reviews: vec![review(full)],
     }
 }
 

@@ -1,6 +1,7 @@
 //! Values with every field set, and with none that may be absent.
 
 mod dispatch;
+pub(super) mod planning;
 mod question;
 
 use std::fmt::Debug;
@@ -240,6 +241,8 @@ fn node(full: bool) -> Node {
         max_attempts: 2,
         review: full.then(|| Review { domain: id("api"), profile: Some(id("strict")) }),
         placement: if full { placement() } else { PlacementWish::default() },
+        added: if full { 1 } else { 0 },
+        defined: if full { 4 } else { 0 },
     }
 }
 
@@ -263,6 +266,8 @@ fn node_state(full: bool) -> NodeState {
         since: BusTime(3),
         failures: Failures::new(if full { vec![BusTime(3)] } else { Vec::new() }),
         latest: full.then(|| id("asg_~")),
+        begun: if full { 3 } else { 0 },
+        settled: if full { 4 } else { 0 },
     }
 }
 
@@ -373,7 +378,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 6] {
+fn epic_records(full: bool) -> [Record; 7] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -408,6 +413,7 @@ fn epic_records(full: bool) -> [Record; 6] {
     [
         Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
+        Record::Draft(Box::new(planning::sample(full, node(full)))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

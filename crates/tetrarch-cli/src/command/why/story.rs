@@ -101,6 +101,7 @@ impl Story {
             | Record::Assignment(_)
             | Record::Dispatch(_)
             | Record::Question(_)
+            | Record::Draft(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }
@@ -139,6 +140,9 @@ impl Story {
                 | EventKind::GoalCreated
                 | EventKind::GoalStatus
                 | EventKind::NodeAdded
+                | EventKind::PlanChanged
+                | EventKind::DraftProposed
+                | EventKind::DraftDecided
                 | EventKind::NodeStatus
                 | EventKind::AssignmentStatus
                 | EventKind::Verdict

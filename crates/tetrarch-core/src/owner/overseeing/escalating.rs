@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use crate::assignment::{Assignment, AssignmentStatus, Purpose};
 use crate::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
 use crate::id::{DispatchId, Principal, QuestionId, sha256_hex};
-use crate::ledger::Record;
 use crate::limits::{FINDINGS_BYTES_MAX, INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::overseer::Rung;
@@ -160,7 +159,7 @@ pub(in crate::owner) fn answered(
         && state.attempts >= node.max_attempts
     {
         let node = Node { max_attempts: state.attempts + 1, ..node };
-        draft.put(Record::Node(epic, Box::new(node)));
+        plans::define(draft, epic, &node);
         draft.touch(epic, PlanReason::ManualOverride).defined.push(id);
     }
     let before = state.blocker.map_or_else(String::new, |blocker| blocker.detail);

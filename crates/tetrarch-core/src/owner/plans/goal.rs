@@ -11,7 +11,7 @@ use crate::plan::schema::PlanFile;
 use crate::plan::{Plan, PlanReason, PlanSource, graph};
 use crate::step::Draft;
 
-use super::{put_leaf, settle};
+use super::{define, put_leaf, settle};
 
 /// Creates a goal with its plan, version 1, and hands it to the project's orchestrator.
 ///
@@ -39,7 +39,7 @@ pub(in crate::owner) fn create_goal(
         draft.put(Record::Profile(project.clone(), Box::new(profile.clone())));
     }
     for node in &plan.nodes {
-        draft.put(Record::Node(epic, Box::new(node.clone())));
+        define(draft, epic, node);
     }
     for id in graph::leaves(&draft.nodes(epic)) {
         put_leaf(draft, epic, id);

@@ -99,7 +99,7 @@ pub(super) fn create(
 }
 
 fn add_node(draft: &mut Draft<'_>, epic: EpicId, node: &Node) {
-    draft.put(Record::Node(epic, Box::new(node.clone())));
+    plans::define(draft, epic, node);
     plans::put_leaf(draft, epic, node.id);
     let event = draft.event(EventKind::NodeAdded, "03 Spawn protocol", node.name.clone());
     event.epic = Some(epic);

@@ -7,6 +7,7 @@ use crate::assignment::Purpose;
 use crate::error::DenialReason;
 use crate::id::{EpicId, NodeId, ProfileName};
 use crate::limits::TASKS_MAX;
+use crate::plan::rollup::rollup;
 use crate::plan::{Node, NodeStatus, PlacementWish, graph};
 use crate::request::{SpawnRequest, SubagentWish, TaskWish};
 use crate::role::Role;
@@ -57,7 +58,10 @@ pub(super) struct Planned {
 impl Planned {
     pub(super) fn new(draft: &Draft<'_>, epic: EpicId) -> Self {
         let nodes = draft.nodes(epic);
-        let last = nodes.keys().map(|id| id.phase_number()).max();
+        let ids: Vec<NodeId> = nodes.keys().copied().collect();
+        let derived = rollup(&draft.leaf_statuses(epic), &ids).statuses;
+        let wanted = |id: &&NodeId| derived.get(id) != Some(&NodeStatus::Cancelled);
+        let last = nodes.keys().filter(wanted).map(|id| id.phase_number()).max();
         let Some(phase) = last else { return Self { taken: Vec::new(), next: None, room: 0 } };
         let tasks: Vec<NodeId> =
             nodes.keys().copied().filter(|id| id.parent() == Some(NodeId::phase(phase))).collect();
@@ -156,6 +160,8 @@ fn node_of(id: NodeId, wish: &SubagentWish, profile: &Profile) -> Node {
         max_attempts: 1,
         review: None,
         placement: wish.placement.clone(),
+        added: 0,
+        defined: 0,
     }
 }
 

@@ -92,7 +92,7 @@ fn questions(records: &Records) -> Vec<(QuestionId, QuestionStatus)> {
     records.questions.values().map(|question| (question.id, question.status)).collect()
 }
 
-fn escalated(attempts: u32) -> (Fleet, EpicId, AgentId, QuestionId) {
+pub(super) fn escalated(attempts: u32) -> (Fleet, EpicId, AgentId, QuestionId) {
     let (mut fleet, epic, worker) = working(attempts);
     let blocked = r#"{"status": "blocked", "blockers": ["a key for the shop"]}"#;
     says(&mut fleet, &worker, blocked);

@@ -6,6 +6,7 @@ use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, PHASES_MAX, SUBTASKS_MAX,
     TASKS_MAX, TEXT_BYTES_MAX,
 };
+use crate::plan::change::NewNode;
 use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::plan::{Node, PlacementWish, Review};
@@ -127,6 +128,32 @@ fn read_tier(list: &Entry<'_>, parent: Option<NodeId>, placed: &mut Vec<Placed>)
     }
 }
 
+/// Reads nodes that are to stand below a node that is there: a list of them, or one. Their ids may be
+/// left out; nothing stands below them.
+pub(super) fn read_new(list: &Entry<'_>, parent: NodeId) -> Vec<NewNode> {
+    let (tier, max, what) = match parent.tier() {
+        Tier::Phase => (Tier::Task, TASKS_MAX, "tasks"),
+        Tier::Task | Tier::Subtask => (Tier::Subtask, SUBTASKS_MAX, "subtasks"),
+    };
+    let entries = if list.value().is_object() {
+        vec![list.clone()]
+    } else {
+        list.list(max, &format!("a list of at most {max} {what}"))
+    };
+    let mut new = Vec::with_capacity(entries.len());
+    for (place, entry) in (1u16..).zip(&entries) {
+        let Some(fields) = entry.map(SUBTASK_KEYS) else { continue };
+        fields.check_size(&[], DEFINITION_BYTES_MAX);
+        let given = fields.get("id").is_some();
+        let id = if given { read_id(&fields, tier, Some(parent)) } else { None };
+        let mut node =
+            read_node(&fields, id.unwrap_or_else(|| positional(Some(parent), place)), true);
+        read_dependencies(&fields, &mut node);
+        new.push(NewNode { id, node });
+    }
+    new
+}
+
 impl Placed {
     fn is(&self, id: NodeId) -> bool {
         self.known && self.node.id == id
@@ -199,6 +226,8 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> Node {
         max_attempts: attempts.and_then(|n| u32::try_from(n).ok()).unwrap_or(ATTEMPTS_DEFAULT),
         review: fields.get("review").and_then(|entry| read_review(&entry, domain.as_ref())),
         placement: fields.get("placement").map(|entry| read_placement(&entry)).unwrap_or_default(),
+        added: 0,
+        defined: 0,
         domain,
     }
 }

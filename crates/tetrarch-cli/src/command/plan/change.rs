@@ -1,0 +1,302 @@
+//! `plan apply`, `draft`, `add`, `split`, `merge`: changes of a plan, asked for or proposed. The owner
+//! decides whether they can be made.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tetrarch_bus::codec;
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::OpName;
+use tetrarch_core::id::{DraftId, EpicId, NodeId};
+use tetrarch_core::ledger::RecordKey;
+use tetrarch_core::mail::OpReply;
+use tetrarch_core::plan::schema::{self, PlanProblem};
+use tetrarch_core::request::Op;
+use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
+
+use super::missing;
+use crate::command::project::report;
+use crate::context::{Context, Desk, new_id};
+use crate::document::read_document;
+use crate::exit::{CliError, Code};
+use crate::snapshot::Snapshot;
+
+/// What every change says besides what it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ground {
+    /// The version of the plan that it is made for; the one it has, unless said.
+    #[arg(long)]
+    base: Option<u32>,
+    /// Why.
+    #[arg(long)]
+    reason: String,
+}
+
+/// Whether a change is only proposed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Proposed {
+    /// Propose it only.
+    #[arg(long)]
+    draft: bool,
+}
+
+/// What `plan apply` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Of the file its phases and its output count; profiles are set with `tetrarch profile apply`. What the
+file has not is given up, except what is done.
+
+Examples:
+  tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'the parser comes first'
+  tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --base 4 --reason 'as we agreed'")]
+pub(crate) struct ApplyArgs {
+    /// The epic.
+    epic: EpicId,
+    /// The whole plan as it should be: YAML, TOML or JSON.
+    file: PathBuf,
+    #[command(flatten)]
+    ground: Ground,
+}
+
+/// What `plan draft` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch plan draft goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'what do you think?'")]
+pub(crate) struct DraftArgs {
+    /// The epic.
+    epic: EpicId,
+    /// The whole plan as it should be: YAML, TOML or JSON.
+    file: PathBuf,
+    #[command(flatten)]
+    ground: Ground,
+    /// The open draft whose place it takes.
+    #[arg(long)]
+    replaces: Option<DraftId>,
+}
+
+/// What `plan add` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch plan add goal_01JD8Z5W6T4QK3M9X2V7B1N0AC P1 --name 'write the manual' \\
+      --accept 'it names every flag' --after T1.2 --reason 'it was forgotten'")]
+pub(crate) struct AddArgs {
+    /// The epic.
+    epic: EpicId,
+    /// The phase or task below which it is to stand.
+    parent: NodeId,
+    /// Its id; the next one that was never used there, unless said.
+    #[arg(long)]
+    id: Option<NodeId>,
+    /// What it is, in one line.
+    #[arg(long)]
+    name: String,
+    /// What is to be reached; its name, unless said.
+    #[arg(long)]
+    objective: Option<String>,
+    /// A criterion by which one can tell; may be repeated.
+    #[arg(long = "accept", required = true)]
+    acceptance: Vec<String>,
+    /// A node that has to be done first; may be repeated.
+    #[arg(long = "after")]
+    deps: Vec<NodeId>,
+    /// The profile that executes it.
+    #[arg(long)]
+    profile: Option<String>,
+    #[command(flatten)]
+    ground: Ground,
+    #[command(flatten)]
+    proposed: Proposed,
+}
+
+/// What `plan split` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The file is a list of subtasks as a plan file has them; those without an id get the next ones. A task
+that is worked on cannot be split: stop it first.
+
+Examples:
+  tetrarch plan split goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 parts.yaml --reason 'too much for one'")]
+pub(crate) struct SplitArgs {
+    /// The epic.
+    epic: EpicId,
+    /// The task.
+    node: NodeId,
+    /// Its subtasks: YAML, TOML (`[[subtasks]]`) or JSON.
+    file: PathBuf,
+    #[command(flatten)]
+    ground: Ground,
+    #[command(flatten)]
+    proposed: Proposed,
+}
+
+/// What `plan merge` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The first keeps its id and gets what all of them were to reach; the others are cancelled, and what
+waited for them waits for the first.
+
+Examples:
+  tetrarch plan merge goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 T1.3 --name 'both parsers' \\
+      --reason 'too small to be apart'")]
+pub(crate) struct MergeArgs {
+    /// The epic.
+    epic: EpicId,
+    /// Two leaves of one parent, or more.
+    #[arg(required = true, num_args = 2..)]
+    nodes: Vec<NodeId>,
+    /// What they are called together; as the first, unless said.
+    #[arg(long, default_value = "")]
+    name: String,
+    /// What they are to reach together; what each was to, unless said.
+    #[arg(long, default_value = "")]
+    objective: String,
+    #[command(flatten)]
+    ground: Ground,
+    #[command(flatten)]
+    proposed: Proposed,
+}
+
+/// `plan apply`.
+///
+/// # Errors
+/// The file is no plan; the owner refuses, or does not answer.
+pub(super) async fn apply(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), CliError> {
+    let ApplyArgs { epic, file, ground } = args;
+    let plan = plan_of(&file)?;
+    let wanted = wanted(desk, epic, ground, PlanMode::Apply, plan).await?;
+    whole(context, desk, &wanted).await
+}
+
+/// `plan draft`.
+///
+/// # Errors
+/// The file is no plan; the owner refuses, or does not answer.
+pub(super) async fn draft(context: &Context, desk: &Desk, args: DraftArgs) -> Result<(), CliError> {
+    let DraftArgs { epic, file, ground, replaces } = args;
+    let plan = plan_of(&file)?;
+    let wanted = wanted(desk, epic, ground, PlanMode::Draft, plan).await?;
+    whole(context, desk, &Wanted { replaces, ..wanted }).await
+}
+
+async fn whole(context: &Context, desk: &Desk, wanted: &Wanted<Value>) -> Result<(), CliError> {
+    let id = new_id();
+    let payload = codec::encode_todo_plan(id, wanted)
+        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let op: OpName =
+        "todo.plan".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
+    let reply = desk.ask(op, id, payload, None).await;
+    told(context, reply, wanted.epic)
+}
+
+/// A plan file without what is no part of a change.
+fn plan_of(file: &Path) -> Result<Value, CliError> {
+    let mut document = read_document(file)?;
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("profiles");
+    }
+    schema::parse(&document).map_err(|problems| wrong(file, &problems))?;
+    Ok(document)
+}
+
+fn wrong(file: &Path, problems: &[PlanProblem]) -> CliError {
+    let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
+    CliError::new(Code::Usage, format!("{}:\n{}", file.display(), lines.join("\n")))
+}
+
+/// `plan add`.
+///
+/// # Errors
+/// The node is none; the owner refuses, or does not answer.
+pub(super) async fn add(context: &Context, desk: &Desk, args: AddArgs) -> Result<(), CliError> {
+    let AddArgs { epic, parent, ground, .. } = args;
+    let mut node = json!({"name": args.name, "acceptance": args.acceptance});
+    if let Some(fields) = node.as_object_mut() {
+        let deps: Vec<String> = args.deps.iter().map(ToString::to_string).collect();
+        let id = args.id.map(|id| id.to_string());
+        let more = [("id", id), ("objective", args.objective), ("profile", args.profile)];
+        let more = more.into_iter().filter_map(|(key, text)| Some((key.to_owned(), json!(text?))));
+        fields.extend(more);
+        fields.insert("deps".to_owned(), json!(deps));
+    }
+    let mut nodes =
+        schema::parse_new(&node, parent).map_err(|problems| wrong(Path::new("node"), &problems))?;
+    let Some(node) = nodes.pop() else { return Ok(()) };
+    let what = Box::new(Addition { parent, node });
+    let wanted = wanted(desk, epic, ground, args.proposed.mode(), what).await?;
+    ask(context, desk, epic, PlanOp::Add(wanted)).await
+}
+
+/// `plan split`.
+///
+/// # Errors
+/// The file holds no subtasks; the owner refuses, or does not answer.
+pub(super) async fn split(context: &Context, desk: &Desk, args: SplitArgs) -> Result<(), CliError> {
+    let SplitArgs { epic, node, file, ground, proposed } = args;
+    let mut document = read_document(&file)?;
+    if let Some(listed) = document.as_object_mut().and_then(|fields| fields.remove("subtasks")) {
+        document = listed;
+    }
+    let subtasks =
+        schema::parse_new(&document, node).map_err(|problems| wrong(&file, &problems))?;
+    let what = Splitting { node, subtasks };
+    let wanted = wanted(desk, epic, ground, proposed.mode(), what).await?;
+    ask(context, desk, epic, PlanOp::Split(wanted)).await
+}
+
+/// `plan merge`.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(super) async fn merge(context: &Context, desk: &Desk, args: MergeArgs) -> Result<(), CliError> {
+    let MergeArgs { epic, nodes, name, objective, ground, proposed } = args;
+    let what = Merging { nodes, name, objective };
+    let wanted = wanted(desk, epic, ground, proposed.mode(), what).await?;
+    ask(context, desk, epic, PlanOp::Merge(wanted)).await
+}
+
+impl Proposed {
+    fn mode(&self) -> PlanMode {
+        if self.draft { PlanMode::Draft } else { PlanMode::Apply }
+    }
+}
+
+async fn wanted<C>(
+    desk: &Desk,
+    epic: EpicId,
+    ground: Ground,
+    mode: PlanMode,
+    what: C,
+) -> Result<Wanted<C>, CliError> {
+    let base = match ground.base {
+        Some(base) => base,
+        None => {
+            let wanted = [Select::One(RecordKey::Plan(epic))];
+            let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+            snapshot.records.plans.get(&epic).ok_or_else(|| missing(epic))?.version
+        }
+    };
+    let (base_version, reason) = (Some(base), ground.reason);
+    Ok(Wanted { epic, mode, base_version, reason, replaces: None, what: Ok(what) })
+}
+
+async fn ask(context: &Context, desk: &Desk, epic: EpicId, op: PlanOp) -> Result<(), CliError> {
+    let reply = desk.operate(&Op::Plan(op)).await;
+    told(context, reply, epic)
+}
+
+/// Says what came of it, and where to look when it was refused.
+pub(super) fn told(
+    context: &Context,
+    reply: Result<OpReply, CliError>,
+    epic: EpicId,
+) -> Result<(), CliError> {
+    let reply = reply.map_err(|error| match error.code {
+        Code::Conflict => error.hint(format!("`tetrarch plan history {epic}` shows what moved")),
+        _ => error,
+    })?;
+    let version = reply.version.map(|version| format!("version {version}: ")).unwrap_or_default();
+    let said = format!("{version}{}", reply.detail);
+    report(context, &reply, &said)
+}

@@ -1,0 +1,147 @@
+//! `plan drafts`, `approve`, `refine`, `reject`: what was proposed for a plan, and what becomes of it.
+
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::id::{DraftId, EpicId};
+use tetrarch_core::ledger::Record;
+use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, Proposal};
+use tetrarch_core::request::Op;
+use tetrarch_core::request::planning::PlanOp;
+
+use super::change::told;
+use crate::context::{Context, Desk};
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Column, Listing, Row, age, now};
+use crate::snapshot::Snapshot;
+
+/// What `plan drafts` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch plan drafts goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch plan drafts goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --closed -o json")]
+pub(crate) struct DraftsArgs {
+    /// The epic.
+    epic: EpicId,
+    /// Also what was decided on.
+    #[arg(long)]
+    closed: bool,
+}
+
+/// What `plan approve` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch plan approve drf_01JD8Z5W6T4QK3M9X2V7B1N0AC
+
+Exits with 5 when the plan has changed where the draft meets it; it stays open then.")]
+pub(crate) struct ApproveArgs {
+    /// The draft, as `tetrarch plan drafts` shows it.
+    draft: DraftId,
+    /// What to say to its author.
+    #[arg(long, default_value = "")]
+    reason: String,
+}
+
+/// What `plan refine` and `plan reject` are told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch plan refine drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'keep T1.2 as it is'
+  tetrarch plan reject drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'not this year'")]
+pub(crate) struct DecideArgs {
+    /// The draft, as `tetrarch plan drafts` shows it.
+    draft: DraftId,
+    /// What to say to its author.
+    #[arg(long)]
+    reason: String,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("DRAFT"),
+    Column::always("STATE"),
+    Column::always("AGE"),
+    Column::always("FROM"),
+    Column::always("BASE"),
+    Column::always("DEFINES"),
+    Column::always("GIVES UP"),
+    Column::always("REASON"),
+    Column::wide("NOTES"),
+    Column::wide("VERSION"),
+];
+
+/// `plan drafts`.
+///
+/// # Errors
+/// The bus cannot be read.
+pub(super) async fn list(
+    context: &Context,
+    desk: &Desk,
+    args: &DraftsArgs,
+) -> Result<(), CliError> {
+    let wanted = [Select::OfEpic(KeyKind::Draft, args.epic)];
+    let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let drafts = snapshot.records.drafts.get(&args.epic).into_iter().flatten();
+    let shown = |draft: &&Proposal| args.closed || draft.status == DraftStatus::Open;
+    let mut drafts: Vec<&Proposal> = drafts.map(|(_, draft)| draft).filter(shown).collect();
+    drafts.sort_by_key(|draft| (draft.status, draft.created, draft.id));
+    let rows = drafts.into_iter().map(|draft| row(&snapshot, draft));
+    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    Ok(())
+}
+
+fn row(snapshot: &Snapshot, draft: &Proposal) -> Result<Row, CliError> {
+    let puts: Vec<String> = draft.edit.puts.iter().map(|node| node.id.to_string()).collect();
+    let removes: Vec<String> = draft.edit.removes.iter().map(ToString::to_string).collect();
+    Ok(Row {
+        cells: vec![
+            draft.id.to_string().into(),
+            Cell::state(draft.status.as_str()),
+            age(now(), draft.created).into(),
+            draft.author.to_string().into(),
+            draft.base_version.to_string().into(),
+            puts.join(" ").into(),
+            removes.join(" ").into(),
+            draft.reason.as_str().into(),
+            draft.notes.as_str().into(),
+            Cell::some(draft.version),
+        ],
+        record: snapshot.json(&Record::Draft(Box::new(draft.clone())))?,
+    })
+}
+
+/// `plan approve`.
+///
+/// # Errors
+/// There is no such draft; the owner refuses, or does not answer.
+pub(super) async fn approve(
+    context: &Context,
+    desk: &Desk,
+    args: ApproveArgs,
+) -> Result<(), CliError> {
+    let ApproveArgs { draft, reason } = args;
+    decide(context, desk, DecideArgs { draft, reason }, DraftVerdict::Approve).await
+}
+
+/// Decides on a draft, whichever epic it is of.
+///
+/// # Errors
+/// There is no such draft; the owner refuses, or does not answer.
+pub(super) async fn decide(
+    context: &Context,
+    desk: &Desk,
+    args: DecideArgs,
+    verdict: DraftVerdict,
+) -> Result<(), CliError> {
+    let DecideArgs { draft, reason } = args;
+    let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Draft)]).await?;
+    let mut all = snapshot.records.drafts.into_iter();
+    let Some((epic, _)) = all.find(|(_, drafts)| drafts.contains_key(&draft)) else {
+        return Err(CliError::new(Code::NotFound, format!("there is no draft {draft}"))
+            .hint("list those of an epic with `tetrarch plan drafts <epic>`"));
+    };
+    let op = PlanOp::Decide { epic, draft, verdict, reason };
+    let reply = desk.operate(&Op::Plan(op)).await;
+    told(context, reply, epic)
+}

@@ -1,0 +1,218 @@
+//! Plans of record change (spec 05, Plan events): who may ask for it, what is applied at once and what
+//! is kept as a draft. The rule itself is `plan::change`; what an accepted change writes is in
+//! `applying`, drafts are in `drafting`.
+
+mod applying;
+mod drafting;
+
+use crate::error::{ErrorCode, Refusal};
+use crate::goal::Goal;
+use crate::id::{AgentId, EpicId, Principal};
+use crate::limits::TEXT_BYTES_MAX;
+use crate::mail::OpReply;
+use crate::plan::PlanReason;
+use crate::plan::change::{self, Change, Edit, Present};
+use crate::plan::schema::PlanFile;
+use crate::request::planning::{PlanMode, PlanOp, Wanted};
+use crate::request::{Request, Sender};
+use crate::step::Draft;
+
+use super::Policy;
+
+const RULE: &str = "05 Plan events";
+
+/// Decides on an operation that changes plans.
+///
+/// # Errors
+/// The codes of spec 05, each with the details it asks for.
+pub(super) fn plan(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    request: &Request,
+    op: &PlanOp,
+    reply: OpReply,
+) -> Result<OpReply, Refusal> {
+    // What people do to one node by hand is their override; a plan made anew is a plan made anew.
+    let by_hand = match &request.sender.from {
+        Principal::Human(_) => PlanReason::ManualOverride,
+        Principal::Agent(_) => PlanReason::Replan,
+    };
+    let mut desk = Desk { draft, policy, request, reply };
+    match op {
+        PlanOp::Plan(wanted) => {
+            let project = desk.goal(wanted.epic)?.project.clone();
+            let what = wanted.what.as_ref();
+            let what =
+                what.map_err(Clone::clone).and_then(|plan| whole(plan, &project.to_string()));
+            desk.take(wanted, what, PlanReason::Replan)
+        }
+        PlanOp::Add(wanted) => {
+            let what = wanted
+                .what
+                .as_ref()
+                .map_err(Clone::clone)
+                .map(|add| Change::Add { parent: add.parent, node: Box::new(add.node.clone()) });
+            desk.take(wanted, what, by_hand)
+        }
+        PlanOp::Split(wanted) => {
+            let what = wanted
+                .what
+                .as_ref()
+                .map_err(Clone::clone)
+                .map(|split| Change::Split { node: split.node, subtasks: split.subtasks.clone() });
+            desk.take(wanted, what, by_hand)
+        }
+        PlanOp::Merge(wanted) => {
+            let what = wanted.what.as_ref().map_err(Clone::clone).map(|merge| Change::Merge {
+                nodes: merge.nodes.clone(),
+                name: merge.name.clone(),
+                objective: merge.objective.clone(),
+            });
+            desk.take(wanted, what, by_hand)
+        }
+        PlanOp::Decide { epic, draft, verdict, reason } => {
+            drafting::decide(&mut desk, *epic, *draft, *verdict, reason)
+        }
+    }
+}
+
+/// The whole plan that a file asks for.
+fn whole(plan: &PlanFile, project: &str) -> Result<Change, String> {
+    if let Some(named) = plan.project.as_ref().filter(|named| named.as_str() != project) {
+        return Err(format!("project: the plan is {project}'s, not {named}'s"));
+    }
+    if let Some(profile) = plan.profiles.first() {
+        return Err(format!(
+            "profiles: {} is no part of a plan that changes; set it with op `profile.apply`",
+            profile.name
+        ));
+    }
+    Ok(Change::Whole { nodes: plan.nodes.clone(), output: plan.output })
+}
+
+/// One operation at work.
+struct Desk<'d, 'r> {
+    draft: &'d mut Draft<'r>,
+    policy: &'d Policy,
+    request: &'d Request,
+    reply: OpReply,
+}
+
+impl<'r> Desk<'_, 'r> {
+    fn goal(&self, epic: EpicId) -> Result<&'r Goal, Refusal> {
+        let goal = self.draft.base().goals.get(&epic);
+        goal.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("no epic {epic}")))
+    }
+
+    /// The plan as it is now. Nothing of this decision has changed it yet.
+    fn present(&self, epic: EpicId) -> Result<Present<'r>, Refusal> {
+        let records = self.draft.base();
+        let none = || Refusal::new(ErrorCode::NotFound, format!("no plan of {epic}"));
+        let plan = records.plans.get(&epic).ok_or_else(none)?;
+        Ok(Present {
+            version: plan.version,
+            nodes: records.nodes.get(&epic).ok_or_else(none)?,
+            states: records.node_states.get(&epic).ok_or_else(none)?,
+            output: plan.output,
+        })
+    }
+
+    /// Takes a change: makes it, or keeps it as a draft.
+    fn take<C>(
+        &mut self,
+        wanted: &Wanted<C>,
+        what: Result<Change, String>,
+        reason: PlanReason,
+    ) -> Result<OpReply, Refusal> {
+        let goal = self.goal(wanted.epic)?;
+        match wanted.mode {
+            PlanMode::Apply => self.may_apply()?,
+            PlanMode::Draft => self.may_draft(goal)?,
+        }
+        said("reason", &wanted.reason)?;
+        self.open(wanted.epic)?;
+        let present = self.present(wanted.epic)?;
+        let refused = |error: change::ChangeError| error.refusal(present.version);
+        let what = what.map_err(|problems| {
+            Refusal::new(ErrorCode::InvalidPlan, problems).at_version(present.version)
+        })?;
+        let base = wanted.base_version.unwrap_or(present.version);
+        let edit = change::read(&present, base, &what).map_err(refused)?;
+        match wanted.mode {
+            PlanMode::Apply => self.apply(wanted.epic, base, &edit, reason, &wanted.reason),
+            PlanMode::Draft => drafting::keep(self, wanted, base, edit),
+        }
+    }
+
+    /// Applies an edit and says which version it made.
+    fn apply(
+        &mut self,
+        epic: EpicId,
+        base: u32,
+        edit: &Edit,
+        reason: PlanReason,
+        why: &str,
+    ) -> Result<OpReply, Refusal> {
+        let present = self.present(epic)?;
+        let changed =
+            change::change(&present, base, edit).map_err(|error| error.refusal(present.version))?;
+        let reply = OpReply { epic: Some(epic), ..self.reply.clone() };
+        if changed.is_nothing(&present) {
+            let detail = "the plan is like that already".to_owned();
+            return Ok(OpReply { version: Some(present.version), detail, ..reply });
+        }
+        let version = self.draft.next_version(epic);
+        let detail = applying::write(self.draft, epic, &changed, reason, why);
+        Ok(OpReply { version: Some(version), detail, ..reply })
+    }
+
+    /// Nothing is planned for a goal that is over.
+    fn open(&self, epic: EpicId) -> Result<(), Refusal> {
+        let status = self.draft.goal_state(epic).map(|state| state.status);
+        match status.filter(|status| status.is_closed()) {
+            Some(status) => {
+                let detail = format!("{epic} is {status}; a plan that is over stays as it is");
+                Err(Refusal::new(ErrorCode::Conflict, detail))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// GO, people, and whom the configuration names.
+    fn may_apply(&self) -> Result<(), Refusal> {
+        let Sender { from, .. } = &self.request.sender;
+        let Some(agent) = from.agent() else { return Ok(()) };
+        super::current(self.draft, &self.request.sender)?;
+        if *agent == AgentId::Go || self.policy.plan_appliers.contains(from) {
+            return Ok(());
+        }
+        let detail = format!("{from} may not change a plan; propose it with mode draft");
+        Err(Refusal::new(ErrorCode::Unauthorized, detail))
+    }
+
+    /// Those, the project's orchestrator, and who works on the epic.
+    fn may_draft(&self, goal: &Goal) -> Result<(), Refusal> {
+        let Sender { from, .. } = &self.request.sender;
+        if from.agent().is_none() {
+            return Ok(());
+        }
+        let agent = super::current(self.draft, &self.request.sender)?;
+        let works = agent.work.as_ref().is_some_and(|work| work.epic == goal.id);
+        let own = agent.id == AgentId::Po(goal.project.clone()) || agent.id == AgentId::Go;
+        if own || works || self.policy.plan_appliers.contains(from) {
+            return Ok(());
+        }
+        let detail = format!("{from} has no part in {}", goal.id);
+        Err(Refusal::new(ErrorCode::Unauthorized, detail))
+    }
+}
+
+/// A text that has to say something, within its bound.
+fn said(field: &str, text: &str) -> Result<(), Refusal> {
+    let size = text.len();
+    if (1..=TEXT_BYTES_MAX).contains(&size) {
+        return Ok(());
+    }
+    let detail = format!("{field}: {size} bytes; it has 1 to {TEXT_BYTES_MAX}");
+    Err(Refusal::new(ErrorCode::InvalidRequest, detail))
+}

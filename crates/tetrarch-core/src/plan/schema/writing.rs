@@ -1,0 +1,82 @@
+//! A node as a plan file has it, so that reading it gives the same node.
+
+use serde_json::{Map, Number, Value, json};
+
+use crate::duration;
+use crate::plan::change::NewNode;
+
+/// A node that is to be added, as a document; what is as it would be anyhow is left out.
+#[must_use]
+pub fn written(new: &NewNode) -> Value {
+    let node = &new.node;
+    let mut fields = Map::new();
+    if let Some(id) = new.id {
+        fields.insert("id".to_owned(), json!(id.to_string()));
+    }
+    let texts = [
+        ("name", node.name.as_str()),
+        ("objective", &node.objective),
+        ("definitionOfDone", &node.definition_of_done),
+        ("role", node.role.as_str()),
+        ("domain", node.domain.as_ref().map_or("", |domain| domain.as_str())),
+        ("profile", node.profile.as_ref().map_or("", |profile| profile.as_str())),
+    ];
+    for (key, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+        fields.insert(key.to_owned(), json!(text));
+    }
+    let deps: Vec<String> = node.depends_on.iter().map(ToString::to_string).collect();
+    let tools: Vec<String> = node.tools.names().map(ToOwned::to_owned).collect();
+    let lists = [
+        ("acceptance", &node.acceptance),
+        ("deps", &deps),
+        ("tools", &tools),
+        ("keyFacts", &node.key_facts),
+        ("scopePaths", &node.scope_paths),
+    ];
+    for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        fields.insert(key.to_owned(), json!(list));
+    }
+    if let Some(schema) = &node.output_schema {
+        fields.insert("outputSchema".to_owned(), json!(schema));
+    }
+    if let Some(wall) = node.wall {
+        fields.insert("wall".to_owned(), json!(duration::print(wall)));
+    }
+    fields.insert("maxAttempts".to_owned(), json!(node.max_attempts));
+    if let Some(budget) = budget(node) {
+        fields.insert("budget".to_owned(), budget);
+    }
+    if let Some(review) = &node.review {
+        let profile = review.profile.as_ref().map(ToString::to_string);
+        let review = json!({"domain": review.domain.to_string(), "profile": profile});
+        fields.insert("review".to_owned(), review);
+    }
+    if node.placement != crate::plan::PlacementWish::default() {
+        let host = node.placement.host.as_ref().map(ToString::to_string);
+        let labels = node.placement.labels.iter().map(|(key, value)| (key.clone(), json!(value)));
+        let labels: Map<String, Value> = labels.collect();
+        fields.insert("placement".to_owned(), json!({"host": host, "labels": labels}));
+    }
+    Value::Object(fields)
+}
+
+fn budget(node: &crate::plan::Node) -> Option<Value> {
+    let budget = node.budget;
+    let mut fields = Map::new();
+    let mut whole = |key: &str, number: Option<u64>| {
+        if let Some(number) = number {
+            fields.insert(key.to_owned(), json!(number));
+        }
+    };
+    whole("tokens", budget.tokens);
+    whole("turns", budget.turns);
+    if let Some(micro) = budget.cost_micro {
+        // Exact for more dollars than there are: doubles count to nine quadrillion.
+        #[expect(clippy::cast_precision_loss, reason = "budgets are far below 2^53 millionths")]
+        let dollars = Number::from_f64(micro as f64 / 1e6);
+        if let Some(dollars) = dollars {
+            fields.insert("costUsd".to_owned(), Value::Number(dollars));
+        }
+    }
+    (!fields.is_empty()).then_some(Value::Object(fields))
+}
