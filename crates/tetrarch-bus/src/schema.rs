@@ -10,7 +10,7 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 18] = [
+const REQUESTS: [&str; 29] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
@@ -29,11 +29,22 @@ const REQUESTS: [&str; 18] = [
     "Report",
     "SpawnRequest",
     "WorkBlock",
+    "GoalMove",
+    "GoalPrioritise",
+    "TodoComplete",
+    "TodoList",
+    "TodoReprioritise",
+    "TodoInsights",
+    "TodoRecommend",
+    "WorkUnblock",
+    "ScheduleCreate",
+    "ScheduleDelete",
+    "ScheduleList",
 ];
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 37] = [
+const OTHERS: [&str; 38] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -61,6 +72,7 @@ const OTHERS: [&str; 37] = [
     "ReviewNeeded",
     "Run",
     "RunStatus",
+    "ScheduleRecord",
     "SessionOrder",
     "Snapshot",
     "SpawnAnswer",
@@ -74,7 +86,7 @@ const OTHERS: [&str; 37] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 18] = [
+const REQUIRED: [(&str, &[&str]); 30] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -93,6 +105,18 @@ const REQUIRED: [(&str, &[&str]); 18] = [
     ("SpawnRequest", &["requestedSubagents"]),
     ("SubagentWish", &["role"]),
     ("WorkBlock", &["epic", "node", "blocker"]),
+    ("GoalMove", &["epic"]),
+    ("GoalPrioritise", &["epic"]),
+    ("TodoComplete", &["epic", "node"]),
+    ("TodoList", &["epic"]),
+    ("TodoReprioritise", &["epic", "priorities"]),
+    ("NodePriority", &["node"]),
+    ("TodoInsights", &["epic"]),
+    ("TodoRecommend", &["epic"]),
+    ("WorkUnblock", &["epic", "node"]),
+    ("ScheduleDelete", &["schedule"]),
+    ("ScheduledGoal", &["project", "plan"]),
+    ("ScheduledMail", &["to", "text"]),
 ];
 
 /// The messages that have a schema, in order.

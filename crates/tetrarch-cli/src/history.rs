@@ -48,6 +48,7 @@ fn tone(kind: EventKind) -> Tone {
         EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
         EventKind::Question
         | EventKind::Recovery
+        | EventKind::NodeOverride
         | EventKind::AgentEnding
         | EventKind::AgentReplaced => Tone::Warn,
         EventKind::OwnerStarted
@@ -66,6 +67,11 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::GoalStatus
         | EventKind::NodeAdded
         | EventKind::NodeStatus
+        | EventKind::NodePriority
+        | EventKind::GoalPriority
+        | EventKind::ScheduleCreated
+        | EventKind::ScheduleDeleted
+        | EventKind::ScheduleFired
         | EventKind::AssignmentStatus
         | EventKind::CircuitClosed
         | EventKind::RunArchived

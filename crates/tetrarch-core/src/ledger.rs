@@ -9,12 +9,13 @@ use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
     AgentId, AssignmentId, CommitId, DispatchId, EpicId, HostName, NodeId, Principal, ProfileName,
-    ProjectName, QuestionId, RequestId, RunId, SessionId,
+    ProjectName, QuestionId, RequestId, RunId, ScheduleId, SessionId,
 };
 use crate::mail::Mail;
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
 use crate::question::Question;
 use crate::run::{Run, RunStatus};
+use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::time::BusTime;
 
@@ -50,6 +51,8 @@ pub enum Record {
     Dispatch(Box<Dispatch>),
     /// `question.<question>`.
     Question(Box<Question>),
+    /// `schedule.<schedule>`.
+    Schedule(Box<Schedule>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
     /// `snapshot.main`: the latest one.
@@ -87,6 +90,8 @@ pub enum RecordKey {
     Dispatch(DispatchId),
     /// A question to people.
     Question(QuestionId),
+    /// What begins at set times.
+    Schedule(ScheduleId),
     /// A decision on a request.
     Decision(RequestId),
     /// The latest snapshot.
@@ -114,6 +119,7 @@ impl Record {
             Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
             Self::Dispatch(dispatch) => RecordKey::Dispatch(dispatch.id),
             Self::Question(question) => RecordKey::Question(question.id),
+            Self::Schedule(schedule) => RecordKey::Schedule(schedule.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
         }
@@ -195,6 +201,18 @@ pub enum EventKind {
     NodeAdded,
     /// A node's status changed.
     NodeStatus,
+    /// A node was called done by somebody who did not work on it.
+    NodeOverride,
+    /// It was said how urgent a node is.
+    NodePriority,
+    /// It was said how urgent a goal is.
+    GoalPriority,
+    /// Something is to begin at set times.
+    ScheduleCreated,
+    /// Nothing is to begin at those times any more.
+    ScheduleDeleted,
+    /// Its time had come.
+    ScheduleFired,
     /// An assignment's status changed.
     AssignmentStatus,
     /// The overseer found an assignment standing still and did something about it, or its agent
@@ -228,7 +246,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 37] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -246,6 +264,12 @@ impl EventKind {
         Self::GoalStatus,
         Self::NodeAdded,
         Self::NodeStatus,
+        Self::NodeOverride,
+        Self::NodePriority,
+        Self::GoalPriority,
+        Self::ScheduleCreated,
+        Self::ScheduleDeleted,
+        Self::ScheduleFired,
         Self::AssignmentStatus,
         Self::Recovery,
         Self::Verdict,
@@ -283,6 +307,12 @@ impl EventKind {
             Self::GoalStatus => "goal.status",
             Self::NodeAdded => "node.added",
             Self::NodeStatus => "node.status",
+            Self::NodeOverride => "node.override",
+            Self::NodePriority => "node.priority",
+            Self::GoalPriority => "goal.priority",
+            Self::ScheduleCreated => "schedule.created",
+            Self::ScheduleDeleted => "schedule.deleted",
+            Self::ScheduleFired => "schedule.fired",
             Self::AssignmentStatus => "assignment.status",
             Self::Recovery => "assignment.recovery",
             Self::Verdict => "review.verdict",

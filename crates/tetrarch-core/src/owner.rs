@@ -5,7 +5,8 @@
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
 //! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
-//! plans in `plans`, questions to people in `questions`, what the overseer does in `overseeing`.
+//! plans in `plans`, goals in `goals`, work in `work`, what begins at set times in `schedules`, questions to
+//! people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
@@ -13,6 +14,7 @@ mod deadlines;
 mod ending;
 mod fit;
 mod forgetting;
+mod goals;
 mod group;
 mod hosts;
 mod operations;
@@ -23,6 +25,7 @@ mod recovery;
 mod replacing;
 mod reports;
 mod restoring;
+mod schedules;
 mod sessions;
 mod silence;
 mod spawn;
@@ -31,6 +34,7 @@ mod stopping;
 pub(crate) mod tests;
 mod troubles;
 mod weight;
+mod work;
 
 use crate::agent::{Agent, Hosting};
 use crate::brief::Tools;
@@ -295,6 +299,7 @@ fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     let mut draft = Draft::new(records, now, go());
     forgetting::forget_due(&mut draft, policy.kept);
     deadlines::pass(&mut draft, policy);
+    schedules::fire_due(&mut draft, policy);
     if recovery::is_due(records, &draft) {
         recovery::recover_due(&mut draft);
     }

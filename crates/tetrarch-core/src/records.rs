@@ -12,7 +12,7 @@ use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, HostName, NodeId, ProfileName, ProjectName,
-    QuestionId, RequestId, RunId, Ulid,
+    QuestionId, RequestId, RunId, ScheduleId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
@@ -20,6 +20,7 @@ use crate::plan::{Node, NodeState, Plan};
 use crate::question::{Question, QuestionStatus};
 use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
+use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::time::BusTime;
 
@@ -58,6 +59,8 @@ pub struct Records {
     pub dispatches: BTreeMap<DispatchId, Dispatch>,
     /// Questions to people.
     pub questions: BTreeMap<QuestionId, Question>,
+    /// What begins at set times.
+    pub schedules: BTreeMap<ScheduleId, Schedule>,
     /// Decisions.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
@@ -87,6 +90,8 @@ struct Indexes {
     dispatched: BTreeMap<AssignmentId, BTreeSet<DispatchId>>,
     ended: BTreeSet<(BusTime, Ended)>,
     closed: BTreeSet<(BusTime, EpicId)>,
+    /// Schedules, by when they are due next.
+    due: BTreeSet<(BusTime, ScheduleId)>,
 }
 
 /// Something that is over and is forgotten some time later. Names that are used again keep their
@@ -152,6 +157,7 @@ impl Records {
             Record::Assignment(assignment) => self.put_assignment(*assignment),
             Record::Dispatch(dispatch) => self.put_dispatch(*dispatch),
             Record::Question(question) => self.put_question(*question),
+            Record::Schedule(schedule) => self.put_schedule(*schedule),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
                 self.indexes.decided.insert((decision.at, decision.request));
@@ -190,6 +196,7 @@ impl Records {
             RecordKey::Assignment(id) => self.remove_assignment(*id),
             RecordKey::Dispatch(id) => self.remove_dispatch(*id),
             RecordKey::Question(id) => self.remove_question(*id),
+            RecordKey::Schedule(id) => self.remove_schedule(*id),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
                     self.indexes.decided.remove(&(decision.at, decision.request));
@@ -197,6 +204,23 @@ impl Records {
             }
             RecordKey::Snapshot => self.snapshot = None,
         }
+    }
+
+    fn put_schedule(&mut self, schedule: Schedule) {
+        self.remove_schedule(schedule.id);
+        self.indexes.due.extend(schedule.next.map(|at| (at, schedule.id)));
+        self.schedules.insert(schedule.id, schedule);
+    }
+
+    fn remove_schedule(&mut self, id: ScheduleId) {
+        if let Some(at) = self.schedules.remove(&id).and_then(|schedule| schedule.next) {
+            self.indexes.due.remove(&(at, id));
+        }
+    }
+
+    /// Schedules, with when they are due next, the earliest first.
+    pub fn scheduled(&self) -> impl Iterator<Item = (BusTime, ScheduleId)> {
+        self.indexes.due.iter().copied()
     }
 
     fn put_question(&mut self, question: Question) {
@@ -380,8 +404,11 @@ impl Records {
         let work = self.runs.len() + self.run_status.len() + assigned;
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len();
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
-        let rest =
-            self.profiles.len() + self.decisions.len() + usize::from(self.snapshot.is_some());
+        let asked = self.questions.len() + self.schedules.len();
+        let rest = self.profiles.len()
+            + self.decisions.len()
+            + asked
+            + usize::from(self.snapshot.is_some());
         nodes + states + work + goals + parties + rest
     }
 }

@@ -19,7 +19,7 @@ pub(super) enum Unknown {
 }
 
 /// Text fields in whose place any JSON may stand; it is kept as text.
-pub(crate) const JSON_TEXT: [(&str, &str); 9] = [
+pub(crate) const JSON_TEXT: [(&str, &str); 10] = [
     ("Brief", "expected_output"),
     ("BriefWish", "expected_output"),
     ("GoalCreate", "plan"),
@@ -29,6 +29,7 @@ pub(crate) const JSON_TEXT: [(&str, &str); 9] = [
     ("Node", "output_schema"),
     ("RunResult", "deliverable"),
     ("RunResult", "partial"),
+    ("ScheduledGoal", "plan"),
 ];
 
 /// Any JSON of these bytes.

@@ -41,6 +41,7 @@ fn image(record: &Record) -> Result<R, CodecError> {
         Record::Assignment(assignment) => R::Assignment((&**assignment).into()),
         Record::Dispatch(dispatch) => R::Dispatch((&**dispatch).into()),
         Record::Question(question) => R::Question((&**question).into()),
+        Record::Schedule(schedule) => R::Schedule((&**schedule).into()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
         Record::Snapshot(snapshot) => R::Snapshot((&**snapshot).into()),
     })
@@ -95,6 +96,7 @@ impl TryFrom<pb::Record> for Record {
             R::Assignment(assignment) => Self::Assignment(Box::new(assignment.try_into()?)),
             R::Dispatch(dispatch) => Self::Dispatch(Box::new(dispatch.try_into()?)),
             R::Question(question) => Self::Question(Box::new(question.try_into()?)),
+            R::Schedule(schedule) => Self::Schedule(Box::new(schedule.try_into()?)),
             R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
             R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
         })
@@ -140,6 +142,7 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
         R::Assignment(assignment) => stored(&assignment, seq),
         R::Dispatch(dispatch) => stored(&dispatch, seq),
         R::Question(question) => stored(&question, seq),
+        R::Schedule(schedule) => stored(&schedule, seq),
         R::Decision(decision) => stored(&decision, seq),
         R::Snapshot(snapshot) => stored(&snapshot, seq),
     }
@@ -173,6 +176,7 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         KeyKind::Assignment => R::Assignment(message("Assignment", payload)?),
         KeyKind::Dispatch => R::Dispatch(message("Dispatch", payload)?),
         KeyKind::Question => R::Question(message("QuestionRecord", payload)?),
+        KeyKind::Schedule => R::Schedule(message("ScheduleRecord", payload)?),
         KeyKind::Decision => R::Decision(message("Decision", payload)?),
         KeyKind::Snapshot => R::Snapshot(message("Snapshot", payload)?),
     };

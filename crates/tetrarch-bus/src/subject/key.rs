@@ -44,6 +44,8 @@ pub enum KeyKind {
     Dispatch,
     /// Questions to people.
     Question,
+    /// What begins at set times.
+    Schedule,
     /// Decisions.
     Decision,
     /// The latest snapshot.
@@ -52,7 +54,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -67,6 +69,7 @@ impl KeyKind {
         Self::Assignment,
         Self::Dispatch,
         Self::Question,
+        Self::Schedule,
         Self::Decision,
         Self::Snapshot,
     ];
@@ -89,6 +92,7 @@ impl KeyKind {
             Self::Assignment => "assignment",
             Self::Dispatch => "dispatch",
             Self::Question => "question",
+            Self::Schedule => "schedule",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
         }
@@ -112,6 +116,7 @@ impl KeyKind {
             RecordKey::Assignment(_) => Self::Assignment,
             RecordKey::Dispatch(_) => Self::Dispatch,
             RecordKey::Question(_) => Self::Question,
+            RecordKey::Schedule(_) => Self::Schedule,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
         }
@@ -186,6 +191,7 @@ pub fn record_key(key: &RecordKey) -> String {
         RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
         RecordKey::Dispatch(dispatch) => format!("{kind}.{dispatch}"),
         RecordKey::Question(question) => format!("{kind}.{question}"),
+        RecordKey::Schedule(schedule) => format!("{kind}.{schedule}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
@@ -224,6 +230,7 @@ pub(super) fn parse_at(
         | KeyKind::Assignment
         | KeyKind::Dispatch
         | KeyKind::Question
+        | KeyKind::Schedule
         | KeyKind::Decision
         | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
     }
@@ -243,6 +250,7 @@ pub(super) fn parse_at(
         KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
         KeyKind::Dispatch => RecordKey::Dispatch(tokens.parse(1, "dsp_<ulid>")?),
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
+        KeyKind::Schedule => RecordKey::Schedule(tokens.parse(1, "sch_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
         KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),

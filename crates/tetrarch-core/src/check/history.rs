@@ -60,6 +60,11 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let what = format_args!("it goes up to {through}, the one before it up to {old}");
                 found.must(between, 20, &"snapshot", what);
             }
+            Record::Schedule(new) => {
+                let old = before.schedules.get(&new.id);
+                let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
+                found.must(grows, 10, &new.id, "its firings were uncounted");
+            }
             Record::Host(_)
             | Record::Project(_)
             | Record::Profile(..)

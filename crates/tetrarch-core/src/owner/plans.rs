@@ -12,6 +12,7 @@ use crate::id::{AgentId, EpicId, NodeId};
 use crate::intensity::Failures;
 use crate::ledger::{EventKind, Record};
 use crate::plan::{Blocker, NodeChange, NodeState, NodeStatus, PlanReason, graph, rollup};
+use crate::priority::Priorities;
 use crate::request::Request;
 use crate::run::Run;
 use crate::step::Draft;
@@ -164,6 +165,11 @@ pub(super) fn is_open(draft: &Draft<'_>, epic: EpicId) -> bool {
     draft.goal_state(epic).is_some_and(|state| state.status == GoalStatus::Active)
 }
 
+/// Whether nothing more is done for the goal.
+pub(super) fn is_closed(draft: &Draft<'_>, epic: EpicId) -> bool {
+    draft.goal_state(epic).is_some_and(|state| state.status.is_closed())
+}
+
 /// Gives a leaf its first state.
 pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
     let since = draft.now;
@@ -182,6 +188,8 @@ pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
             since,
             failures: Failures::default(),
             latest: None,
+            priorities: Priorities::default(),
+            created: since,
         }),
     ));
 }

@@ -3,7 +3,7 @@
 //! takes it over, or gets the answer that was given meanwhile.
 
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{AgentId, Principal, QuestionId, RunId};
+use crate::id::{AgentId, EpicId, NodeId, Principal, QuestionId, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{INSTRUCTION_BYTES_MAX, OPTIONS_BYTES_MAX};
 use crate::liveness::Liveness;
@@ -194,6 +194,26 @@ fn close(
         since: draft.now,
         ..question
     })));
+}
+
+/// The questions by which work was escalated are not to be answered any more: those about a node, or
+/// about all of an epic.
+pub(super) fn withdraw_escalated(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    node: Option<NodeId>,
+    why: &str,
+) {
+    let about = |question: &&Question| {
+        question.escalates.is_some()
+            && question.epic == epic
+            && node.is_none_or(|node| question.node == node)
+            && question.status == QuestionStatus::Open
+    };
+    let open: Vec<Question> = draft.base().questions.values().filter(about).cloned().collect();
+    for question in open {
+        withdraw(draft, question, why);
+    }
 }
 
 /// Nobody waits for the answers to what an agent asked any more: it has ended, or was answered by

@@ -2,6 +2,7 @@
 
 mod dispatch;
 mod question;
+pub(super) mod schedule;
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -24,6 +25,7 @@ use tetrarch_core::plan::{
     Blocker, Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, Plan,
     PlanEvent, PlanReason, PlanSource, Review,
 };
+use tetrarch_core::priority::{Priorities, Priority};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunState, RunStatus};
 use tetrarch_core::time::{BusTime, Millis};
@@ -254,7 +256,7 @@ fn node_state(full: bool) -> NodeState {
         findings: words("f"),
         blocker: full.then(blocker),
         result: full.then(|| NodeResult {
-            run: id("run_~"),
+            run: Some(id("run_~")),
             deliverable: "d".to_owned(),
             artifacts: vec![artifact()],
             evidence: result().evidence,
@@ -263,7 +265,14 @@ fn node_state(full: bool) -> NodeState {
         since: BusTime(3),
         failures: Failures::new(if full { vec![BusTime(3)] } else { Vec::new() }),
         latest: full.then(|| id("asg_~")),
+        priorities: priorities(full),
+        created: BusTime(2),
     }
+}
+
+fn priorities(full: bool) -> Priorities {
+    let said = |number| full.then(|| Priority::new(number).unwrap());
+    Priorities { user: said(80), overseer: said(0) }
 }
 
 pub(super) fn blocker() -> Blocker {
@@ -283,6 +292,8 @@ pub(super) fn plan_event(full: bool) -> PlanEvent {
         purpose: Purpose::Execute,
         attempts: 1,
         findings: words("f"),
+        priorities: priorities(full),
+        created: BusTime(2),
     };
     let change = NodeChange {
         node: id("T1.2"),
@@ -305,6 +316,7 @@ pub(super) fn plan_event(full: bool) -> PlanEvent {
         goal: GoalStatus::Active,
         percent: 100,
         result: full.then(goal_result),
+        priorities: priorities(full),
         trace: full.then(|| TRACE.to_owned()),
         at: BusTime(u64::MAX),
     }
@@ -373,7 +385,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 6] {
+fn epic_records(full: bool) -> [Record; 7] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -392,6 +404,7 @@ fn epic_records(full: bool) -> [Record; 6] {
         percent: 50,
         result: full.then(goal_result),
         since: BusTime(1),
+        priorities: priorities(full),
     };
     let plan = Plan {
         epic: id("goal_~"),
@@ -408,6 +421,7 @@ fn epic_records(full: bool) -> [Record; 6] {
     [
         Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
+        Record::Schedule(Box::new(schedule::sample(full))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

@@ -101,6 +101,7 @@ impl Story {
             | Record::Assignment(_)
             | Record::Dispatch(_)
             | Record::Question(_)
+            | Record::Schedule(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }
@@ -140,6 +141,12 @@ impl Story {
                 | EventKind::GoalStatus
                 | EventKind::NodeAdded
                 | EventKind::NodeStatus
+                | EventKind::NodeOverride
+                | EventKind::NodePriority
+                | EventKind::GoalPriority
+                | EventKind::ScheduleCreated
+                | EventKind::ScheduleDeleted
+                | EventKind::ScheduleFired
                 | EventKind::AssignmentStatus
                 | EventKind::Verdict
                 | EventKind::Refused
