@@ -231,9 +231,10 @@ mod tests {
             ["2026-01-05T05:30:00Z", "2026-01-06T05:30:00Z"],
             "half past six in Berlin, not on the weekend, and after the moment"
         );
-        assert_eq!(times(&cron("0 0 1 * *", UTC), "2026-01-31T23:59:59.999Z", 1), [
-            "2026-02-01T00:00:00Z"
-        ]);
+        assert_eq!(
+            times(&cron("0 0 1 * *", UTC), "2026-01-31T23:59:59.999Z", 1),
+            ["2026-02-01T00:00:00Z"]
+        );
     }
 
     #[test]

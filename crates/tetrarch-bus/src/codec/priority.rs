@@ -25,8 +25,7 @@ pub(super) fn read(message: Option<pb::Priorities>) -> Result<Priorities, CodecE
 
 /// Reads one; none is nothing said.
 pub(super) fn number(field: &str, number: Option<u32>) -> Result<Option<Priority>, CodecError> {
-    let wrong = |error: tetrarch_core::priority::PriorityError| {
-        CodecError::field(field, error.to_string())
-    };
+    let wrong =
+        |error: tetrarch_core::priority::PriorityError| CodecError::field(field, error.to_string());
     number.map(|number| Priority::new(number).map_err(wrong)).transpose()
 }

@@ -118,8 +118,7 @@ pub(super) fn encode(op: &ScheduleOp, id: RequestId) -> Result<Vec<u8>, CodecErr
                 }
                 Rhythm::Every(every) => (String::new(), String::new(), duration::print(*every)),
             };
-            let message =
-                pb::ScheduleCreate { request_id, sender, cron, zone, every, goal, mail };
+            let message = pb::ScheduleCreate { request_id, sender, cron, zone, every, goal, mail };
             finish("ScheduleCreate", &message)
         }
         ScheduleOp::Delete { schedule } => {

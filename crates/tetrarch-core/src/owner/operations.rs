@@ -13,8 +13,8 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::{
-    Policy, circuits, goals, overseeing, plans, questions, replacing, schedules, sessions, stopping,
-    work,
+    Policy, circuits, goals, overseeing, plans, questions, replacing, schedules, sessions,
+    stopping, work,
 };
 
 /// Decides on an operation and answers it.

@@ -152,8 +152,7 @@ fn may_write(draft: &Draft<'_>, from: &Principal, to: &Principal) -> Result<(), 
 
 fn read_plan(plan: &str) -> Result<PlanFile, Refusal> {
     let invalid = |detail: String| Refusal::new(ErrorCode::InvalidPlan, format!("plan: {detail}"));
-    let document: Value =
-        serde_json::from_str(plan).map_err(|error| invalid(error.to_string()))?;
+    let document: Value = serde_json::from_str(plan).map_err(|error| invalid(error.to_string()))?;
     schema::parse(&document).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         invalid(problems.join("; "))

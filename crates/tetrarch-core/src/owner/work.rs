@@ -161,30 +161,38 @@ fn reprioritise(
         let detail = format!("priorities: {}, 1 to {LIST_MAX} are allowed", priorities.len());
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
-    let nodes = draft.nodes(epic);
-    let leaves = graph::leaves(&nodes);
-    let mut changed = 0;
+    let mut meant = Vec::new();
     for (id, priority) in priorities {
-        if !nodes.contains_key(id) {
-            return Err(Refusal::new(ErrorCode::NotFound, format!("{epic} has no node {id}")));
-        }
-        let below = leaves.iter().filter(|leaf| graph::is_within(**leaf, *id));
-        let states = below.filter_map(|leaf| draft.node_state(epic, *leaf));
-        let open: Vec<NodeState> =
-            states.filter(|state| !state.status.is_settled()).cloned().collect();
-        if open.is_empty() {
-            let detail = format!("{id} is settled; how urgent it is matters no more");
-            return Err(Refusal::new(ErrorCode::Conflict, detail));
-        }
-        for state in open {
-            let said = state.priorities.with(voice_of(&by), *priority);
-            if said != state.priorities {
-                changed += 1;
-                put_priority(draft, epic, NodeState { priorities: said, ..state }, *priority, reason);
-            }
+        meant.extend(open_below(draft, epic, *id)?.into_iter().map(|leaf| (leaf, *priority)));
+    }
+    let mut changed = 0;
+    for (leaf, priority) in meant {
+        let Some(state) = draft.node_state(epic, leaf).cloned() else { continue };
+        let said = state.priorities.with(voice_of(&by), priority);
+        if said != state.priorities {
+            changed += 1;
+            put_priority(draft, epic, NodeState { priorities: said, ..state }, priority, reason);
         }
     }
     Ok(changed)
+}
+
+/// The unsettled leaves that a node stands for.
+fn open_below(draft: &Draft<'_>, epic: EpicId, id: NodeId) -> Result<Vec<NodeId>, Refusal> {
+    let nodes = draft.nodes(epic);
+    if !nodes.contains_key(&id) {
+        return Err(Refusal::new(ErrorCode::NotFound, format!("{epic} has no node {id}")));
+    }
+    let below = graph::leaves(&nodes).into_iter().filter(|leaf| graph::is_within(*leaf, id));
+    let open = |leaf: &NodeId| {
+        draft.node_state(epic, *leaf).is_some_and(|state| !state.status.is_settled())
+    };
+    let open: Vec<NodeId> = below.filter(open).collect();
+    if open.is_empty() {
+        let detail = format!("{id} is settled; how urgent it is matters no more");
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
+    Ok(open)
 }
 
 fn put_priority(

@@ -112,9 +112,8 @@ pub fn of_leaves(
     let waits = leaves
         .iter()
         .filter(|(_, leaf)| matches!(leaf.status, NodeStatus::Todo | NodeStatus::Queued));
-    let pending = waits.map(|(id, leaf)| {
-        (*id, Pending { priorities: leaf.priorities, age: now - leaf.created })
-    });
+    let pending = waits
+        .map(|(id, leaf)| (*id, Pending { priorities: leaf.priorities, age: now - leaf.created }));
     recommend(&of_plan(nodes, &statuses), &pending.collect())
 }
 

@@ -20,9 +20,7 @@ use tetrarch_core::role::Role;
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
 
-use super::samples::{
-    U, blocker, id, limits, placement, profile, result, schedule, usage, words,
-};
+use super::samples::{U, blocker, id, limits, placement, profile, result, schedule, usage, words};
 use crate::codec::*;
 use crate::subject::{OpName, Subject};
 

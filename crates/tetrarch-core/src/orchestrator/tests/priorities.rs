@@ -25,10 +25,14 @@ const FIVE: [&str; 5] = ["T1.1", "T1.2", "T1.3", "T1.4", "T1.5"];
 
 #[test]
 fn without_a_word_the_plan_s_order_stands() {
-    let mut event = plan(1, queued(&FIVE));
-    // The last one would score the most: the longest chain, and two that rest on it.
-    event.definitions[4].depends_on = vec!["T9.9".parse().unwrap()];
-    assert_eq!(staffed(event), ["T1.1", "T1.2", "T1.3"]);
+    let mut views = queued(&FIVE);
+    views.push(view("T1.6", NodeStatus::Done));
+    let mut event = plan(1, views);
+    // The fifth scores the most: it alone ends a chain.
+    event.definitions[4].depends_on = vec!["T1.6".parse().unwrap()];
+    assert_eq!(staffed(event.clone()), ["T1.1", "T1.2", "T1.3"]);
+    event.nodes[0].priorities = said(50);
+    assert_eq!(staffed(event), ["T1.5", "T1.1", "T1.2"], "one word makes the score count");
 }
 
 #[test]

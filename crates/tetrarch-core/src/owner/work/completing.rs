@@ -1,12 +1,12 @@
 //! `todo.complete` (spec 05, Status machines): a leaf is done because who works on it says so and shows
 //! it, or because somebody who decides on its work does.
 
+use crate::assignment::{AssignmentStatus, Purpose};
 use crate::brief::{Evidence, Outcome, RunResult};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, EpicId, Principal};
 use crate::ledger::EventKind;
 use crate::limits::{LIST_MAX, RESULT_WORDS_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::assignment::{AssignmentStatus, Purpose};
 use crate::liveness::Liveness;
 use crate::plan::{NodeResult, NodeState, NodeStatus, PlanReason};
 use crate::request::work::Completion;
@@ -66,8 +66,7 @@ fn bounds(done: &Completion) -> Result<(), Refusal> {
     fits("crystallization", &done.crystallization, SUMMARY_BYTES_MAX)?;
     fits("reason", &done.reason, TEXT_BYTES_MAX)?;
     let Evidence { files, commands, tests, commits } = &done.evidence;
-    let lists =
-        [("files", files), ("commands", commands), ("tests", tests), ("commits", commits)];
+    let lists = [("files", files), ("commands", commands), ("tests", tests), ("commits", commits)];
     let mut bytes = 0;
     for (name, texts) in lists {
         if texts.len() > LIST_MAX {
@@ -132,7 +131,8 @@ fn override_with(
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     let why = format!("{by} called it done: {}", done.reason);
-    let event = draft.event(EventKind::NodeOverride, RULE, format!("{} -> done: {why}", state.status));
+    let event =
+        draft.event(EventKind::NodeOverride, RULE, format!("{} -> done: {why}", state.status));
     event.epic = Some(epic);
     event.node = Some(id);
     event.agent.clone_from(&state.assignee);

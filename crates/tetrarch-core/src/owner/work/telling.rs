@@ -37,7 +37,11 @@ impl Answer {
     }
 
     /// As many items as there is room for.
-    pub(in crate::owner) fn list(&mut self, name: &str, items: impl IntoIterator<Item = Value>) -> &mut Self {
+    pub(in crate::owner) fn list(
+        &mut self,
+        name: &str,
+        items: impl IntoIterator<Item = Value>,
+    ) -> &mut Self {
         let mut kept = Vec::new();
         for item in items {
             let size = item.to_string().len() + 1;
@@ -82,9 +86,10 @@ fn item(node: &Node, status: NodeStatus, state: Option<&NodeState>) -> Value {
         "dependsOn": texts(&node.depends_on),
     });
     if let (Some(state), Value::Object(fields)) = (state, &mut item) {
-        let blocker = state.blocker.as_ref().map(
-            |it| json!({"kind": it.kind, "detail": it.detail, "needs": it.needs}),
-        );
+        let blocker = state
+            .blocker
+            .as_ref()
+            .map(|it| json!({"kind": it.kind, "detail": it.detail, "needs": it.needs}));
         let assignee = state.assignee.as_ref().map(ToString::to_string);
         fields.extend([
             ("assignee".to_owned(), json!(assignee)),
