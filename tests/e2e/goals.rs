@@ -139,7 +139,7 @@ fn work_is_done_with_something_to_show_and_what_still_runs_is_ended() {
     until(&fleet, &epic, ["completed", "done", "done"]);
     let goal = wait::until("its result", || {
         let goal = fleet.json(&["goal", "show", &epic]);
-        let deliverable = goal["state"]["result"]["deliverable"].as_str().map(str::to_owned);
+        let deliverable = goal["goalState"]["result"]["deliverable"].as_str().map(str::to_owned);
         deliverable.filter(|text| !text.is_empty())
     });
     assert!(goal.contains("it stands open"), "{goal}");
