@@ -25,6 +25,7 @@ use tetrarch_core::id::{
 use tetrarch_core::ledger::{Entry, Record, Seal};
 use tetrarch_core::mail::{Mail, MailBody};
 use tetrarch_core::plan::{PlanEvent, PlanReason, PlanSource};
+use tetrarch_core::priority::Priorities;
 use tetrarch_core::time::BusTime;
 use tetrarch_tests::empty_entry;
 
@@ -99,6 +100,7 @@ fn plan_event(epic: EpicId, version: u32) -> PlanEvent {
         goal: GoalStatus::Active,
         percent: 0,
         result: None,
+        priorities: Priorities::default(),
         trace: None,
         at: BusTime(1_000),
     }

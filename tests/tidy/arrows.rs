@@ -19,7 +19,16 @@ const ROWS: [Row; 6] = [
     Row {
         name: "core",
         ours: &[],
-        outside: Some(&["petgraph", "proptest", "serde_json", "sha2", "thiserror", "ulid"]),
+        outside: Some(&[
+            "croner",
+            "jiff",
+            "petgraph",
+            "proptest",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "ulid",
+        ]),
     },
     Row { name: "bus", ours: &["core", "failpoint"], outside: None },
     Row { name: "engine", ours: &["core", "bus", "failpoint"], outside: None },

@@ -10,7 +10,7 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 23] = [
+const REQUESTS: [&str; 34] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
@@ -34,11 +34,22 @@ const REQUESTS: [&str; 23] = [
     "TodoPlan",
     "TodoSplit",
     "WorkBlock",
+    "GoalMove",
+    "GoalPrioritise",
+    "TodoComplete",
+    "TodoList",
+    "TodoReprioritise",
+    "TodoInsights",
+    "TodoRecommend",
+    "WorkUnblock",
+    "ScheduleCreate",
+    "ScheduleDelete",
+    "ScheduleList",
 ];
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 39] = [
+const OTHERS: [&str; 40] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -68,6 +79,7 @@ const OTHERS: [&str; 39] = [
     "ReviewNeeded",
     "Run",
     "RunStatus",
+    "ScheduleRecord",
     "SessionOrder",
     "Snapshot",
     "SpawnAnswer",
@@ -81,7 +93,7 @@ const OTHERS: [&str; 39] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 23] = [
+const REQUIRED: [(&str, &[&str]); 35] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -105,6 +117,18 @@ const REQUIRED: [(&str, &[&str]); 23] = [
     ("TodoPlan", &["epic", "plan", "baseVersion", "reason"]),
     ("TodoSplit", &["epic", "node", "subtasks", "baseVersion", "reason"]),
     ("WorkBlock", &["epic", "node", "blocker"]),
+    ("GoalMove", &["epic"]),
+    ("GoalPrioritise", &["epic"]),
+    ("TodoComplete", &["epic", "node"]),
+    ("TodoList", &["epic"]),
+    ("TodoReprioritise", &["epic", "priorities"]),
+    ("NodePriority", &["node"]),
+    ("TodoInsights", &["epic"]),
+    ("TodoRecommend", &["epic"]),
+    ("WorkUnblock", &["epic", "node"]),
+    ("ScheduleDelete", &["schedule"]),
+    ("ScheduledGoal", &["project", "plan"]),
+    ("ScheduledMail", &["to", "text"]),
 ];
 
 /// The messages that have a schema, in order.

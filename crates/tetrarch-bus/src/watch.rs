@@ -222,6 +222,7 @@ impl Replies {
                 | Record::Dispatch(_)
                 | Record::Question(_)
                 | Record::Draft(_)
+                | Record::Schedule(_)
                 | Record::Snapshot(_) => None,
             }),
             Err(error) => {

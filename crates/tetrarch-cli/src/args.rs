@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    agent, answer, artifact, circuit, config, describe, doctor, events, get, guard, host, inbox,
-    insights, mail, plan, profile, project, replay, run, schema, serve, spawn, status, stop, tick,
-    tree, up, vectors, why,
+    advise, agent, answer, artifact, circuit, config, describe, doctor, events, get, goal, guard,
+    host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema, serve,
+    spawn, status, stop, tick, tree, up, vectors, why, work,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -122,6 +122,17 @@ pub(crate) enum Command {
     /// Get artifacts.
     #[command(subcommand)]
     Artifact(artifact::ArtifactCommand),
+    /// Give goals to projects and decide on them.
+    #[command(subcommand)]
+    Goal(goal::GoalCommand),
+    /// See to the work of a goal: done, blocked, urgent.
+    #[command(subcommand)]
+    Work(work::WorkCommand),
+    /// Show which pending work of a goal to take first.
+    Advise(advise::AdviseArgs),
+    /// Have goals and mail begin at set times.
+    #[command(subcommand)]
+    Schedule(schedule::ScheduleCommand),
     /// Show plans and their history.
     #[command(subcommand)]
     Plan(plan::PlanCommand),

@@ -1,5 +1,6 @@
 //! The commands, one file each, and the way into them.
 
+pub(crate) mod advise;
 pub(crate) mod agent;
 pub(crate) mod answer;
 pub(crate) mod artifact;
@@ -9,6 +10,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod get;
+pub(crate) mod goal;
 pub(crate) mod guard;
 pub(crate) mod host;
 pub(crate) mod inbox;
@@ -19,6 +21,7 @@ pub(crate) mod profile;
 pub(crate) mod project;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod spawn;
@@ -29,6 +32,7 @@ pub(crate) mod tree;
 pub(crate) mod up;
 pub(crate) mod vectors;
 pub(crate) mod why;
+pub(crate) mod work;
 
 use crate::args::{Args, Command};
 use crate::context::Context;
@@ -86,6 +90,10 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Answer(args) => answer::run(context, args).await,
         Command::Mail(command) => mail::run(context, command).await,
         Command::Artifact(command) => artifact::run(context, command).await,
+        Command::Goal(command) => goal::run(context, command).await,
+        Command::Work(command) => work::run(context, command).await,
+        Command::Advise(args) => advise::run(context, args).await,
+        Command::Schedule(command) => schedule::run(context, command).await,
         Command::Plan(command) => plan::run(context, command).await,
         Command::Insights(args) => insights::run(context, args).await,
         Command::Doctor(args) => doctor::run(context, args).await,

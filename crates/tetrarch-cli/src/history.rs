@@ -111,6 +111,7 @@ fn tone(kind: EventKind) -> Tone {
         EventKind::Question
         | EventKind::DraftProposed
         | EventKind::Recovery
+        | EventKind::NodeOverride
         | EventKind::AgentEnding
         | EventKind::AgentReplaced => Tone::Warn,
         EventKind::OwnerStarted
@@ -131,6 +132,11 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::PlanChanged
         | EventKind::DraftDecided
         | EventKind::NodeStatus
+        | EventKind::NodePriority
+        | EventKind::GoalPriority
+        | EventKind::ScheduleCreated
+        | EventKind::ScheduleDeleted
+        | EventKind::ScheduleFired
         | EventKind::AssignmentStatus
         | EventKind::CircuitClosed
         | EventKind::RunArchived

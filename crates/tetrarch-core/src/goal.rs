@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::brief::Artifact;
 use crate::id::{EpicId, Principal, ProjectName};
+use crate::priority::Priorities;
 use crate::time::BusTime;
 
 /// Where a goal stands.
@@ -126,6 +127,8 @@ pub struct GoalState {
     pub result: Option<GoalResult>,
     /// Since when it stands there.
     pub since: BusTime,
+    /// What was said of how urgent it is.
+    pub priorities: Priorities,
 }
 
 /// What a goal came to.

@@ -396,6 +396,10 @@ ulid_type!(
     QuestionId, "qst_"
 );
 ulid_type!(
+    /// What begins at set times.
+    ScheduleId, "sch_"
+);
+ulid_type!(
     /// One instruction that was sent for an assignment.
     DispatchId, "dsp_"
 );

@@ -9,13 +9,14 @@ use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
     AgentId, AssignmentId, CommitId, DispatchId, DraftId, EpicId, HostName, NodeId, Principal,
-    ProfileName, ProjectName, QuestionId, RequestId, RunId, SessionId,
+    ProfileName, ProjectName, QuestionId, RequestId, RunId, ScheduleId, SessionId,
 };
 use crate::mail::Mail;
 use crate::plan::proposal::{PlanReview, Proposal};
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
 use crate::question::Question;
 use crate::run::{Run, RunStatus};
+use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::time::BusTime;
 
@@ -53,6 +54,8 @@ pub enum Record {
     Question(Box<Question>),
     /// `draft.<epic>.<draft>`.
     Draft(Box<Proposal>),
+    /// `schedule.<schedule>`.
+    Schedule(Box<Schedule>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
     /// `snapshot.main`: the latest one.
@@ -92,6 +95,8 @@ pub enum RecordKey {
     Question(QuestionId),
     /// A proposed change of a plan.
     Draft(EpicId, DraftId),
+    /// What begins at set times.
+    Schedule(ScheduleId),
     /// A decision on a request.
     Decision(RequestId),
     /// The latest snapshot.
@@ -120,6 +125,7 @@ impl Record {
             Self::Dispatch(dispatch) => RecordKey::Dispatch(dispatch.id),
             Self::Question(question) => RecordKey::Question(question.id),
             Self::Draft(draft) => RecordKey::Draft(draft.epic, draft.id),
+            Self::Schedule(schedule) => RecordKey::Schedule(schedule.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
         }
@@ -207,6 +213,18 @@ pub enum EventKind {
     DraftDecided,
     /// A node's status changed.
     NodeStatus,
+    /// A node was called done by somebody who did not work on it.
+    NodeOverride,
+    /// It was said how urgent a node is.
+    NodePriority,
+    /// It was said how urgent a goal is.
+    GoalPriority,
+    /// Something is to begin at set times.
+    ScheduleCreated,
+    /// Nothing is to begin at those times any more.
+    ScheduleDeleted,
+    /// Its time had come.
+    ScheduleFired,
     /// An assignment's status changed.
     AssignmentStatus,
     /// The overseer found an assignment standing still and did something about it, or its agent
@@ -240,7 +258,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 40] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -261,6 +279,12 @@ impl EventKind {
         Self::DraftProposed,
         Self::DraftDecided,
         Self::NodeStatus,
+        Self::NodeOverride,
+        Self::NodePriority,
+        Self::GoalPriority,
+        Self::ScheduleCreated,
+        Self::ScheduleDeleted,
+        Self::ScheduleFired,
         Self::AssignmentStatus,
         Self::Recovery,
         Self::Verdict,
@@ -301,6 +325,12 @@ impl EventKind {
             Self::DraftProposed => "draft.proposed",
             Self::DraftDecided => "draft.decided",
             Self::NodeStatus => "node.status",
+            Self::NodeOverride => "node.override",
+            Self::NodePriority => "node.priority",
+            Self::GoalPriority => "goal.priority",
+            Self::ScheduleCreated => "schedule.created",
+            Self::ScheduleDeleted => "schedule.deleted",
+            Self::ScheduleFired => "schedule.fired",
             Self::AssignmentStatus => "assignment.status",
             Self::Recovery => "assignment.recovery",
             Self::Verdict => "review.verdict",

@@ -99,6 +99,20 @@ pub const FINDINGS_BYTES_MAX: usize = 1024;
 /// What the answer to an operation brings besides its words, in bytes of JSON: the decision on it
 /// is remembered with it.
 pub const ANSWER_BYTES_MAX: usize = 32 * 1024;
+/// Recommendations that an answer brings unless more are asked for.
+pub const RECOMMENDED: usize = 10;
+/// Schedules there may be.
+pub const SCHEDULES_MAX: usize = 1_000;
+/// Plan that a schedule may carry, in bytes: what comes of it has to fit into one decision.
+pub const SCHEDULE_PLAN_BYTES_MAX: usize = 32 * 1024;
+/// Shortest interval of a schedule.
+pub const INTERVAL_MIN: Millis = Millis::from_secs(1);
+/// Longest interval of a schedule.
+pub const INTERVAL_MAX: Millis = Millis::from_secs(366 * 24 * 3600);
+/// Schedules that one decision begins. The rest is for the next tick, which follows at once.
+pub const FIRED_MAX: usize = 16;
+/// Bytes that one decision writes for schedules, about; one of them may go beyond.
+pub const FIRED_BYTES_MAX: usize = STEP_BYTES_MAX / 4;
 /// Answers to choose from that a question may have, in bytes.
 pub const OPTIONS_BYTES_MAX: usize = 8 * 1024;
 /// Deliverables that a brief repeats of the nodes it depends on, in bytes in all; of what is

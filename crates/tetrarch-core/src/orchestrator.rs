@@ -8,6 +8,7 @@ mod staffing;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::assignment::Purpose;
@@ -390,7 +391,8 @@ impl Orchestrator {
     }
 
     /// Asks for agents for as many ready nodes as there are free slots, reviews first: they
-    /// are what others wait for.
+    /// are what others wait for. Then the more urgent goal, and in a plan of which somebody said what is
+    /// urgent, the better recommended node; where nobody said anything, the plan's order.
     fn staff(&mut self, now: BusTime, effects: &mut Vec<Effect>) {
         let free = self.free_slots();
         if free == 0 {
@@ -399,6 +401,7 @@ impl Orchestrator {
         let mut wanted = Vec::new();
         for (id, epic) in &self.epics {
             let Some(plan) = epic.plan.as_ref().filter(|_| epic.is_active()) else { continue };
+            let (weight, ranks) = (plan.priorities.weight(), epic.ranks(now));
             for view in &plan.nodes {
                 let busy =
                     !plan.is_leaf(view.id) || epic.waits(view.id) || self.is_staffed(*id, view.id);
@@ -406,12 +409,14 @@ impl Orchestrator {
                     && let Some(purpose) = due(view, node)
                 {
                     let request = request(*id, node, purpose);
-                    wanted.push((purpose == Purpose::Execute, *id, request, plan.trace.clone()));
+                    let rank = ranks.get(&view.id).copied().unwrap_or_default();
+                    let order = (purpose == Purpose::Execute, Reverse(weight), *id, rank);
+                    wanted.push((order, request, plan.trace.clone()));
                 }
             }
         }
-        wanted.sort_by_key(|(execute, ..)| *execute);
-        for (_, epic, request, trace) in wanted.into_iter().take(free) {
+        wanted.sort_by_key(|(order, ..)| *order);
+        for ((_, _, epic, _), request, trace) in wanted.into_iter().take(free) {
             let id = self.next_id(now, "spawn");
             if let Some(node) = request.node {
                 self.pending.insert(id, (epic, node));

@@ -5,7 +5,8 @@
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
 //! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
-//! plans in `plans`, changes of plans in `planning`, questions to people in `questions`, what the overseer does in `overseeing`.
+//! plans in `plans`, changes of plans in `planning`, goals in `goals`, work in `work`, what begins at
+//! set times in `schedules`, questions to people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
@@ -13,6 +14,7 @@ mod deadlines;
 mod ending;
 mod fit;
 mod forgetting;
+mod goals;
 mod group;
 mod hosts;
 mod operations;
@@ -24,6 +26,7 @@ mod recovery;
 mod replacing;
 mod reports;
 mod restoring;
+mod schedules;
 mod sessions;
 mod silence;
 mod spawn;
@@ -32,6 +35,7 @@ mod stopping;
 pub(crate) mod tests;
 mod troubles;
 mod weight;
+mod work;
 
 use std::collections::BTreeSet;
 
@@ -301,6 +305,7 @@ fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     let mut draft = Draft::new(records, now, go());
     forgetting::forget_due(&mut draft, policy.kept);
     deadlines::pass(&mut draft, policy);
+    schedules::fire_due(&mut draft, policy);
     if recovery::is_due(records, &draft) {
         recovery::recover_due(&mut draft);
     }

@@ -2,6 +2,7 @@
 //! plan event (spec 05). Reading plan files is in `schema`, derived statuses in `rollup`,
 //! readiness and cycles in `graph`, changes of a plan in `change`, proposed ones in `proposal`.
 
+pub mod advice;
 pub mod change;
 pub mod graph;
 pub mod insight;
@@ -20,6 +21,7 @@ use crate::id::{
     RunId,
 };
 use crate::intensity::Failures;
+use crate::priority::Priorities;
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
 
@@ -236,8 +238,8 @@ pub const ESCALATED: &str = "escalated";
 /// What the work on a node came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeResult {
-    /// The run that did it.
-    pub run: RunId,
+    /// The run that did it; none when somebody said that it is done.
+    pub run: Option<RunId>,
     /// Text, or JSON as text.
     pub deliverable: String,
     /// Stored files.
@@ -279,6 +281,10 @@ pub struct NodeState {
     pub begun: u32,
     /// The plan's version in which it was settled; 0 while it is not.
     pub settled: u32,
+    /// What was said of how urgent it is.
+    pub priorities: Priorities,
+    /// When it came into the plan.
+    pub created: BusTime,
 }
 
 /// Who changed a plan.
@@ -401,6 +407,10 @@ pub struct NodeView {
     pub attempts: u32,
     /// What the last attempt failed of.
     pub findings: Vec<String>,
+    /// What was said of how urgent it is; of leaves only.
+    pub priorities: Priorities,
+    /// When it came into the plan; of leaves only.
+    pub created: BusTime,
 }
 
 /// The public event: `plan.created` for version 1, else `plan.updated` (spec 05).
@@ -434,6 +444,8 @@ pub struct PlanEvent {
     pub percent: u8,
     /// What the goal came to, once its project orchestrator has put it together.
     pub result: Option<GoalResult>,
+    /// What was said of how urgent the goal is.
+    pub priorities: Priorities,
     /// The trace of the request it comes from, a W3C `traceparent`.
     pub trace: Option<String>,
     /// When the change was committed.

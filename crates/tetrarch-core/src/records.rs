@@ -12,7 +12,7 @@ use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::id::{
     AgentId, AssignmentId, DispatchId, DraftId, EpicId, HostName, NodeId, ProfileName, ProjectName,
-    QuestionId, RequestId, RunId, Ulid,
+    QuestionId, RequestId, RunId, ScheduleId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
@@ -21,6 +21,7 @@ use crate::plan::{Node, NodeState, Plan};
 use crate::question::{Question, QuestionStatus};
 use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
+use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
 use crate::time::BusTime;
 
@@ -61,6 +62,8 @@ pub struct Records {
     pub questions: BTreeMap<QuestionId, Question>,
     /// Proposed changes of plans.
     pub drafts: BTreeMap<EpicId, BTreeMap<DraftId, Proposal>>,
+    /// What begins at set times.
+    pub schedules: BTreeMap<ScheduleId, Schedule>,
     /// Decisions.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
@@ -90,6 +93,8 @@ struct Indexes {
     dispatched: BTreeMap<AssignmentId, BTreeSet<DispatchId>>,
     ended: BTreeSet<(BusTime, Ended)>,
     closed: BTreeSet<(BusTime, EpicId)>,
+    /// Schedules, by when they are due next.
+    due: BTreeSet<(BusTime, ScheduleId)>,
 }
 
 /// Something that is over and is forgotten some time later. Names that are used again keep their
@@ -158,6 +163,7 @@ impl Records {
             Record::Draft(draft) => {
                 self.drafts.entry(draft.epic).or_default().insert(draft.id, *draft);
             }
+            Record::Schedule(schedule) => self.put_schedule(*schedule),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
                 self.indexes.decided.insert((decision.at, decision.request));
@@ -197,6 +203,7 @@ impl Records {
             RecordKey::Dispatch(id) => self.remove_dispatch(*id),
             RecordKey::Question(id) => self.remove_question(*id),
             RecordKey::Draft(epic, id) => take_of(&mut self.drafts, *epic, id),
+            RecordKey::Schedule(id) => self.remove_schedule(*id),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
                     self.indexes.decided.remove(&(decision.at, decision.request));
@@ -204,6 +211,23 @@ impl Records {
             }
             RecordKey::Snapshot => self.snapshot = None,
         }
+    }
+
+    fn put_schedule(&mut self, schedule: Schedule) {
+        self.remove_schedule(schedule.id);
+        self.indexes.due.extend(schedule.next.map(|at| (at, schedule.id)));
+        self.schedules.insert(schedule.id, schedule);
+    }
+
+    fn remove_schedule(&mut self, id: ScheduleId) {
+        if let Some(at) = self.schedules.remove(&id).and_then(|schedule| schedule.next) {
+            self.indexes.due.remove(&(at, id));
+        }
+    }
+
+    /// Schedules, with when they are due next, the earliest first.
+    pub fn scheduled(&self) -> impl Iterator<Item = (BusTime, ScheduleId)> {
+        self.indexes.due.iter().copied()
     }
 
     fn put_question(&mut self, question: Question) {
@@ -388,8 +412,11 @@ impl Records {
         let drafts: usize = self.drafts.values().map(BTreeMap::len).sum();
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len() + drafts;
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
-        let rest =
-            self.profiles.len() + self.decisions.len() + usize::from(self.snapshot.is_some());
+        let asked = self.questions.len() + self.schedules.len();
+        let rest = self.profiles.len()
+            + self.decisions.len()
+            + asked
+            + usize::from(self.snapshot.is_some());
         nodes + states + work + goals + parties + rest
     }
 }

@@ -1,5 +1,10 @@
 //! What others ask of the owner and report to it (spec 02: `spawn.request`, `op`, `report`),
-//! after decoding. Nothing here decides.
+//! after decoding. Nothing here decides. What is asked about goals, work and schedules stands in a file
+//! for each.
+
+pub mod goals;
+pub mod schedules;
+pub mod work;
 
 use crate::agent::{Mode, Profile};
 use crate::brief::{RunResult, Tools, Usage, Verdict};
@@ -14,6 +19,9 @@ use crate::plan::{Blocker, PlacementWish};
 use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::{BusTime, Millis};
+use goals::GoalOp;
+use schedules::ScheduleOp;
+use work::WorkOp;
 
 pub mod planning;
 
@@ -245,6 +253,12 @@ pub enum Op {
     },
     /// `overseer.tick`: the overseer looks at everything now and says what it did.
     OverseerTick(Telemetry),
+    /// About a goal that there is.
+    Goal(GoalOp),
+    /// About the work of a goal.
+    Work(WorkOp),
+    /// About what begins at set times.
+    Schedule(ScheduleOp),
     /// `work.block`: a ready node cannot be worked on.
     WorkBlock {
         /// The epic.
@@ -277,6 +291,9 @@ impl Op {
             | Self::GoalCreate { .. }
             | Self::Plan(_)
             | Self::QuestionAnswer { .. }
+            | Self::Goal(_)
+            | Self::Work(_)
+            | Self::Schedule(_)
             | Self::WorkBlock { .. } => false,
         }
     }
@@ -301,6 +318,9 @@ impl Op {
             Self::Plan(op) => op.name(),
             Self::QuestionAnswer { .. } => "question.answer",
             Self::OverseerTick(_) => "overseer.tick",
+            Self::Goal(op) => op.name(),
+            Self::Work(op) => op.name(),
+            Self::Schedule(op) => op.name(),
             Self::WorkBlock { .. } => "work.block",
         }
     }

@@ -4,7 +4,7 @@ use tetrarch_core::goal::{Goal, GoalResult, GoalState, GoalStatus};
 use tetrarch_core::time::BusTime;
 
 use super::error::CodecError;
-use super::read;
+use super::{priority, read};
 use crate::proto::v1 as pb;
 
 impl From<&Goal> for pb::Goal {
@@ -50,6 +50,7 @@ impl From<&GoalState> for pb::GoalState {
             percent: state.percent.into(),
             result: state.result.as_ref().map(Into::into),
             since_unix_ms: state.since.0,
+            priorities: priority::written(state.priorities),
         }
     }
 }
@@ -63,6 +64,7 @@ impl TryFrom<pb::GoalState> for GoalState {
             percent: read::small("percent", state.percent)?,
             result: read::maybe("result", state.result)?,
             since: BusTime(state.since_unix_ms),
+            priorities: priority::read(state.priorities)?,
         })
     }
 }

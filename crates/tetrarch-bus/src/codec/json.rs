@@ -19,7 +19,7 @@ pub(super) enum Unknown {
 }
 
 /// Text fields in whose place any JSON may stand; it is kept as text.
-pub(crate) const JSON_TEXT: [(&str, &str); 12] = [
+pub(crate) const JSON_TEXT: [(&str, &str); 13] = [
     ("Brief", "expected_output"),
     ("BriefWish", "expected_output"),
     ("GoalCreate", "plan"),
@@ -32,6 +32,7 @@ pub(crate) const JSON_TEXT: [(&str, &str); 12] = [
     ("TodoAdd", "node"),
     ("TodoPlan", "plan"),
     ("TodoSplit", "subtasks"),
+    ("ScheduledGoal", "plan"),
 ];
 
 /// Any JSON of these bytes.

@@ -11,6 +11,9 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::OpReply;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::schema::{self, PlanFile};
+use tetrarch_core::request::goals::GoalOp;
+use tetrarch_core::request::schedules::ScheduleOp;
+use tetrarch_core::request::work::WorkOp;
 use tetrarch_core::request::{HostJoin, Op, ProjectCreate};
 
 use super::agent::mode;
@@ -18,7 +21,7 @@ use super::brief::names;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::plan::placement;
-use super::{budget, planning, read};
+use super::{budget, goal_op, planning, read, schedule, work_op};
 use crate::proto::v1 as pb;
 use crate::subject::OpName;
 
@@ -79,6 +82,9 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             let (question, text) = (question.to_string(), text.clone());
             finish("QuestionAnswer", &pb::QuestionAnswer { request_id, sender, question, text })
         }
+        Op::Goal(op) => goal_op::encode(op, id),
+        Op::Work(op) => work_op::encode(op, id),
+        Op::Schedule(op) => schedule::encode(op, id),
         Op::OverseerTick(_) => finish("OverseerTick", &pb::OverseerTick { request_id, sender }),
         Op::WorkBlock { epic, node, blocker } => finish(
             "WorkBlock",
@@ -220,11 +226,20 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             Op::OverseerTick(Telemetry::default())
         }
         "work.block" => work_block(body)?,
-        other => {
-            let reason = format!("{other} is no operation of this version");
-            return Err(CodecError::field("op", reason));
+        name if GoalOp::NAMES.contains(&name) => {
+            goal_op::decode(name.trim_start_matches("goal."), body)?
         }
+        name if WorkOp::NAMES.contains(&name) => work_op::decode(name, body)?,
+        name if ScheduleOp::NAMES.contains(&name) => {
+            schedule::decode(name.trim_start_matches("schedule."), body)?
+        }
+        other => return Err(unknown(other)),
     })
+}
+
+/// No operation of this name.
+pub(super) fn unknown(name: &str) -> CodecError {
+    CodecError::field("op", format!("{name} is no operation of this version"))
 }
 
 fn agent_replace(body: Value) -> Result<Op, CodecError> {

@@ -12,7 +12,7 @@ use super::agent::{failures, times};
 use super::assignment::{PURPOSES, purpose_word};
 use super::brief::{evidence, names, schema};
 use super::error::CodecError;
-use super::{budget, read};
+use super::{budget, priority, read};
 use crate::proto::v1 as pb;
 
 pub(super) fn source(field: &str, text: &str) -> Result<PlanSource, CodecError> {
@@ -173,7 +173,7 @@ impl From<pb::Blocker> for Blocker {
 impl From<&NodeResult> for pb::NodeResult {
     fn from(result: &NodeResult) -> Self {
         Self {
-            run: result.run.to_string(),
+            run: read::show(result.run.as_ref()),
             deliverable: result.deliverable.clone(),
             artifacts: result.artifacts.iter().map(Into::into).collect(),
             evidence: evidence(&result.evidence),
@@ -186,7 +186,7 @@ impl TryFrom<pb::NodeResult> for NodeResult {
     type Error = CodecError;
     fn try_from(result: pb::NodeResult) -> Result<Self, CodecError> {
         Ok(Self {
-            run: read::text("run", &result.run)?,
+            run: read::optional("run", &result.run)?,
             deliverable: result.deliverable,
             artifacts: read::each("artifacts", result.artifacts)?,
             evidence: result.evidence.map(Into::into).unwrap_or_default(),
@@ -212,6 +212,8 @@ impl From<&NodeState> for pb::NodeState {
             failures_unix_ms: times(&state.failures),
             begun: state.begun,
             settled: state.settled,
+            priorities: priority::written(state.priorities),
+            created_unix_ms: state.created.0,
         }
     }
 }
@@ -234,6 +236,12 @@ impl TryFrom<pb::NodeState> for NodeState {
             failures: failures(state.failures_unix_ms),
             begun: state.begun,
             settled: state.settled,
+            priorities: priority::read(state.priorities)?,
+            created: match state.created_unix_ms {
+                // An earlier version did not write it down.
+                0 => BusTime(state.since_unix_ms),
+                at => BusTime(at),
+            },
         })
     }
 }

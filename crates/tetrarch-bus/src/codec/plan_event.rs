@@ -9,7 +9,7 @@ use super::assignment::{PURPOSES, purpose_word};
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::plan::{reason, source, status};
-use super::read;
+use super::{priority, read};
 use crate::proto::v1 as pb;
 
 /// The body of `plan.created` and `plan.updated`.
@@ -70,6 +70,8 @@ impl From<&NodeView> for pb::NodeView {
             purpose: purpose_word(view.purpose).to_owned(),
             attempts: view.attempts,
             findings: view.findings.clone(),
+            priorities: priority::written(view.priorities),
+            created_unix_ms: view.created.0,
         }
     }
 }
@@ -85,6 +87,8 @@ impl TryFrom<pb::NodeView> for NodeView {
             purpose: read::word("purpose", &view.purpose, &PURPOSES, purpose_word)?,
             attempts: view.attempts,
             findings: view.findings,
+            priorities: priority::read(view.priorities)?,
+            created: BusTime(view.created_unix_ms),
         })
     }
 }
@@ -109,6 +113,7 @@ impl From<&PlanEvent> for pb::PlanEvent {
             result: event.result.as_ref().map(Into::into),
             traceparent: read::show(event.trace.as_ref()),
             at_unix_ms: event.at.0,
+            priorities: priority::written(event.priorities),
         }
     }
 }
@@ -133,6 +138,7 @@ impl TryFrom<pb::PlanEvent> for PlanEvent {
             result: read::maybe("result", event.result)?,
             trace: read::some(event.traceparent),
             at: BusTime(event.at_unix_ms),
+            priorities: priority::read(event.priorities)?,
         })
     }
 }

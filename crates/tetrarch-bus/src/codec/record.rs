@@ -42,6 +42,7 @@ fn image(record: &Record) -> Result<R, CodecError> {
         Record::Dispatch(dispatch) => R::Dispatch((&**dispatch).into()),
         Record::Question(question) => R::Question((&**question).into()),
         Record::Draft(draft) => R::Draft((&**draft).into()),
+        Record::Schedule(schedule) => R::Schedule((&**schedule).into()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
         Record::Snapshot(snapshot) => R::Snapshot((&**snapshot).into()),
     })
@@ -97,6 +98,7 @@ impl TryFrom<pb::Record> for Record {
             R::Dispatch(dispatch) => Self::Dispatch(Box::new(dispatch.try_into()?)),
             R::Question(question) => Self::Question(Box::new(question.try_into()?)),
             R::Draft(draft) => Self::Draft(Box::new(draft.try_into()?)),
+            R::Schedule(schedule) => Self::Schedule(Box::new(schedule.try_into()?)),
             R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
             R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
         })
@@ -143,6 +145,7 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
         R::Dispatch(dispatch) => stored(&dispatch, seq),
         R::Question(question) => stored(&question, seq),
         R::Draft(draft) => stored(&draft, seq),
+        R::Schedule(schedule) => stored(&schedule, seq),
         R::Decision(decision) => stored(&decision, seq),
         R::Snapshot(snapshot) => stored(&snapshot, seq),
     }
@@ -177,6 +180,7 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         KeyKind::Dispatch => R::Dispatch(message("Dispatch", payload)?),
         KeyKind::Question => R::Question(message("QuestionRecord", payload)?),
         KeyKind::Draft => R::Draft(message("PlanDraft", payload)?),
+        KeyKind::Schedule => R::Schedule(message("ScheduleRecord", payload)?),
         KeyKind::Decision => R::Decision(message("Decision", payload)?),
         KeyKind::Snapshot => R::Snapshot(message("Snapshot", payload)?),
     };

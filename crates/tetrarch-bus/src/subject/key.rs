@@ -46,6 +46,8 @@ pub enum KeyKind {
     Question,
     /// Proposed changes of plans.
     Draft,
+    /// What begins at set times.
+    Schedule,
     /// Decisions.
     Decision,
     /// The latest snapshot.
@@ -54,7 +56,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -70,6 +72,7 @@ impl KeyKind {
         Self::Dispatch,
         Self::Question,
         Self::Draft,
+        Self::Schedule,
         Self::Decision,
         Self::Snapshot,
     ];
@@ -93,6 +96,7 @@ impl KeyKind {
             Self::Dispatch => "dispatch",
             Self::Question => "question",
             Self::Draft => "draft",
+            Self::Schedule => "schedule",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
         }
@@ -117,6 +121,7 @@ impl KeyKind {
             RecordKey::Dispatch(_) => Self::Dispatch,
             RecordKey::Question(_) => Self::Question,
             RecordKey::Draft(..) => Self::Draft,
+            RecordKey::Schedule(_) => Self::Schedule,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
         }
@@ -192,6 +197,7 @@ pub fn record_key(key: &RecordKey) -> String {
         RecordKey::Dispatch(dispatch) => format!("{kind}.{dispatch}"),
         RecordKey::Question(question) => format!("{kind}.{question}"),
         RecordKey::Draft(epic, draft) => format!("{kind}.{epic}.{draft}"),
+        RecordKey::Schedule(schedule) => format!("{kind}.{schedule}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
@@ -231,6 +237,7 @@ pub(super) fn parse_at(
         | KeyKind::Assignment
         | KeyKind::Dispatch
         | KeyKind::Question
+        | KeyKind::Schedule
         | KeyKind::Decision
         | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
     }
@@ -251,6 +258,7 @@ pub(super) fn parse_at(
         KeyKind::Dispatch => RecordKey::Dispatch(tokens.parse(1, "dsp_<ulid>")?),
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
         KeyKind::Draft => RecordKey::Draft(epic(1)?, tokens.parse(2, "drf_<ulid>")?),
+        KeyKind::Schedule => RecordKey::Schedule(tokens.parse(1, "sch_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
         KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),

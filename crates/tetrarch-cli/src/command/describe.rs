@@ -37,6 +37,13 @@ pub(crate) struct DescribeArgs {
     thing: String,
 }
 
+impl DescribeArgs {
+    /// Those that describe a goal.
+    pub(crate) fn of(epic: EpicId) -> Self {
+        Self { thing: epic.to_string() }
+    }
+}
+
 /// What is described.
 enum Thing {
     Agent(AgentId),

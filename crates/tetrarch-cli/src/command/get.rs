@@ -48,6 +48,19 @@ pub(crate) struct GetArgs {
     watch: bool,
 }
 
+impl GetArgs {
+    /// Those that list goals.
+    pub(crate) fn goals(project: Option<ProjectName>, state: Option<String>) -> Self {
+        Self { kind: Kind::Goals, name: None, project, epic: None, state, watch: false }
+    }
+
+    /// Those that list the nodes of a goal's plan.
+    pub(crate) fn nodes(epic: EpicId, state: Option<String>) -> Self {
+        let epic = Some(epic);
+        Self { kind: Kind::Nodes, name: None, project: None, epic, state, watch: false }
+    }
+}
+
 /// What can be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {

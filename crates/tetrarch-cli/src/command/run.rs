@@ -9,12 +9,14 @@ mod summary;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tetrarch_bus::codec;
 use tetrarch_bus::subject::OpName;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
-use tetrarch_core::id::{EpicId, ProjectName};
+use tetrarch_core::id::ProjectName;
+use tetrarch_core::mail::OpReply;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::{Op, ProjectCreate};
@@ -22,7 +24,7 @@ use tetrarch_core::request::{Op, ProjectCreate};
 use crate::context::{Context, Desk, new_id};
 use crate::exit::{CliError, Code};
 use follow::{Ending, Follower};
-use prepare::Prepared;
+pub(super) use prepare::{Prepared, prepared};
 
 /// How long the summary of a run that was interrupted may take.
 const PARTING: Duration = Duration::from_secs(5);
@@ -56,8 +58,8 @@ pub(crate) struct RunArgs {
 /// # Errors
 /// The plan is wrong, the fleet cannot be brought up, the goal is not reached.
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
-    let prepared = prepare::prepare(&args.plan, &args.arguments)?;
-    let project = project_name(&args, &prepared.plan)?;
+    let prepared = prepared(Some(&args.plan), None, &args.arguments)?;
+    let project = project_name(args.project.as_deref(), &prepared.plan)?;
     let (desk, own) = fleet::ensure(context).await?;
     let outcome = execute(&desk, &args, &prepared, &project).await;
     // A connection that outlives its bus complains about it.
@@ -68,8 +70,12 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError
     outcome
 }
 
-fn project_name(args: &RunArgs, plan: &PlanFile) -> Result<ProjectName, CliError> {
-    match (&args.project, &plan.project) {
+/// The project that is to work on a plan: the one that was named, the plan's own, or `main`.
+///
+/// # Errors
+/// The name cannot be one.
+pub(super) fn project_name(named: Option<&str>, plan: &PlanFile) -> Result<ProjectName, CliError> {
+    match (named, &plan.project) {
         (Some(name), _) => ProjectName::new(name),
         (None, Some(name)) => Ok(name.clone()),
         (None, None) => ProjectName::new(PROJECT),
@@ -88,7 +94,9 @@ async fn execute(
     let span = tracing::info_span!("invoke_workflow", otel.name = "invoke_workflow plan");
     let trace = tetrarch_engine::trace::onward(&span, None);
     create_project(desk, &prepared.plan, project).await?;
-    let epic = give_goal(desk, prepared, project, trace).await?;
+    let reply = give_goal(desk, &prepared.document, project, trace).await?;
+    let none = || CliError::new(Code::Failed, "the owner's answer names no goal");
+    let epic = reply.epic.ok_or_else(none)?;
     let mut follower = Follower::new(args.quiet, started);
     let ending = follower.follow(&desk.bus, epic, args.wait).await?;
     drop(span);
@@ -114,7 +122,10 @@ async fn execute(
 }
 
 /// The project with the tools its plan names; one that exists already is used as it is.
-async fn create_project(
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(super) async fn create_project(
     desk: &Desk,
     plan: &PlanFile,
     project: &ProjectName,
@@ -138,17 +149,20 @@ async fn create_project(
     }
 }
 
-async fn give_goal(
+/// Gives a goal with the plan of this document.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(super) async fn give_goal(
     desk: &Desk,
-    prepared: &Prepared,
+    document: &Value,
     project: &ProjectName,
     trace: Option<String>,
-) -> Result<EpicId, CliError> {
+) -> Result<OpReply, CliError> {
     let id = new_id();
-    let payload = codec::encode_goal_create(id, project, &prepared.document)
+    let payload = codec::encode_goal_create(id, project, document)
         .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
     let op: OpName =
         "goal.create".parse().map_err(|error| CliError::new(Code::Failed, format!("{error}")))?;
-    let reply = desk.ask(op, id, payload, trace).await?;
-    reply.epic.ok_or_else(|| CliError::new(Code::Failed, "the owner's answer names no goal"))
+    desk.ask(op, id, payload, trace).await
 }

@@ -109,6 +109,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Dispatch(_)
             | Record::Question(_)
             | Record::Draft(_)
+            | Record::Schedule(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }

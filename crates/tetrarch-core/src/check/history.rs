@@ -67,6 +67,11 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let what = format_args!("it goes up to {through}, the one before it up to {old}");
                 found.must(between, 20, &"snapshot", what);
             }
+            Record::Schedule(new) => {
+                let old = before.schedules.get(&new.id);
+                let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
+                found.must(grows, 10, &new.id, "its firings were uncounted");
+            }
             Record::Host(_)
             | Record::Project(_)
             | Record::Profile(..)
@@ -246,6 +251,7 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
         | RecordKey::Dispatch(_)
         | RecordKey::Question(_)
         | RecordKey::Draft(..)
+        | RecordKey::Schedule(_)
         | RecordKey::Decision(_)
         | RecordKey::Snapshot => return,
     };

@@ -9,6 +9,7 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, NodeId};
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::SponsorRequest;
+use crate::plan::advice::{Leaf, of_leaves};
 use crate::plan::{Node, NodeStatus, PlanEvent};
 use crate::time::{BusTime, Millis};
 
@@ -81,6 +82,21 @@ impl Epic {
     /// Whether a node waits.
     pub(super) fn waits(&self, node: NodeId) -> bool {
         self.waits.get(&node).is_some_and(|wait| wait.until.is_some())
+    }
+
+    /// The places of nodes among those that nobody has begun, the best recommended first (spec 05,
+    /// Insights); none where nobody has said what is urgent.
+    pub(super) fn ranks(&self, now: BusTime) -> BTreeMap<NodeId, usize> {
+        let Some(plan) = &self.plan else { return BTreeMap::new() };
+        if !plan.nodes.iter().any(|view| view.priorities.is_set()) {
+            return BTreeMap::new();
+        }
+        let leaves = plan.nodes.iter().filter(|view| plan.is_leaf(view.id)).map(|view| {
+            let (status, priorities, created) = (view.status, view.priorities, view.created);
+            (view.id, Leaf { status, priorities, created })
+        });
+        let best = of_leaves(&self.nodes, &leaves.collect(), now);
+        best.into_iter().enumerate().map(|(place, best)| (best.name, place)).collect()
     }
 
     /// When something is due without any input.

@@ -1,6 +1,7 @@
 //! What a project orchestrator does about what it learns: staffing within its slots, waiting,
 //! sponsoring, putting results together.
 
+mod priorities;
 mod refusals;
 mod sponsoring;
 
@@ -9,6 +10,7 @@ use crate::goal::GoalResult;
 use crate::id::{CommitId, Domain, PlanId, ProjectName, Ulid};
 use crate::plan::schema::one_task;
 use crate::plan::{NodeView, PlanReason, PlanSource, Review};
+use crate::priority::Priorities;
 
 const NOW: BusTime = BusTime(1_000_000);
 
@@ -39,6 +41,8 @@ fn view(id: &str, status: NodeStatus) -> NodeView {
         purpose: Purpose::Execute,
         attempts: 0,
         findings: Vec::new(),
+        priorities: Priorities::default(),
+        created: BusTime(0),
     }
 }
 
@@ -58,6 +62,7 @@ fn plan(version: u32, nodes: Vec<NodeView>) -> PlanEvent {
         goal: GoalStatus::Active,
         percent: 0,
         result: None,
+        priorities: Priorities::default(),
         trace: None,
         at: NOW,
     }

@@ -82,7 +82,9 @@ pub fn next_deadline(records: &Records, policy: &Policy, now: BusTime) -> Option
     });
     let external = records.unregistered().next().map(|(since, _)| since + UNREGISTERED_MAX);
     let ending = records.ending().map(|(until, _)| until).find(|until| *until > now);
-    runs.chain(external).chain(ending).min()
+    let scheduled = records.scheduled().map(|(at, _)| at).next();
+    let scheduled = scheduled.filter(|_| policy.halted.is_none());
+    runs.chain(external).chain(ending).chain(scheduled).min()
 }
 
 /// Hosts that were ordered to end a session and have not said in time that it is gone, with their

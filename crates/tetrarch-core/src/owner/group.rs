@@ -175,6 +175,8 @@ fn raise(
             purpose: state.map_or(crate::assignment::Purpose::Execute, |state| state.purpose),
             attempts: state.map_or(0, |state| state.attempts),
             findings: state.map(|state| state.findings.clone()).unwrap_or_default(),
+            priorities: state.map(|state| state.priorities).unwrap_or_default(),
+            created: state.map(|state| state.created).unwrap_or_default(),
         })
     });
     let event = PlanEvent {
@@ -202,6 +204,7 @@ fn raise(
             | GoalStatus::Cancelled
             | GoalStatus::Archived => None,
         },
+        priorities: goal_state.priorities,
         trace: touch.trace,
         at: now,
     };

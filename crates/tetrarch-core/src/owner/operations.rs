@@ -13,7 +13,8 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::{
-    Policy, circuits, overseeing, planning, plans, questions, replacing, sessions, stopping,
+    Policy, circuits, goals, overseeing, planning, plans, questions, replacing, schedules,
+    sessions, stopping, work,
 };
 
 /// Decides on an operation and answers it.
@@ -91,6 +92,12 @@ fn apply(
         Op::OverseerTick(telemetry) => {
             Ok(OpReply { detail: overseeing::looked(draft, policy, telemetry), ..reply })
         }
+        Op::Goal(op) => {
+            let detail = goals::operate(draft, request, op)?;
+            Ok(OpReply { epic: Some(op.epic), detail, ..reply })
+        }
+        Op::Work(op) => work::operate(draft, policy, request, op, reply),
+        Op::Schedule(op) => schedules::operate(draft, request, op, reply),
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;
             Ok(OpReply { epic: Some(*epic), ..reply })

@@ -17,7 +17,7 @@ use crate::step::Draft;
 
 use super::{fit, plans};
 
-pub(super) use escalating::answered;
+pub(super) use escalating::{answered, try_again};
 pub(super) use ticking::{looked, tick};
 pub(super) use updates::{arrived, update};
 

@@ -14,6 +14,7 @@ use crate::ledger::{EventKind, Record};
 use crate::plan::{
     Blocker, DEPENDS, Node, NodeChange, NodeState, NodeStatus, PlanReason, graph, rollup,
 };
+use crate::priority::Priorities;
 use crate::request::Request;
 use crate::run::Run;
 use crate::step::Draft;
@@ -194,6 +195,11 @@ pub(super) fn is_open(draft: &Draft<'_>, epic: EpicId) -> bool {
     draft.goal_state(epic).is_some_and(|state| state.status == GoalStatus::Active)
 }
 
+/// Whether nothing more is done for the goal.
+pub(super) fn is_closed(draft: &Draft<'_>, epic: EpicId) -> bool {
+    draft.goal_state(epic).is_some_and(|state| state.status.is_closed())
+}
+
 /// Gives a leaf its first state.
 pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
     let since = draft.now;
@@ -214,6 +220,8 @@ pub(super) fn put_leaf(draft: &mut Draft<'_>, epic: EpicId, id: NodeId) {
             latest: None,
             begun: 0,
             settled: 0,
+            priorities: Priorities::default(),
+            created: since,
         }),
     ));
 }

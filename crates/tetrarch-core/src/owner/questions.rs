@@ -214,6 +214,26 @@ fn close(
     })));
 }
 
+/// The questions by which work was escalated are not to be answered any more: those about a node, or
+/// about all of an epic.
+pub(super) fn withdraw_escalated(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    node: Option<NodeId>,
+    why: &str,
+) {
+    let about = |question: &&Question| {
+        question.escalates.is_some()
+            && question.epic == epic
+            && node.is_none_or(|node| question.node == node)
+            && question.status == QuestionStatus::Open
+    };
+    let open: Vec<Question> = draft.base().questions.values().filter(about).cloned().collect();
+    for question in open {
+        withdraw(draft, question, why);
+    }
+}
+
 /// Nobody waits for the answers to what an agent asked any more: it has ended, or was answered by
 /// mail.
 pub(super) fn withdraw_of(draft: &mut Draft<'_>, agent: &AgentId, why: &str) {

@@ -59,6 +59,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::Dispatch(_)
         | Record::Question(_)
         | Record::Draft(_)
+        | Record::Schedule(_)
         | Record::Decision(_)
         | Record::Snapshot(_) => 0,
     });
@@ -118,6 +119,7 @@ pub(super) fn record(record: &Record) -> usize {
             let texts = draft.reason.len() + draft.notes.len();
             RECORD + texts + proposed + draft.edit.removes.len() * ENTRY
         }
+        Record::Schedule(schedule) => RECORD + schedule.bytes(),
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }

@@ -3,6 +3,7 @@
 mod dispatch;
 pub(super) mod planning;
 mod question;
+pub(super) mod schedule;
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -25,6 +26,7 @@ use tetrarch_core::plan::{
     Blocker, Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, Plan,
     PlanEvent, PlanReason, PlanSource, Review,
 };
+use tetrarch_core::priority::{Priorities, Priority};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunState, RunStatus};
 use tetrarch_core::time::{BusTime, Millis};
@@ -257,7 +259,7 @@ fn node_state(full: bool) -> NodeState {
         findings: words("f"),
         blocker: full.then(blocker),
         result: full.then(|| NodeResult {
-            run: id("run_~"),
+            run: Some(id("run_~")),
             deliverable: "d".to_owned(),
             artifacts: vec![artifact()],
             evidence: result().evidence,
@@ -268,7 +270,14 @@ fn node_state(full: bool) -> NodeState {
         latest: full.then(|| id("asg_~")),
         begun: if full { 3 } else { 0 },
         settled: if full { 4 } else { 0 },
+        priorities: priorities(full),
+        created: BusTime(2),
     }
+}
+
+fn priorities(full: bool) -> Priorities {
+    let said = |number| full.then(|| Priority::new(number).unwrap());
+    Priorities { user: said(80), overseer: said(0) }
 }
 
 pub(super) fn blocker() -> Blocker {
@@ -288,6 +297,8 @@ pub(super) fn plan_event(full: bool) -> PlanEvent {
         purpose: Purpose::Execute,
         attempts: 1,
         findings: words("f"),
+        priorities: priorities(full),
+        created: BusTime(2),
     };
     let change = NodeChange {
         node: id("T1.2"),
@@ -310,6 +321,7 @@ pub(super) fn plan_event(full: bool) -> PlanEvent {
         goal: GoalStatus::Active,
         percent: 100,
         result: full.then(goal_result),
+        priorities: priorities(full),
         trace: full.then(|| TRACE.to_owned()),
         at: BusTime(u64::MAX),
     }
@@ -378,7 +390,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 7] {
+fn epic_records(full: bool) -> [Record; 8] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -397,6 +409,7 @@ fn epic_records(full: bool) -> [Record; 7] {
         percent: 50,
         result: full.then(goal_result),
         since: BusTime(1),
+        priorities: priorities(full),
     };
     let plan = Plan {
         epic: id("goal_~"),
@@ -414,6 +427,7 @@ fn epic_records(full: bool) -> [Record; 7] {
         Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
         Record::Draft(Box::new(planning::sample(full, node(full)))),
+        Record::Schedule(Box::new(schedule::sample(full))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

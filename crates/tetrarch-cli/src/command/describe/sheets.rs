@@ -11,7 +11,7 @@ use tetrarch_core::run::{Run, RunStatus};
 use tetrarch_core::time::BusTime;
 
 use crate::command::describe::journal::{lines, shortened};
-use crate::command::get::rows::{cost, place_of};
+use crate::command::get::rows::{cost, place_of, said};
 use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
 use crate::snapshot::Snapshot;
 
@@ -170,6 +170,7 @@ pub(super) fn goal(snapshot: &Snapshot, epic: EpicId) -> String {
         .field("project", goal.project.to_string())
         .field("owner", goal.owner.to_string())
         .field("created", moment(goal.created))
+        .field("priority", state.map(|state| said(state.priorities)).unwrap_or_default())
         .field("plan", Cell::some(plan.map(|plan| format!("{} version {}", plan.id, plan.version))))
         .list("tags", goal.tags.iter().cloned());
     sheet.passage("problem", &goal.problem_statement);

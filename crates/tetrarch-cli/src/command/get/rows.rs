@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tetrarch_core::agent::Agent;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::priority::Priorities;
 use tetrarch_core::role::Role;
 use tetrarch_core::time::BusTime;
 
@@ -101,6 +102,7 @@ const GOAL: &[Column] = &[
     Column::always("AGE"),
     Column::wide("OWNER"),
     Column::wide("SUMMARY"),
+    Column::wide("PRIORITY"),
 ];
 const NODE: &[Column] = &[
     Column::always("NAME"),
@@ -111,6 +113,7 @@ const NODE: &[Column] = &[
     Column::wide("EPIC"),
     Column::wide("DEPENDS ON"),
     Column::wide("BLOCKED BY"),
+    Column::wide("PRIORITY"),
 ];
 
 /// The columns of a kind.
@@ -329,6 +332,14 @@ pub(crate) fn cost(micro: u64) -> String {
     format!("${}.{:04}", micro / 1_000_000, micro % 1_000_000 / 100)
 }
 
+/// What was said of how urgent something is, for people.
+pub(crate) fn said(priorities: Priorities) -> String {
+    let Priorities { user, overseer } = priorities;
+    let user = user.map(|said| said.to_string());
+    let overseer = overseer.map(|said| format!("overseer {said}"));
+    user.into_iter().chain(overseer).collect::<Vec<_>>().join(", ")
+}
+
 fn goal_row(snapshot: &Snapshot, id: EpicId, look: Look) -> Result<Option<Row>, CliError> {
     let Some(goal) = snapshot.records.goals.get(&id) else { return Ok(None) };
     let state = snapshot.records.goal_states.get(&id);
@@ -342,6 +353,7 @@ fn goal_row(snapshot: &Snapshot, id: EpicId, look: Look) -> Result<Option<Row>, 
         age(look.now, goal.created).into(),
         goal.owner.to_string().into(),
         Cell::some(summary),
+        state.map(|state| said(state.priorities)).unwrap_or_default().into(),
     ];
     let state =
         state.map(|state| look.record(snapshot, || Record::GoalState(Box::new(state.clone()))));
@@ -370,6 +382,7 @@ fn node_row(
         epic.to_string().into(),
         deps.join(" ").into(),
         Cell::some(blocker.map(|blocker| format!("{}: {}", blocker.kind, blocker.detail))),
+        state.map(|state| said(state.priorities)).unwrap_or_default().into(),
     ];
     let state = state
         .map(|state| look.record(snapshot, || Record::NodeState(epic, Box::new(state.clone()))));

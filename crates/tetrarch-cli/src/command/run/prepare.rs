@@ -14,24 +14,51 @@ const PLAN_DIR: &str = "{plan_dir}";
 
 /// A plan that can be given to a fleet.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(in crate::command) struct Prepared {
     /// Its document as it is sent.
-    pub(super) document: Value,
+    pub(in crate::command) document: Value,
     /// What it says.
-    pub(super) plan: PlanFile,
+    pub(in crate::command) plan: PlanFile,
+}
+
+/// The plan of a file, else one task of this title.
+///
+/// # Errors
+/// Neither is given; it cannot be read; everything that is wrong with it, with its place.
+pub(in crate::command) fn prepared(
+    path: Option<&Path>,
+    title: Option<&str>,
+    arguments: &[String],
+) -> Result<Prepared, CliError> {
+    match (path, title) {
+        (Some(path), _) => prepare(path, arguments),
+        (None, Some(title)) => checked(one_task(title), "the title"),
+        (None, None) => Err(CliError::new(Code::Usage, "give a plan file, or --title")),
+    }
+}
+
+/// The document of a goal that comes without a plan (spec 05, The planner).
+fn one_task(title: &str) -> Value {
+    let task = json!({"id": "T1.1", "name": title, "acceptance": [schema::RESULT_VALIDATES]});
+    let phase = json!({"id": "P1", "name": title, "tasks": [task]});
+    json!({"title": title, "output": "T1.1", "phases": [phase]})
 }
 
 /// Reads a plan file, fills its profiles in and checks it. `arguments` are for its programs.
 ///
 /// # Errors
 /// It cannot be read, or everything that is wrong with it, with its place.
-pub(super) fn prepare(path: &Path, arguments: &[String]) -> Result<Prepared, CliError> {
+fn prepare(path: &Path, arguments: &[String]) -> Result<Prepared, CliError> {
     let mut document = read_document(path)?;
     let plan_dir = directory(path)?;
     fill(&mut document, &plan_dir, arguments)?;
+    checked(document, &path.display().to_string())
+}
+
+fn checked(document: Value, named: &str) -> Result<Prepared, CliError> {
     let plan = schema::parse(&document).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
-        let what = format!("{} is no valid plan:\n{}", path.display(), lines.join("\n"));
+        let what = format!("{named} is no valid plan:\n{}", lines.join("\n"));
         CliError::new(Code::Usage, what).hint("`tetrarch schema` prints the shape of plan files")
     })?;
     Ok(Prepared { document, plan })

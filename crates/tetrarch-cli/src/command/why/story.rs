@@ -102,6 +102,7 @@ impl Story {
             | Record::Dispatch(_)
             | Record::Question(_)
             | Record::Draft(_)
+            | Record::Schedule(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }
@@ -144,6 +145,12 @@ impl Story {
                 | EventKind::DraftProposed
                 | EventKind::DraftDecided
                 | EventKind::NodeStatus
+                | EventKind::NodeOverride
+                | EventKind::NodePriority
+                | EventKind::GoalPriority
+                | EventKind::ScheduleCreated
+                | EventKind::ScheduleDeleted
+                | EventKind::ScheduleFired
                 | EventKind::AssignmentStatus
                 | EventKind::Verdict
                 | EventKind::Refused

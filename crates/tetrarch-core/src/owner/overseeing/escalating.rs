@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::assignment::{Assignment, AssignmentStatus, Purpose};
 use crate::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
-use crate::id::{DispatchId, Principal, QuestionId, sha256_hex};
+use crate::id::{DispatchId, EpicId, NodeId, Principal, QuestionId, sha256_hex};
 use crate::limits::{FINDINGS_BYTES_MAX, INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::overseer::Rung;
@@ -147,7 +147,9 @@ pub(in crate::owner) fn answered(
         let own = blocker.is_some_and(|blocker| blocker.needs == needs(question.id));
         state.status == NodeStatus::Blocked && own
     });
-    let Some(state) = waits else { return };
+    if waits.is_none() {
+        return;
+    }
     draft.touch(epic, PlanReason::ManualOverride);
     let why = format!("{by} answered {}", question.id);
     if text.trim() == CANCEL {
@@ -155,6 +157,19 @@ pub(in crate::owner) fn answered(
         plans::settle(draft, epic);
         return;
     }
+    try_again(draft, (epic, id), &why, Some(format!("{by} answered: {text}")));
+}
+
+/// Puts a blocked leaf back in the queue, with one more attempt where they were used up. What was said
+/// is told to whoever works on it next, then what blocked it.
+pub(in crate::owner) fn try_again(
+    draft: &mut Draft<'_>,
+    (epic, id): (EpicId, NodeId),
+    why: &str,
+    said: Option<String>,
+) {
+    let Some(state) = draft.node_state(epic, id).cloned() else { return };
+    draft.touch(epic, PlanReason::ManualOverride);
     if let Some(node) = draft.node(epic, id).cloned()
         && state.attempts >= node.max_attempts
     {
@@ -162,10 +177,10 @@ pub(in crate::owner) fn answered(
         plans::define(draft, epic, &node);
         draft.touch(epic, PlanReason::ManualOverride).defined.push(id);
     }
-    let before = state.blocker.map_or_else(String::new, |blocker| blocker.detail);
-    let found = [format!("{by} answered: {text}"), before];
+    let before = state.blocker.map(|blocker| blocker.detail);
+    let found: Vec<String> = said.into_iter().chain(before).collect();
     let found = fit::Room::of(FINDINGS_BYTES_MAX).list(&found);
-    plans::move_node(draft, epic, id, NodeStatus::Queued, &why, |state| {
+    plans::move_node(draft, epic, id, NodeStatus::Queued, why, |state| {
         state.blocker = None;
         state.purpose = Purpose::Execute;
         state.result = None;

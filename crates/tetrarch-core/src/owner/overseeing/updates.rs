@@ -14,7 +14,7 @@ use crate::step::Draft;
 use crate::time::BusTime;
 
 use super::{RULE, conclude, consumed, escalating, put, rungs, ticking};
-use crate::owner::{Policy, fit};
+use crate::owner::{Policy, fit, plans};
 
 /// The agent has a dispatch. One that was followed by another says nothing any more.
 pub(in crate::owner) fn arrived(draft: &mut Draft<'_>, id: &AgentId, dispatch: DispatchId) {
@@ -67,6 +67,9 @@ pub(in crate::owner) fn update(
     let of = assignment.id;
     put(draft, assignment, AssignmentStatus::Active, &said);
     let Some(assignment) = draft.assignment(of).cloned() else { return Ok(()) };
+    if plans::is_closed(draft, assignment.epic) {
+        return Ok(());
+    }
     if update.status == Some(Said::Blocked) && !update.blockers.is_empty() {
         let why = format!("it says that it is blocked: {}", update.blockers.join("; "));
         escalating::escalate(draft, assignment, &why);
@@ -78,6 +81,10 @@ pub(in crate::owner) fn update(
 
 /// Work that is called done, with nothing to show: asked for, as often as for a status.
 fn unproved(draft: &mut Draft<'_>, policy: &Policy, assignment: Assignment) {
+    if !plans::is_open(draft, assignment.epic) {
+        // Nothing is sent; who says no more is asked by a tick once the goal is worked on again.
+        return;
+    }
     let why = "it says that it is done, and shows nothing";
     let view = ticking::view(draft, &assignment, &Telemetry::default());
     match view.filter(|view| view.retries >= policy.overseer.max_retries) {

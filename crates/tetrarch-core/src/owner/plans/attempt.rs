@@ -9,7 +9,7 @@ use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeResult, NodeStatus};
 use crate::run::Run;
 use crate::step::Draft;
 
-use super::{move_assignment, move_node};
+use super::{is_closed, move_assignment, move_node};
 use crate::owner::fit::Room;
 
 /// The blocker of a node whose run was stopped.
@@ -23,6 +23,14 @@ pub(in crate::owner) fn end_attempt(draft: &mut Draft<'_>, run: &Run, result: &R
     let succeeded = result.outcome == Outcome::Success;
     let status = if succeeded { AssignmentStatus::Done } else { AssignmentStatus::Cancelled };
     move_assignment(draft, assignment, status, result.outcome.as_str());
+    if is_closed(draft, run.epic) {
+        let why = "its goal is not worked on any more";
+        move_node(draft, run.epic, run.node, NodeStatus::Cancelled, why, |state| {
+            state.assignment = None;
+            state.assignee = None;
+        });
+        return;
+    }
     if result.outcome == Outcome::Cancelled {
         // Trying again what somebody has just stopped would undo the stop.
         let needs = "somebody who puts it back in the queue";
@@ -44,7 +52,7 @@ pub(in crate::owner) fn end_attempt(draft: &mut Draft<'_>, run: &Run, result: &R
 fn accept_work(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
     let reviewed = draft.node(run.epic, run.node).is_some_and(|node| node.review.is_some());
     let kept = NodeResult {
-        run: run.id,
+        run: Some(run.id),
         deliverable: result.deliverable.clone(),
         artifacts: result.artifacts.clone(),
         evidence: result.evidence.clone(),

@@ -9,6 +9,7 @@ use crate::liveness::Liveness;
 use crate::mail::MailBody;
 use crate::plan::schema::PlanFile;
 use crate::plan::{Plan, PlanReason, PlanSource, graph};
+use crate::priority::Priorities;
 use crate::step::Draft;
 
 use super::{define, put_leaf, settle};
@@ -82,6 +83,7 @@ fn put_goal(
         percent: 0,
         result: None,
         since: now,
+        priorities: Priorities::default(),
     })));
     let seed = draft.seed("goal");
     draft.put(Record::Plan(Box::new(Plan {

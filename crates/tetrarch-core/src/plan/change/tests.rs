@@ -10,6 +10,7 @@ use super::*;
 use crate::assignment::Purpose;
 use crate::intensity::Failures;
 use crate::plan::{Blocker, schema};
+use crate::priority::Priorities;
 use crate::time::BusTime;
 
 pub(super) fn id(text: &str) -> NodeId {
@@ -65,6 +66,8 @@ pub(super) fn state(own: NodeId, status: NodeStatus) -> NodeState {
         latest: None,
         begun: if begun { 2 } else { 0 },
         settled: if status.is_settled() { 3 } else { 0 },
+        priorities: Priorities::default(),
+        created: BusTime(0),
     }
 }
 

@@ -1,0 +1,87 @@
+//! `advise`: which pending work of a goal to take first, and what that rests on (spec 05, Insights). The
+//! owner scores it.
+
+use serde_json::Value;
+use tetrarch_core::id::EpicId;
+use tetrarch_core::request::Op;
+use tetrarch_core::request::work::{WorkOp, WorkVerb};
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Column, Listing, Row};
+
+/// What `advise` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The score is 0.30 PATH + 0.20 RANK + 0.25 USER + 0.15 OVERSEER + 0.10 NEW, each from 0 to 1: the
+longest path below it, its PageRank, what people and the overseer say of its urgency, and 1 / (1 +
+days in the plan). What nobody said anything of counts as normal.
+
+Examples:
+  tetrarch advise goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch advise goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --limit 3 -o json")]
+pub(crate) struct AdviseArgs {
+    /// The goal.
+    epic: EpicId,
+    /// How many at most.
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    limit: u32,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("NODE"),
+    Column::always("STATE"),
+    Column::always("SCORE"),
+    Column::always("PATH"),
+    Column::always("RANK"),
+    Column::always("USER"),
+    Column::always("OVERSEER"),
+    Column::always("NEW"),
+    Column::always("TITLE"),
+];
+
+/// Runs the command.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(crate) async fn run(context: &Context, args: AdviseArgs) -> Result<(), CliError> {
+    let AdviseArgs { epic, limit } = args;
+    let op = Op::Work(WorkOp { epic, verb: WorkVerb::Recommend { limit } });
+    let reply = context.desk().await?.operate(&op).await?;
+    let unreadable = |error: String| {
+        CliError::new(Code::Failed, format!("the owner's answer cannot be read: {error}"))
+    };
+    let data = reply.data.unwrap_or_default();
+    let told: Value = serde_json::from_str(&data).map_err(|error| unreadable(error.to_string()))?;
+    let best = told["recommended"].as_array().cloned().unwrap_or_default();
+    if output::is_for_programs(context.output) {
+        output::record(context.output, &told, String::new)?;
+        return Ok(());
+    }
+    let rows = best.into_iter().map(row).collect();
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    Ok(())
+}
+
+fn row(best: Value) -> Row {
+    let text = |name: &str| best[name].as_str().unwrap_or_default().to_owned();
+    let part = |name: &str| number(&best["parts"][name]);
+    let ready = best["ready"].as_bool().unwrap_or_default();
+    let state = if ready { "ready".to_owned() } else { text("status") };
+    let cells = vec![
+        text("id").into(),
+        Cell::state(&state),
+        number(&best["score"]),
+        part("criticalPath"),
+        part("pagerank"),
+        part("userPriority"),
+        part("overseerPriority"),
+        part("freshness"),
+        text("title").into(),
+    ];
+    Row { cells, record: best }
+}
+
+fn number(value: &Value) -> Cell {
+    Cell::some(value.as_f64().map(|number| format!("{number:.3}")))
+}

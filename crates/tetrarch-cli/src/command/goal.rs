@@ -1,0 +1,157 @@
+//! `goal`: gives goals to projects and decides on those that there are (spec 05, Status machines; spec
+//! 08). The owner decides what is possible.
+
+use std::path::PathBuf;
+
+use tetrarch_core::id::{EpicId, ProjectName};
+use tetrarch_core::priority::Priority;
+use tetrarch_core::request::Op;
+use tetrarch_core::request::goals::{GoalOp, GoalVerb};
+
+use super::describe::{self, DescribeArgs};
+use super::get::{self, GetArgs};
+use super::project::report;
+use super::run::{create_project, give_goal, prepared, project_name};
+use crate::context::Context;
+use crate::exit::CliError;
+
+/// What `goal` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch goal create plan.yaml --project site
+  tetrarch goal create --title 'Find out why the build is slow'
+  tetrarch goal list --state paused
+  tetrarch goal pause goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'wait for the review'
+  tetrarch goal priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC high
+
+While a goal is paused nothing new begins, and what runs goes on. A cancelled goal's programs are
+asked to stop; `tetrarch run` follows a goal from its beginning to its end.")]
+pub(crate) enum GoalCommand {
+    /// Give a goal to a project, and leave it to it.
+    Create(CreateArgs),
+    /// List goals.
+    List {
+        /// Only those of this project.
+        #[arg(long)]
+        project: Option<ProjectName>,
+        /// Only those in this state.
+        #[arg(long)]
+        state: Option<String>,
+    },
+    /// Show everything about a goal.
+    Show {
+        /// The goal.
+        epic: EpicId,
+    },
+    /// Begin nothing new for a goal.
+    Pause(MoveArgs),
+    /// Work on a paused goal again.
+    Resume(MoveArgs),
+    /// Give a goal up and stop what runs for it.
+    Cancel(MoveArgs),
+    /// Put a goal away that is over.
+    Archive(MoveArgs),
+    /// Say how urgent a goal is.
+    Priority {
+        /// The goal.
+        epic: EpicId,
+        /// 0 to 100, low, normal, high, urgent, or none to take it back.
+        #[arg(value_parser = priority)]
+        priority: Said,
+        /// Why.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+}
+
+/// What `goal create` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CreateArgs {
+    /// What is to be done.
+    #[command(flatten)]
+    pub(super) work: WorkArgs,
+}
+
+/// A goal and whose work it is to be.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WorkArgs {
+    /// The plan: YAML, TOML or JSON.
+    #[arg(conflicts_with = "title")]
+    pub(super) plan: Option<PathBuf>,
+    /// The goal in one line, instead of a plan: one task.
+    #[arg(long)]
+    pub(super) title: Option<String>,
+    /// The project that works on it; the plan's own, or `main`, unless said.
+    #[arg(long)]
+    pub(super) project: Option<String>,
+    /// What the plan's programs get as TETRARCH_ARGS.
+    #[arg(last = true)]
+    pub(super) arguments: Vec<String>,
+}
+
+/// Which goal, and why.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MoveArgs {
+    /// The goal.
+    epic: EpicId,
+    /// Why.
+    #[arg(long, default_value = "")]
+    reason: String,
+}
+
+/// A priority, or that nothing is said any more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Said(pub(super) Option<Priority>);
+
+/// Reads a priority, or `none`.
+///
+/// # Errors
+/// What is allowed.
+pub(super) fn priority(text: &str) -> Result<Said, String> {
+    if text == "none" {
+        return Ok(Said(None));
+    }
+    let read = text.parse().map_err(|error| format!("{error}, none"));
+    read.map(|priority| Said(Some(priority)))
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The plan is wrong; the owner refuses, or does not answer; the bus cannot be read.
+pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), CliError> {
+    match command {
+        GoalCommand::Create(args) => create(context, args).await,
+        GoalCommand::List { project, state } => {
+            get::run(context, GetArgs::goals(project, state)).await
+        }
+        GoalCommand::Show { epic } => describe::run(context, DescribeArgs::of(epic)).await,
+        GoalCommand::Pause(args) => decide(context, args, GoalVerb::Pause).await,
+        GoalCommand::Resume(args) => decide(context, args, GoalVerb::Resume).await,
+        GoalCommand::Cancel(args) => decide(context, args, GoalVerb::Cancel).await,
+        GoalCommand::Archive(args) => decide(context, args, GoalVerb::Archive).await,
+        GoalCommand::Priority { epic, priority: Said(said), reason } => {
+            decide(context, MoveArgs { epic, reason }, GoalVerb::Prioritise(said)).await
+        }
+    }
+}
+
+async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
+    let WorkArgs { plan, title, project, arguments } = args.work;
+    let prepared = prepared(plan.as_deref(), title.as_deref(), &arguments)?;
+    let project = project_name(project.as_deref(), &prepared.plan)?;
+    let desk = context.desk().await?;
+    create_project(&desk, &prepared.plan, &project).await?;
+    let reply = give_goal(&desk, &prepared.document, &project, None).await?;
+    let epic = reply.epic.map(|epic| epic.to_string()).unwrap_or_default();
+    report(context, &reply, &epic)
+}
+
+async fn decide(context: &Context, args: MoveArgs, verb: GoalVerb) -> Result<(), CliError> {
+    let MoveArgs { epic, reason } = args;
+    let desk = context.desk().await?;
+    let reply = desk.operate(&Op::Goal(GoalOp { epic, verb, reason })).await?;
+    let said = format!("{epic}: {}", reply.detail);
+    report(context, &reply, &said)
+}

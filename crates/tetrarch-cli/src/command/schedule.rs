@@ -1,0 +1,197 @@
+//! `schedule`: what begins at set times (spec 05, Schedules). The owner decides and begins it.
+
+use serde_json::Value;
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::id::{Principal, ScheduleId};
+use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::request::Op;
+use tetrarch_core::request::schedules::ScheduleOp;
+use tetrarch_core::schedule::{Deed, Rhythm, Schedule, UTC};
+use tetrarch_core::time::Millis;
+
+use super::goal::WorkArgs;
+use super::project::report;
+use super::run::{create_project, prepared, project_name};
+use crate::context::{Context, Desk};
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured, stamp};
+use crate::snapshot::Snapshot;
+
+/// What `schedule` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch schedule create --cron '30 6 * * 1-5' --zone Europe/Berlin nightly.yaml --project site
+  tetrarch schedule create --every 6h --title 'Look for broken links'
+  tetrarch schedule create --cron '0 9 1 * *' --mail-to human:ada --text 'the month is over'
+  tetrarch schedule list
+  tetrarch schedule delete sch_01JD8Z5W6T4QK3M9X2V7B1N0AC
+
+A time that the clocks skip in spring is due when they have, one that comes twice in autumn the first
+time. What was missed while nothing ran begins once.")]
+pub(crate) enum ScheduleCommand {
+    /// Have a goal or mail begin at set times.
+    Create(CreateArgs),
+    /// List what begins at set times.
+    List,
+    /// Show everything about one of them.
+    Show {
+        /// Which.
+        schedule: ScheduleId,
+    },
+    /// Have it begin no more.
+    Delete {
+        /// Which.
+        schedule: ScheduleId,
+    },
+}
+
+/// What `schedule create` is told.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("when").required(true).args(["cron", "every"]))]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["plan", "title", "mail_to"]))]
+pub(crate) struct CreateArgs {
+    /// Minute, hour, day of month, month, day of week.
+    #[arg(long)]
+    cron: Option<String>,
+    /// The time zone of --cron.
+    #[arg(long, default_value = UTC, conflicts_with = "every")]
+    zone: String,
+    /// Again and again after this time, as in 90m.
+    #[arg(long, value_parser = length)]
+    every: Option<Millis>,
+    /// To whom mail is sent: an agent, or human:<name>.
+    #[arg(long, value_name = "WHO", requires = "text")]
+    mail_to: Option<Principal>,
+    /// What the mail says.
+    #[arg(long, requires = "mail_to")]
+    text: Option<String>,
+    /// The goal that begins.
+    #[command(flatten)]
+    goal: WorkArgs,
+}
+
+fn length(text: &str) -> Result<Millis, String> {
+    tetrarch_core::duration::parse(text).map_err(|error| error.to_string())
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("SCHEDULE"),
+    Column::always("WHEN"),
+    Column::always("WHAT"),
+    Column::always("NEXT"),
+    Column::always("BEGUN"),
+    Column::wide("LAST"),
+    Column::wide("OWNER"),
+    Column::wide("OUTCOME"),
+];
+
+/// Runs the command.
+///
+/// # Errors
+/// The plan is wrong; the owner refuses, or does not answer; the bus cannot be read.
+pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> Result<(), CliError> {
+    match command {
+        ScheduleCommand::Create(args) => create(context, args).await,
+        ScheduleCommand::List => list(context).await,
+        ScheduleCommand::Show { schedule } => show(context, schedule).await,
+        ScheduleCommand::Delete { schedule } => {
+            let op = Op::Schedule(ScheduleOp::Delete { schedule });
+            let reply = context.desk().await?.operate(&op).await?;
+            report(context, &reply, &format!("{schedule} deleted"))
+        }
+    }
+}
+
+async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
+    let CreateArgs { cron, zone, every, mail_to, text, goal } = args;
+    let rhythm = match (cron, every) {
+        (Some(expression), _) => Rhythm::Cron { expression, zone },
+        (None, Some(every)) => Rhythm::Every(every),
+        (None, None) => return Err(CliError::new(Code::Usage, "say when: --cron or --every")),
+    };
+    let desk = context.desk().await?;
+    let deed = match mail_to {
+        Some(to) => Deed::Mail { to, text: text.unwrap_or_default() },
+        None => goal_of(&desk, goal).await?,
+    };
+    let op = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) });
+    let reply = desk.operate(&op).await?;
+    let said = reply.detail.clone();
+    report(context, &reply, &said)
+}
+
+async fn goal_of(desk: &Desk, goal: WorkArgs) -> Result<Deed, CliError> {
+    let WorkArgs { plan, title, project, arguments } = goal;
+    let prepared = prepared(plan.as_deref(), title.as_deref(), &arguments)?;
+    let project = project_name(project.as_deref(), &prepared.plan)?;
+    create_project(desk, &prepared.plan, &project).await?;
+    Ok(Deed::Goal { project, plan: prepared.document.to_string() })
+}
+
+async fn list(context: &Context) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Schedule)]).await?;
+    let rows = snapshot.records.schedules.values().map(|schedule| row(&snapshot, schedule));
+    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    Ok(())
+}
+
+fn json(snapshot: &Snapshot, schedule: &Schedule) -> Result<Value, CliError> {
+    snapshot.json(&Record::Schedule(Box::new(schedule.clone())))
+}
+
+fn row(snapshot: &Snapshot, schedule: &Schedule) -> Result<Row, CliError> {
+    let cells = vec![
+        schedule.id.to_string().into(),
+        schedule.rhythm.in_words().into(),
+        what(schedule).into(),
+        schedule.next.map_or_else(|| "never".to_owned(), stamp).into(),
+        schedule.fired.to_string().into(),
+        Cell::some(schedule.last.map(stamp)),
+        schedule.owner.to_string().into(),
+        schedule.outcome.as_str().into(),
+    ];
+    Ok(Row { cells, record: json(snapshot, schedule)? })
+}
+
+fn what(schedule: &Schedule) -> String {
+    match &schedule.deed {
+        Deed::Goal { project, plan } => {
+            let plan: Value = serde_json::from_str(plan).unwrap_or_default();
+            let title = plan["title"].as_str().or_else(|| plan["goal"]["title"].as_str());
+            format!("goal for {project}: {}", title.unwrap_or_default())
+        }
+        Deed::Mail { to, .. } => format!("mail to {to}"),
+    }
+}
+
+async fn show(context: &Context, id: ScheduleId) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let snapshot = Snapshot::read(&bus, &[Select::One(RecordKey::Schedule(id))]).await?;
+    let Some(schedule) = snapshot.records.schedules.get(&id) else {
+        return Err(CliError::new(Code::NotFound, format!("no schedule {id}"))
+            .hint("list them with `tetrarch schedule list`"));
+    };
+    let value = json(&snapshot, schedule)?;
+    output::record(context.output, &value, || {
+        let mut sheet = Sheet::new(&id.to_string(), is_coloured());
+        sheet
+            .field("when", schedule.rhythm.in_words())
+            .field("what", what(schedule))
+            .field("owner", schedule.owner.to_string())
+            .field("created", stamp(schedule.created))
+            .field("begun", schedule.fired.to_string())
+            .field("last due", Cell::some(schedule.last.map(stamp)))
+            .field("outcome", schedule.outcome.as_str())
+            .field("next", schedule.next.map_or_else(|| "never".to_owned(), stamp));
+        match &schedule.deed {
+            Deed::Goal { plan, .. } => sheet.passage("plan", plan),
+            Deed::Mail { text, .. } => sheet.passage("text", text),
+        };
+        sheet.finish()
+    })?;
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! `work`: the nodes of a goal's plan under the hands of people (spec 05, Status machines; spec 08). The
+//! owner decides what is possible.
+
+use serde_json::json;
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::brief::Evidence;
+use tetrarch_core::id::{EpicId, NodeId};
+use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::plan::{Blocker, Node, NodeState};
+use tetrarch_core::priority::Priority;
+use tetrarch_core::request::Op;
+use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
+
+use super::get::rows::said;
+use super::get::{self, GetArgs};
+use super::goal::{Said, priority};
+use super::plan::missing;
+use super::project::report;
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Sheet, is_coloured, stamp};
+use crate::snapshot::Snapshot;
+
+/// What `work` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch work list goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --state blocked
+  tetrarch work show goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2
+  tetrarch work done goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 --summary 'the page is up' \\
+    --test 'make check: ok' --reason 'I did it by hand'
+  tetrarch work unblock goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 --note 'the key is in the vault'
+  tetrarch work priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2=urgent P2=low
+
+Whoever still works on what is called done is ended. Done needs something to show: a summary, or
+files, commands, tests or commits.")]
+pub(crate) enum WorkCommand {
+    /// List the work of a goal.
+    List {
+        /// The goal.
+        epic: EpicId,
+        /// Only work in this state.
+        #[arg(long)]
+        state: Option<String>,
+    },
+    /// Show everything about one piece of work.
+    Show(NodeArgs),
+    /// Call work done.
+    Done(DoneArgs),
+    /// Block work that waits for an agent.
+    Block {
+        /// Which.
+        #[command(flatten)]
+        node: NodeArgs,
+        /// Why.
+        #[arg(long)]
+        reason: String,
+        /// What would resolve it.
+        #[arg(long, default_value = "")]
+        needs: String,
+    },
+    /// Try blocked work again.
+    Unblock {
+        /// Which.
+        #[command(flatten)]
+        node: NodeArgs,
+        /// What whoever works on it next is told.
+        #[arg(long, default_value = "")]
+        note: String,
+    },
+    /// Say how urgent work is.
+    Priority {
+        /// The goal.
+        epic: EpicId,
+        /// A node and 0 to 100, low, normal, high, urgent, or none: T1.2=high.
+        #[arg(required = true, value_name = "NODE=PRIORITY", value_parser = pair)]
+        priorities: Vec<(NodeId, Option<Priority>)>,
+        /// Why.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+}
+
+/// One piece of work.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NodeArgs {
+    /// The goal.
+    epic: EpicId,
+    /// The node.
+    node: NodeId,
+}
+
+/// What `work done` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoneArgs {
+    /// Which.
+    #[command(flatten)]
+    node: NodeArgs,
+    /// Why it counts as done.
+    #[arg(long)]
+    reason: String,
+    /// What it came to, for whoever goes on from here.
+    #[arg(long, default_value = "")]
+    summary: String,
+    /// A file that was written or changed.
+    #[arg(long = "file", value_name = "PATH")]
+    files: Vec<String>,
+    /// A command that was run.
+    #[arg(long = "command", value_name = "COMMAND")]
+    commands: Vec<String>,
+    /// A test that was run, with its outcome.
+    #[arg(long = "test", value_name = "TEST")]
+    tests: Vec<String>,
+    /// A commit that was made.
+    #[arg(long = "commit", value_name = "COMMIT")]
+    commits: Vec<String>,
+}
+
+fn pair(text: &str) -> Result<(NodeId, Option<Priority>), String> {
+    let form = || "expected <node>=<priority>, as in T1.2=high".to_owned();
+    let (node, said) = text.split_once('=').ok_or_else(form)?;
+    let Said(said) = priority(said)?;
+    Ok((node.parse().map_err(|error| format!("{error}"))?, said))
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The owner refuses, or does not answer; the bus cannot be read.
+pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), CliError> {
+    match command {
+        WorkCommand::List { epic, state } => get::run(context, GetArgs::nodes(epic, state)).await,
+        WorkCommand::Show(NodeArgs { epic, node }) => show(context, epic, node).await,
+        WorkCommand::Done(args) => {
+            let DoneArgs { node, reason, summary, files, commands, tests, commits } = args;
+            let done = Completion {
+                node: node.node,
+                crystallization: summary,
+                evidence: Evidence { files, commands, tests, commits },
+                reason,
+            };
+            operate(context, node.epic, WorkVerb::Complete(Box::new(done))).await
+        }
+        WorkCommand::Block { node: NodeArgs { epic, node }, reason, needs } => {
+            let blocker = Blocker { kind: "manual".to_owned(), detail: reason, needs };
+            let said = format!("{node} is blocked");
+            let op = Op::WorkBlock { epic, node, blocker };
+            let reply = context.desk().await?.operate(&op).await?;
+            report(context, &reply, &said)
+        }
+        WorkCommand::Unblock { node: NodeArgs { epic, node }, note } => {
+            operate(context, epic, WorkVerb::Unblock { node, note }).await
+        }
+        WorkCommand::Priority { epic, priorities, reason } => {
+            operate(context, epic, WorkVerb::Reprioritise { priorities, reason }).await
+        }
+    }
+}
+
+async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> Result<(), CliError> {
+    let reply = context.desk().await?.operate(&Op::Work(WorkOp { epic, verb })).await?;
+    let said = reply.detail.clone();
+    report(context, &reply, &said)
+}
+
+async fn show(context: &Context, epic: EpicId, id: NodeId) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let wanted = [
+        Select::One(RecordKey::Goal(epic)),
+        Select::OfEpic(KeyKind::Node, epic),
+        Select::OfEpic(KeyKind::NodeState, epic),
+    ];
+    let snapshot = Snapshot::read(&bus, &wanted).await?;
+    let Some(nodes) = snapshot.records.nodes.get(&epic) else { return Err(missing(epic)) };
+    let Some(node) = nodes.get(&id) else {
+        return Err(CliError::new(Code::NotFound, format!("{epic} has no node {id}"))
+            .hint(format!("list them with `tetrarch work list {epic}`")));
+    };
+    let state = snapshot.records.node_states.get(&epic).and_then(|states| states.get(&id));
+    let written = state
+        .map(|state| snapshot.json(&Record::NodeState(epic, Box::new(state.clone()))))
+        .transpose()?;
+    let value = json!({
+        "definition": snapshot.json(&Record::Node(epic, Box::new(node.clone())))?,
+        "state": written,
+        "status": snapshot.node_status(epic, id).as_str(),
+    });
+    output::record(context.output, &value, || {
+        sheet(node, state, snapshot.node_status(epic, id).as_str())
+    })?;
+    Ok(())
+}
+
+fn sheet(node: &Node, state: Option<&NodeState>, status: &str) -> String {
+    let mut sheet = Sheet::new(&format!("{} {}", node.id, node.name), is_coloured());
+    let depends: Vec<String> = node.depends_on.iter().map(ToString::to_string).collect();
+    sheet.field("state", Cell::state(status)).field("depends on", depends.join(" "));
+    if let Some(state) = state {
+        let attempts = format!("{} of {}", state.attempts, node.max_attempts);
+        let blocker = state.blocker.as_ref();
+        sheet
+            .field("since", stamp(state.since))
+            .field("agent", Cell::some(state.assignee.as_ref()))
+            .field("attempts", attempts)
+            .field("priority", said(state.priorities))
+            .field(
+                "blocked by",
+                Cell::some(blocker.map(|it| format!("{}: {}", it.kind, it.detail))),
+            )
+            .field("needs", Cell::some(blocker.map(|blocker| &blocker.needs)))
+            .list("last attempt", state.findings.iter().cloned());
+    }
+    sheet.passage("objective", &node.objective);
+    sheet.passage("acceptance", &node.acceptance.join("\n"));
+    if let Some(result) = state.and_then(|state| state.result.as_ref()) {
+        let Evidence { files, commands, tests, commits } = &result.evidence;
+        sheet.passage("summary", &result.crystallization);
+        sheet.passage("deliverable", &result.deliverable);
+        for (name, texts) in
+            [("files", files), ("commands", commands), ("tests", tests), ("commits", commits)]
+        {
+            sheet.passage(name, &texts.join("\n"));
+        }
+    }
+    sheet.finish()
+}

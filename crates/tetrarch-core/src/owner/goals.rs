@@ -1,0 +1,174 @@
+//! What people, GO and a goal's owner do with a goal (spec 05, Status machines): it is paused, goes on,
+//! is given up, is put away, or is said to be more or less urgent.
+
+use crate::error::{ErrorCode, Refusal};
+use crate::goal::{Goal, GoalState, GoalStatus};
+use crate::id::{AgentId, EpicId, NodeId, Principal};
+use crate::ledger::{EventKind, Record};
+use crate::limits::TEXT_BYTES_MAX;
+use crate::plan::{NodeStatus, PlanReason};
+use crate::priority::{Priority, Voice};
+use crate::request::Request;
+use crate::request::goals::{GoalOp, GoalVerb};
+use crate::step::Draft;
+
+use super::{plans, questions, stopping};
+
+const RULE: &str = "05 Status machines";
+
+/// Does what is asked; says what came of it.
+///
+/// # Errors
+/// No such goal, not the sender's to decide, or not from where the goal stands.
+pub(super) fn operate(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    op: &GoalOp,
+) -> Result<String, Refusal> {
+    let goal = known(draft, op.epic)?.clone();
+    authorize(draft, request, &goal)?;
+    fits("reason", &op.reason, TEXT_BYTES_MAX)?;
+    let by = &request.sender.from;
+    let why = if op.reason.is_empty() { format!("{by} said so") } else { op.reason.clone() };
+    match op.verb {
+        GoalVerb::Pause => move_goal(draft, op.epic, GoalStatus::Paused, &why)?,
+        GoalVerb::Resume => {
+            move_goal(draft, op.epic, GoalStatus::Active, &why)?;
+            plans::settle(draft, op.epic);
+        }
+        GoalVerb::Cancel => {
+            move_goal(draft, op.epic, GoalStatus::Cancelled, &why)?;
+            let stopped = give_up(draft, op.epic, &format!("its goal was cancelled: {why}"));
+            return Ok(match stopped {
+                0 => "cancelled".to_owned(),
+                count => format!("cancelled; {count} at work are asked to stop"),
+            });
+        }
+        GoalVerb::Archive => move_goal(draft, op.epic, GoalStatus::Archived, &why)?,
+        GoalVerb::Prioritise(priority) => {
+            prioritise(draft, op.epic, voice_of(by), priority, &why)?;
+            return Ok(priority.map_or_else(|| "none".to_owned(), |said| said.to_string()));
+        }
+    }
+    let state = draft.goal_state(op.epic);
+    Ok(state.map_or_else(String::new, |state| state.status.to_string()))
+}
+
+/// A goal's definition.
+///
+/// # Errors
+/// There is none.
+pub(super) fn known<'d>(draft: &Draft<'d>, epic: EpicId) -> Result<&'d Goal, Refusal> {
+    let goal = draft.base().goals.get(&epic);
+    goal.ok_or_else(|| {
+        let detail = format!("no epic {epic}; `tetrarch goal list` lists those there are");
+        Refusal::new(ErrorCode::NotFound, detail)
+    })
+}
+
+/// Refuses a text that is longer than its bound.
+///
+/// # Errors
+/// The field, its size and the bound.
+pub(super) fn fits(field: &str, text: &str, most: usize) -> Result<(), Refusal> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    let detail = format!("{field}: {} bytes, at most {most} are allowed", text.len());
+    Err(Refusal::new(ErrorCode::InvalidRequest, detail))
+}
+
+/// Whose word a sender's is.
+pub(super) fn voice_of(sender: &Principal) -> Voice {
+    match sender {
+        Principal::Human(_) => Voice::User,
+        Principal::Agent(_) => Voice::Overseer,
+    }
+}
+
+/// Goals are decided on by people, GO and whose they are.
+fn authorize(draft: &Draft<'_>, request: &Request, goal: &Goal) -> Result<(), Refusal> {
+    let Principal::Agent(sender) = &request.sender.from else { return Ok(()) };
+    super::current(draft, &request.sender)?;
+    if *sender == AgentId::Go || request.sender.from == goal.owner {
+        return Ok(());
+    }
+    let detail = format!("{sender} does not own {}; {} does", goal.id, goal.owner);
+    Err(Refusal::new(ErrorCode::Unauthorized, detail))
+}
+
+fn state_of(draft: &Draft<'_>, epic: EpicId) -> Result<GoalState, Refusal> {
+    let state = draft.goal_state(epic).cloned();
+    state.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("{epic} has no state")))
+}
+
+fn move_goal(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    to: GoalStatus,
+    why: &str,
+) -> Result<(), Refusal> {
+    let mut state = state_of(draft, epic)?;
+    let from = state.status;
+    if from.to(to).is_err() {
+        let detail = format!("{epic} is {from}; from there it cannot be {to}");
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
+    state.status = to;
+    state.since = draft.now;
+    draft.put(Record::GoalState(Box::new(state)));
+    let reason = format!("{from} -> {to}: {why}");
+    draft.event(EventKind::GoalStatus, RULE, reason).epic = Some(epic);
+    draft.touch(epic, PlanReason::ManualOverride);
+    Ok(())
+}
+
+/// Ends the work of a goal that is given up: what runs is asked to stop, children first, and its leaf
+/// is cancelled when it has; every other leaf is cancelled now. Gives how many are asked to stop.
+fn give_up(draft: &mut Draft<'_>, epic: EpicId, why: &str) -> usize {
+    questions::withdraw_escalated(draft, epic, None, why);
+    let states = draft.base().node_states.get(&epic).into_iter().flatten();
+    let (worked, idle): (Vec<_>, Vec<_>) = states
+        .filter(|(_, state)| !state.status.is_settled())
+        .partition(|(_, state)| state.assignment.is_some());
+    let agents: Vec<AgentId> =
+        worked.into_iter().filter_map(|(_, state)| state.assignee.clone()).collect();
+    let idle: Vec<NodeId> = idle.into_iter().map(|(id, _)| *id).collect();
+    for id in idle {
+        plans::move_node(draft, epic, id, NodeStatus::Cancelled, why, |state| {
+            state.assignee = None;
+        });
+    }
+    for agent in &agents {
+        stopping::stop(draft, agent, why);
+    }
+    plans::settle(draft, epic);
+    agents.len()
+}
+
+fn prioritise(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    voice: Voice,
+    priority: Option<Priority>,
+    why: &str,
+) -> Result<(), Refusal> {
+    let mut state = state_of(draft, epic)?;
+    if state.status.is_closed() {
+        let detail = format!("{epic} is {}; nothing more is done for it", state.status);
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
+    let said = state.priorities.with(voice, priority);
+    if said == state.priorities {
+        return Ok(());
+    }
+    state.priorities = said;
+    draft.put(Record::GoalState(Box::new(state)));
+    let reason = match priority {
+        Some(priority) => format!("{}: {priority}: {why}", voice.as_str()),
+        None => format!("{}: nothing is said any more: {why}", voice.as_str()),
+    };
+    draft.event(EventKind::GoalPriority, "05 Insights", reason).epic = Some(epic);
+    draft.touch(epic, PlanReason::ManualOverride);
+    Ok(())
+}

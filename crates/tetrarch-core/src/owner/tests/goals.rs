@@ -1,0 +1,302 @@
+//! Goals under the hands of people and their owners: who may, from where to where, and what becomes of
+//! the work.
+
+use serde_json::json;
+
+use super::fleet::{
+    Fleet, human, id, node, plan_of, po, project, reasons, request, success, task, tasks, topics,
+    wish,
+};
+use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
+use crate::error::{DenialReason, ErrorCode};
+use crate::goal::GoalStatus;
+use crate::id::{AgentId, EpicId, HumanName, Principal};
+use crate::ledger::{Entry, EventKind};
+use crate::limits::{IDLE_AFTER, TEXT_BYTES_MAX};
+use crate::liveness::Liveness;
+use crate::mail::OpReply;
+use crate::overseer::Telemetry;
+use crate::owner::{Input, next_deadline};
+use crate::plan::{NodeStatus, PlanReason, schema};
+use crate::priority::{Priorities, Priority};
+use crate::question::QuestionStatus;
+use crate::request::goals::{GoalOp, GoalVerb};
+use crate::request::{Op, Report, RequestBody};
+use crate::role::Role;
+use crate::time::BusTime;
+
+use GoalVerb::{Archive, Cancel, Pause, Prioritise, Resume};
+
+fn goal_op(epic: EpicId, verb: GoalVerb) -> Op {
+    Op::Goal(GoalOp { epic, verb, reason: "because".to_owned() })
+}
+
+pub(super) fn asks(fleet: &mut Fleet, from: &Principal, epic: EpicId, verb: GoalVerb) -> OpReply {
+    fleet.op(from, goal_op(epic, verb))
+}
+
+fn does(fleet: &mut Fleet, epic: EpicId, verb: GoalVerb) -> Entry {
+    let input = fleet.asking(&human(), RequestBody::Op(goal_op(epic, verb)));
+    let entry = fleet.one(input);
+    assert_eq!(super::fleet::reply(&entry).error, None);
+    entry
+}
+
+fn status(fleet: &Fleet, epic: EpicId) -> GoalStatus {
+    fleet.records.goal_states[&epic].status
+}
+
+fn stands(fleet: &Fleet, epic: EpicId, ids: &[&str]) -> Vec<NodeStatus> {
+    ids.iter().map(|id| fleet.node(epic, id).status).collect()
+}
+
+#[test]
+fn every_pair_of_the_table_and_no_other() {
+    use GoalStatus::{Active, Archived, Cancelled, Completed, Paused};
+    // How to come there, and what is legal from there.
+    let rows: [(&[GoalVerb], GoalStatus, [Option<GoalStatus>; 4]); 4] = [
+        (&[], Active, [Some(Paused), None, Some(Cancelled), None]),
+        (&[Pause], Paused, [None, Some(Active), Some(Cancelled), None]),
+        (&[Cancel], Cancelled, [None, None, None, Some(Archived)]),
+        (&[Cancel, Archive], Archived, [None; 4]),
+    ];
+    for (way, from, legal) in rows {
+        for (verb, to) in [Pause, Resume, Cancel, Archive].into_iter().zip(legal) {
+            let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+            for step in way {
+                assert_eq!(asks(&mut fleet, &human(), epic, *step).error, None);
+            }
+            let said = asks(&mut fleet, &human(), epic, verb);
+            let expected = if to.is_some() { None } else { Some(ErrorCode::Conflict) };
+            assert_eq!(said.error, expected, "{from} {verb:?}: {}", said.detail);
+            assert_eq!(status(&fleet, epic), to.unwrap_or(from), "{from} {verb:?}");
+        }
+    }
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.end(&worker, success("done"));
+    assert_eq!(status(&fleet, epic), Completed);
+    for verb in [Pause, Resume, Cancel] {
+        assert_eq!(asks(&mut fleet, &human(), epic, verb).error, Some(ErrorCode::Conflict));
+    }
+    does(&mut fleet, epic, Archive);
+    assert_eq!(status(&fleet, epic), Archived);
+}
+
+#[test]
+fn people_go_and_the_owner_may_and_nobody_else() {
+    let mut fleet = Fleet::ready();
+    let plan = || Box::new(schema::parse(&tasks(1)).unwrap());
+    let po = Principal::Agent(po());
+    let own = fleet.op(&po, Op::GoalCreate { project: project(), plan: plan() }).epic.unwrap();
+    let other = fleet.goal(tasks(1));
+    let worker = Principal::Agent(fleet.worker(other, "T1.1"));
+    let go = Principal::Agent(AgentId::Go);
+    let eve = Principal::Human(HumanName::new("Eve").unwrap());
+    for (from, epic, refused) in [
+        (&po, own, false),
+        (&po, other, true),
+        (&worker, other, true),
+        (&worker, own, true),
+        (&go, other, false),
+        (&human(), own, false),
+        (&eve, other, false),
+    ] {
+        let expected = refused.then_some(ErrorCode::Unauthorized);
+        for verb in [Pause, Resume, Prioritise(None)] {
+            assert_eq!(asks(&mut fleet, from, epic, verb).error, expected, "{from} {verb:?}");
+        }
+    }
+    let unknown = asks(&mut fleet, &human(), EpicId(crate::id::Ulid(9)), Pause);
+    assert_eq!(unknown.error, Some(ErrorCode::NotFound));
+}
+
+#[test]
+fn who_did_it_and_why_is_an_event_and_the_reason_has_a_bound() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let entry = does(&mut fleet, epic, Pause);
+    let event = entry.events.iter().find(|event| event.kind == EventKind::GoalStatus).unwrap();
+    assert_eq!(event.actor, human());
+    assert_eq!(event.reason, "active -> paused: because");
+    assert_eq!(entry.plans[0].goal, GoalStatus::Paused, "whoever follows the plan sees it");
+    assert_eq!(entry.plans[0].reason, PlanReason::ManualOverride);
+    for (size, refused) in [(TEXT_BYTES_MAX, false), (TEXT_BYTES_MAX + 1, true)] {
+        let reason = "x".repeat(size);
+        let verb = Prioritise(Some(Priority::NORMAL));
+        let said = fleet.op(&human(), Op::Goal(GoalOp { epic, verb, reason }));
+        assert_eq!(said.error.is_some(), refused, "{}", said.detail);
+    }
+}
+
+#[test]
+fn while_it_is_paused_nothing_new_begins_and_running_work_goes_on() {
+    let review = json!({"review": {"domain": "quality"}});
+    let plan = plan_of(&[task("T1.1", json!({})), task("T1.2", review), task("T1.3", json!({}))]);
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    let plain = fleet.worker(epic, "T1.1");
+    let reviewed = fleet.worker(epic, "T1.2");
+    let entry = does(&mut fleet, epic, Pause);
+    assert!(topics(&entry, &id("HO@h1")).is_empty(), "nobody is stopped");
+
+    let wanted = request(epic, "T1.3", vec![wish(Role::Worker)]);
+    let refused = fleet.spawn(&po(), wanted.clone());
+    assert_eq!(reasons(&refused), [DenialReason::NodeNotAssignable]);
+    fleet.end(&plain, RunResult::ended(Outcome::Failure, "no"));
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Queued, "to be tried again later");
+    let again = request(epic, "T1.1", vec![wish(Role::Worker)]);
+    assert_eq!(reasons(&fleet.spawn(&po(), again.clone())), [DenialReason::NodeNotAssignable]);
+    fleet.end(&reviewed, success("work"));
+    let mut reviewer = wish(Role::Reviewer);
+    reviewer.domain = Some(crate::id::Domain::new("quality").unwrap());
+    let review = request(epic, "T1.2", vec![reviewer]);
+    let refused = fleet.spawn(&po(), review.clone());
+    assert_eq!(reasons(&refused), [DenialReason::NodeNotAssignable]);
+
+    does(&mut fleet, epic, Resume);
+    for wanted in [wanted, again, review] {
+        let answer = fleet.spawn(&po(), wanted);
+        assert!(answer.accepted(), "{answer:?}");
+    }
+}
+
+#[test]
+fn while_it_is_paused_the_overseer_sends_nothing() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    does(&mut fleet, epic, Pause);
+    let telemetry = Telemetry { since: BusTime(0), ..Telemetry::default() };
+    fleet.now = fleet.now + IDLE_AFTER;
+    let entry = fleet.one(Input::Oversee(telemetry.clone()));
+    assert_eq!(entry.mail, [], "{entry:?}");
+    let (run, update) = (fleet.run_of(&worker), r#"{"status": "done"}"#.to_owned());
+    let done = Report::Update { run, dispatch: None, update, expected: None };
+    let entry = fleet.report(&worker, done.clone());
+    assert_eq!(topics(&entry, &worker), Vec::<String>::new(), "not asked for evidence either");
+
+    does(&mut fleet, epic, Resume);
+    let entry = fleet.report(&worker, done);
+    assert_eq!(topics(&entry, &worker), ["status.request"]);
+}
+
+#[test]
+fn a_crash_while_it_is_paused_is_borne_and_the_last_result_reaches_it() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    does(&mut fleet, epic, Pause);
+    fleet.report(&worker, Report::Crashed { cause: "signal 9".to_owned() });
+    assert_eq!(fleet.agent(&worker).epoch, 2, "running work goes on");
+    fleet.report(&worker, Report::Ready);
+    fleet.end(&worker, success("done"));
+    assert_eq!(status(&fleet, epic), GoalStatus::Completed);
+}
+
+#[test]
+fn a_cancelled_goal_stops_what_runs_children_first_and_gives_up_the_rest() {
+    let plan = plan_of(&[
+        task("T1.1", json!({})),
+        task("T1.2", json!({"deps": ["T1.1"]})),
+        task("T1.3", json!({})),
+    ]);
+    let (mut fleet, epic) = Fleet::with_goal(plan);
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    fleet.report(&child, Report::Ready);
+    let entry = does(&mut fleet, epic, Cancel);
+    assert_eq!(topics(&entry, &child), ["stop"]);
+    assert_eq!(topics(&entry, &specialist), Vec::<String>::new(), "its child drains first");
+    let [first, waiting, ready] = stands(&fleet, epic, &["T1.1", "T1.2", "T1.3"])[..] else {
+        panic!("three leaves")
+    };
+    assert_eq!((waiting, ready), (NodeStatus::Cancelled, NodeStatus::Cancelled));
+    assert_eq!(first, NodeStatus::InProgress, "until its agent has ended");
+
+    let entry = fleet.end(&child, RunResult::ended(Outcome::Cancelled, "stopped"));
+    assert!(topics(&entry, &specialist).contains(&"stop".to_owned()));
+    fleet.end(&specialist, success("just in time"));
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Cancelled);
+    assert_eq!(status(&fleet, epic), GoalStatus::Cancelled);
+    for agent in [&child, &specialist] {
+        assert_eq!(fleet.agent(agent).liveness, Liveness::Terminated);
+    }
+    assert!(fleet.agent(&po()).slots.is_empty());
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
+}
+
+#[test]
+fn what_does_not_end_in_time_ends_all_the_same() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    does(&mut fleet, epic, Cancel);
+    fleet.now = next_deadline(&fleet.records, &fleet.policy, fleet.now).unwrap();
+    let entry = fleet.one(Input::Tick);
+    assert_eq!(super::fleet::killed(&entry), [&worker]);
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Cancelled);
+}
+
+#[test]
+fn a_death_after_the_cancellation_brings_nobody_back() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let worker = fleet.worker(epic, "T1.1");
+    does(&mut fleet, epic, Cancel);
+    fleet.report(&worker, Report::Crashed { cause: "signal 9".to_owned() });
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Cancelled);
+}
+
+#[test]
+fn work_under_review_and_work_that_people_are_asked_about_is_given_up_too() {
+    let review = json!({"review": {"domain": "quality"}});
+    let (mut fleet, epic) =
+        Fleet::with_goal(plan_of(&[task("T1.1", review), task("T1.2", json!({}))]));
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.end(&worker, success("work"));
+    let stuck = fleet.worker(epic, "T1.2");
+    let (run, update) = (fleet.run_of(&stuck), r#"{"status":"blocked","blockers":["a key"]}"#);
+    let update = update.to_owned();
+    fleet.report(&stuck, Report::Update { run, dispatch: None, update, expected: None });
+    let asked = fleet.records.questions.values().next().unwrap().id;
+    does(&mut fleet, epic, Cancel);
+    assert_eq!(stands(&fleet, epic, &["T1.1", "T1.2"]), [NodeStatus::Cancelled; 2]);
+    assert_eq!(fleet.records.questions[&asked].status, QuestionStatus::Withdrawn);
+    let late = fleet.op(&human(), Op::QuestionAnswer { question: asked, text: "here".to_owned() });
+    assert_eq!(late.error, Some(ErrorCode::Conflict));
+}
+
+#[test]
+fn a_reviewer_s_word_after_the_cancellation_changes_nothing() {
+    let review = json!({"review": {"domain": "quality"}});
+    let (mut fleet, epic) = Fleet::with_goal(plan_of(&[task("T1.1", review)]));
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.end(&worker, success("work"));
+    let mut wanted = wish(Role::Reviewer);
+    wanted.domain = Some(crate::id::Domain::new("quality").unwrap());
+    let reviewer = fleet.spawn(&po(), request(epic, "T1.1", vec![wanted])).spawned[0].agent.clone();
+    fleet.report(&reviewer, Report::Ready);
+    does(&mut fleet, epic, Cancel);
+    let verdict = Verdict { judgement: Judgement::Pass, findings: Vec::<Finding>::new() };
+    fleet.end(&reviewer, RunResult { verdict: Some(verdict), ..success("fine") });
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::Cancelled);
+    assert_eq!(fleet.records.goal_states[&epic].percent, 0);
+}
+
+#[test]
+fn people_and_the_overseer_each_have_their_word_on_urgency() {
+    let mut fleet = Fleet::ready();
+    let epic = fleet.goal(tasks(1));
+    let said = |number| Some(Priority::new(number).unwrap());
+    let entry = does(&mut fleet, epic, Prioritise(said(80)));
+    assert_eq!(entry.plans[0].priorities, Priorities { user: said(80), overseer: None });
+    let go = Principal::Agent(AgentId::Go);
+    assert_eq!(asks(&mut fleet, &go, epic, Prioritise(said(10))).error, None);
+    let both = Priorities { user: said(80), overseer: said(10) };
+    assert_eq!(fleet.records.goal_states[&epic].priorities, both);
+    let again = does(&mut fleet, epic, Prioritise(said(80)));
+    assert!(again.plans.is_empty(), "nothing new was said");
+    does(&mut fleet, epic, Prioritise(None));
+    let left = Priorities { user: None, overseer: said(10) };
+    assert_eq!(fleet.records.goal_states[&epic].priorities, left);
+    does(&mut fleet, epic, Cancel);
+    let late = asks(&mut fleet, &human(), epic, Prioritise(said(1)));
+    assert_eq!(late.error, Some(ErrorCode::Conflict));
+    assert_eq!(fleet.records.node_states[&epic][&node("T1.1")].status, NodeStatus::Cancelled);
+}

@@ -1,0 +1,285 @@
+//! What begins at set times: once for each time, once for all that were missed, whichever owner finds it
+//! due.
+
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, human, id, plan_of, po, project, reply, task, tasks};
+use crate::error::ErrorCode;
+use crate::goal::GoalStatus;
+use crate::id::{AgentId, EpicId, Principal, ProjectName, ScheduleId};
+use crate::ledger::{Entry, EventKind};
+use crate::limits::{FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, TEXT_BYTES_MAX};
+use crate::mail::{MailBody, OpReply};
+use crate::owner::{Input, decide, next_deadline};
+use crate::request::schedules::ScheduleOp;
+use crate::request::{Op, RequestBody};
+use crate::schedule::{Deed, Rhythm, UTC};
+use crate::time::{BusTime, Millis};
+
+const MINUTE: Millis = Millis::from_secs(60);
+
+fn goal(plan: &Value) -> Deed {
+    Deed::Goal { project: project(), plan: plan.to_string() }
+}
+
+fn mail(to: Principal, text: &str) -> Deed {
+    Deed::Mail { to, text: text.to_owned() }
+}
+
+fn cron(expression: &str) -> Rhythm {
+    Rhythm::Cron { expression: expression.to_owned(), zone: UTC.to_owned() }
+}
+
+fn create(fleet: &mut Fleet, from: &Principal, rhythm: Rhythm, deed: Deed) -> OpReply {
+    fleet.op(from, Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) }))
+}
+
+fn scheduled(fleet: &mut Fleet, rhythm: Rhythm, deed: Deed) -> ScheduleId {
+    let said = create(fleet, &human(), rhythm, deed);
+    assert_eq!(said.error, None, "{}", said.detail);
+    said.detail.parse().unwrap()
+}
+
+fn tick(fleet: &mut Fleet, at: BusTime) -> Entry {
+    fleet.now = at;
+    fleet.one(Input::Tick)
+}
+
+fn next(fleet: &Fleet, id: ScheduleId) -> BusTime {
+    fleet.records.schedules[&id].next.unwrap()
+}
+
+fn fired(entry: &Entry) -> usize {
+    entry.events.iter().filter(|event| event.kind == EventKind::ScheduleFired).count()
+}
+
+#[test]
+fn a_goal_begins_when_it_is_due_and_not_before() {
+    let mut fleet = Fleet::ready();
+    let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    let due = next(&fleet, id);
+    assert_eq!(due, fleet.records.schedules[&id].created + MINUTE);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due));
+    assert_eq!(fired(&tick(&mut fleet, BusTime(due.0 - 1))), 0);
+    let entry = tick(&mut fleet, due);
+    assert_eq!(fired(&entry), 1);
+    let epic = fleet.records.schedules[&id].firing(due);
+    assert_eq!(fleet.records.goal_states[&epic].status, GoalStatus::Active);
+    assert_eq!(fleet.records.goals[&epic].owner, human(), "it is whose the schedule is");
+    assert_eq!(entry.plans[0].version, 1);
+    let took_on = entry.mail.iter().any(|mail| mail.body == MailBody::TakeOn { epic });
+    assert!(took_on, "its orchestrator takes it on");
+    let after = fleet.records.schedules[&id].clone();
+    assert_eq!((after.last, after.next, after.fired), (Some(due), Some(due + MINUTE), 1));
+    assert_eq!(fired(&tick(&mut fleet, due)), 0, "once");
+}
+
+#[test]
+fn whichever_owner_finds_it_due_the_same_begins_and_once() {
+    let mut fleet = Fleet::ready();
+    let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    let due = next(&fleet, id);
+    let decided = |fleet: &Fleet, at| decide(&fleet.records, &fleet.policy, at, &Input::Tick);
+    let made = |step: &crate::step::Step| -> Vec<EpicId> { step.plans.keys().copied().collect() };
+    // The first owner decides and ends before its commit; the next one finds it due, later.
+    let lost = decided(&fleet, due);
+    fleet.one(Input::Started { epoch: 2, instance: "two".to_owned() });
+    let again = decided(&fleet, due + MINUTE);
+    assert_eq!(made(&lost), made(&again));
+    tick(&mut fleet, due + MINUTE);
+    // The third one begins after that commit.
+    fleet.one(Input::Started { epoch: 3, instance: "three".to_owned() });
+    let now = fleet.now;
+    assert_eq!(made(&decided(&fleet, now)), []);
+    assert_eq!(fleet.records.goals.len(), 1);
+}
+
+#[test]
+fn what_was_missed_begins_once() {
+    let mut fleet = Fleet::ready();
+    let id = scheduled(&mut fleet, cron("*/10 * * * *"), mail(human(), "look"));
+    let due = next(&fleet, id);
+    let late = due + Millis::from_secs(3 * 3600 + 5);
+    let entry = tick(&mut fleet, late);
+    assert_eq!(fired(&entry), 1);
+    let after = &fleet.records.schedules[&id];
+    assert_eq!(after.last, Some(due));
+    assert_eq!(after.next, Some(due + Millis::from_secs(3 * 3600 + 600)), "not made up for");
+    let told = entry.mail.iter().filter(|mail| mail.to == human()).count();
+    assert_eq!(told, 1);
+}
+
+#[test]
+fn several_due_at_once_each_begin_a_goal_of_their_own() {
+    let mut fleet = Fleet::ready();
+    for _ in 0..3 {
+        scheduled(&mut fleet, cron("*/10 * * * *"), goal(&tasks(1)));
+    }
+    let due = next_deadline(&fleet.records, &fleet.policy, fleet.now).unwrap();
+    assert_eq!(fired(&tick(&mut fleet, due)), 3);
+    assert_eq!(fleet.records.goals.len(), 3);
+    let mut plans: Vec<_> = fleet.records.plans.values().map(|plan| plan.id).collect();
+    plans.dedup();
+    assert_eq!(plans.len(), 3, "each has a plan of its own");
+}
+
+#[test]
+fn one_decision_begins_a_bounded_number_and_the_next_the_rest() {
+    let mut fleet = Fleet::ready();
+    for _ in 0..=FIRED_MAX {
+        scheduled(&mut fleet, cron("*/10 * * * *"), mail(human(), "look"));
+    }
+    let due = next_deadline(&fleet.records, &fleet.policy, fleet.now).unwrap();
+    assert_eq!(fired(&tick(&mut fleet, due)), FIRED_MAX);
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), Some(due), "at once");
+    let now = fleet.now;
+    assert_eq!(fired(&tick(&mut fleet, now)), 1);
+    assert!(next_deadline(&fleet.records, &fleet.policy, fleet.now) > Some(due));
+}
+
+#[test]
+fn the_largest_plan_that_is_taken_fits_into_a_commit() {
+    let mut fleet = Fleet::ready();
+    let task_of = |n: usize, bytes: usize| {
+        task(&format!("T1.{n}"), json!({"definitionOfDone": "x".repeat(bytes)}))
+    };
+    let of = |bytes: usize| plan_of(&(1..=7).map(|n| task_of(n, bytes)).collect::<Vec<_>>());
+    let mut bytes = 4096;
+    while of(bytes).to_string().len() > SCHEDULE_PLAN_BYTES_MAX {
+        bytes -= 16;
+    }
+    for _ in 0..4 {
+        scheduled(&mut fleet, cron("*/10 * * * *"), goal(&of(bytes)));
+    }
+    let due = next_deadline(&fleet.records, &fleet.policy, fleet.now).unwrap();
+    let mut rounds = 0;
+    fleet.now = due;
+    while next_deadline(&fleet.records, &fleet.policy, fleet.now) == Some(due) {
+        let step = decide(&fleet.records, &fleet.policy, fleet.now, &Input::Tick);
+        let weight = crate::owner::weight::step(&fleet.records, &step);
+        assert!(weight <= crate::limits::STEP_BYTES_MAX, "{weight}");
+        fleet.one(Input::Tick);
+        rounds += 1;
+    }
+    assert_eq!(fleet.records.goals.len(), 4);
+    assert!(rounds > 1, "in portions");
+}
+
+#[test]
+fn while_no_work_is_taken_nothing_begins() {
+    let mut fleet = Fleet::ready();
+    let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    let due = next(&fleet, id);
+    fleet.policy.halted = Some("the disk is full".to_owned());
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None, "no circles");
+    assert_eq!(fired(&tick(&mut fleet, due)), 0);
+    fleet.policy.halted = None;
+    let now = fleet.now;
+    assert_eq!(fired(&tick(&mut fleet, now)), 1);
+}
+
+#[test]
+fn what_cannot_begin_is_told_to_whose_it_is_and_is_due_again() {
+    let mut fleet = Fleet::ready();
+    let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    assert_eq!(fleet.op(&human(), Op::ProjectRetire { project: project() }).error, None);
+    let due = next(&fleet, id);
+    let entry = tick(&mut fleet, due);
+    let told = entry.mail.iter().find(|mail| mail.to == human()).unwrap();
+    let MailBody::Info { text } = &told.body else { panic!("{told:?}") };
+    assert!(text.contains("could not begin: E_NOT_FOUND"), "{text}");
+    let after = &fleet.records.schedules[&id];
+    assert_eq!((after.fired, after.next), (1, Some(due + MINUTE)));
+    assert!(after.outcome.contains("E_NOT_FOUND"), "{}", after.outcome);
+}
+
+#[test]
+fn who_may_have_what_begin() {
+    let mut fleet = Fleet::ready();
+    let epic = fleet.goal(tasks(1));
+    let worker = Principal::Agent(fleet.worker(epic, "T1.1"));
+    let (po, go) = (Principal::Agent(po()), Principal::Agent(AgentId::Go));
+    let to_me = || mail(human(), "look");
+    let other = Deed::Goal { project: ProjectName::new("none").unwrap(), plan: "{}".to_owned() };
+    let to_nobody = mail(Principal::Agent(id("PO-none")), "look");
+    for (from, deed, error) in [
+        (human(), goal(&tasks(1)), None),
+        (po.clone(), goal(&tasks(1)), None),
+        (go.clone(), goal(&tasks(1)), None),
+        (worker.clone(), goal(&tasks(1)), Some(ErrorCode::Unauthorized)),
+        (human(), other, Some(ErrorCode::NotFound)),
+        (human(), goal(&json!({"phasen": []})), Some(ErrorCode::InvalidPlan)),
+        (
+            human(),
+            Deed::Goal { project: project(), plan: "{".to_owned() },
+            Some(ErrorCode::InvalidPlan),
+        ),
+        (human(), to_me(), None),
+        (go, to_me(), None),
+        (po, to_me(), Some(ErrorCode::Unauthorized)),
+        (worker, to_me(), Some(ErrorCode::Unauthorized)),
+        (human(), to_nobody, Some(ErrorCode::NotFound)),
+        (human(), mail(human(), &"x".repeat(TEXT_BYTES_MAX)), None),
+        (human(), mail(human(), &"x".repeat(TEXT_BYTES_MAX + 1)), Some(ErrorCode::InvalidRequest)),
+    ] {
+        let said = create(&mut fleet, &from, Rhythm::Every(MINUTE), deed.clone());
+        assert_eq!(said.error, error, "{from} {deed:?}: {}", said.detail);
+    }
+    for rhythm in [cron("x"), cron("0 0 30 2 *"), Rhythm::Every(Millis(1)), cron(&"*".repeat(300))]
+    {
+        let said = create(&mut fleet, &human(), rhythm, to_me());
+        assert_eq!(said.error, Some(ErrorCode::InvalidRequest), "{}", said.detail);
+    }
+}
+
+#[test]
+fn whose_it_is_and_people_take_it_back() {
+    let mut fleet = Fleet::ready();
+    let po = Principal::Agent(po());
+    let delete = |schedule| Op::Schedule(ScheduleOp::Delete { schedule });
+    let own = create(&mut fleet, &po, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    let own: ScheduleId = own.detail.parse().unwrap();
+    let other = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    assert_eq!(fleet.op(&po, delete(other)).error, Some(ErrorCode::Unauthorized));
+    assert_eq!(fleet.op(&po, delete(own)).error, None);
+    assert_eq!(fleet.op(&human(), delete(other)).error, None);
+    assert_eq!(fleet.op(&human(), delete(other)).error, Some(ErrorCode::NotFound));
+    assert!(fleet.records.schedules.is_empty());
+    assert_eq!(next_deadline(&fleet.records, &fleet.policy, fleet.now), None);
+}
+
+#[test]
+fn the_list_tells_when_and_what_came_of_it() {
+    let mut fleet = Fleet::ready();
+    let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    let due = next(&fleet, id);
+    tick(&mut fleet, due);
+    let list = RequestBody::Op(Op::Schedule(ScheduleOp::List));
+    let input = fleet.asking(&human(), list);
+    let data = reply(&fleet.one(input)).data.unwrap();
+    let told: Value = serde_json::from_str(&data).unwrap();
+    let only = &told["schedules"][0];
+    assert_eq!((&only["id"], &only["fired"]), (&json!(id.to_string()), &json!(1)));
+    assert_eq!(only["when"], json!("every 1m"));
+    assert_eq!(only["lastUnixMs"], json!(due.0));
+    assert!(only["outcome"].as_str().unwrap().starts_with("goal_"), "{only}");
+    assert!(!data.contains("phases"), "without its plan");
+}
+
+#[test]
+fn there_may_be_so_many() {
+    let mut fleet = Fleet::ready();
+    let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), mail(human(), "look"));
+    let one = fleet.records.schedules[&id].clone();
+    let fill = |fleet: &mut Fleet, count: usize| {
+        for n in 1..count {
+            let id = ScheduleId(crate::id::Ulid(n as u128));
+            let more = crate::schedule::Schedule { id, ..one.clone() };
+            fleet.records.put(crate::ledger::Record::Schedule(Box::new(more)));
+        }
+    };
+    fill(&mut fleet, SCHEDULES_MAX - 1);
+    let mut another = || create(&mut fleet, &human(), Rhythm::Every(MINUTE), mail(human(), "a"));
+    assert_eq!(another().error, None);
+    assert_eq!(another().error, Some(ErrorCode::Conflict));
+}
