@@ -11,6 +11,7 @@ use crate::id::{CommitId, Domain, PlanId, ProjectName, Ulid};
 use crate::plan::schema::one_task;
 use crate::plan::{NodeView, PlanReason, PlanSource, Review};
 use crate::priority::Priorities;
+use crate::request::TaskWish;
 
 const NOW: BusTime = BusTime(1_000_000);
 
@@ -238,4 +239,33 @@ fn an_epic_is_left_when_nothing_is_to_be_done_for_it_any_more() {
     assert!(told(GoalStatus::Completed, Some("42")));
     assert!(told(GoalStatus::Cancelled, None));
     assert!(told(GoalStatus::Archived, None));
+}
+
+/// A changed plan is staffed as it is now: what is new and ready, and what was refused as it was
+/// defined before; not what was given up.
+#[test]
+fn a_changed_plan_is_staffed_as_it_is_now() {
+    let mut po = po();
+    let nodes = |first, second| vec![view("P1", first), view("T1.1", first), view("T1.2", second)];
+    let asked = requests(&learn(&mut po, plan(1, nodes(NodeStatus::Queued, NodeStatus::Todo))));
+    let refused = answer_with(&asked[0], DenialReason::NoHostAvailable);
+    assert!(requests(&mail(&mut po, NOW, "GO", refused)).is_empty(), "it waits");
+
+    let mut changed = nodes(NodeStatus::Queued, NodeStatus::Cancelled);
+    changed.push(view("T1.3", NodeStatus::Queued));
+    let mut event = PlanEvent { reason: PlanReason::Replan, ..plan(2, changed) };
+    let other = Node { objective: "do it otherwise".to_owned(), ..node("T1.1") };
+    event.definitions = vec![other, node("T1.3")];
+    let asked = requests(&learn(&mut po, event));
+    let wanted: Vec<(String, TaskWish)> = asked
+        .iter()
+        .map(|(_, request)| (request.node.unwrap().to_string(), request.subagents[0].task.clone()))
+        .collect();
+    let task = |text: &str| TaskWish::Task(text.to_owned());
+    let expected = [("T1.1", task("do it otherwise")), ("T1.3", task("do T1.3"))];
+    assert_eq!(wanted, expected.map(|(id, task)| (id.to_owned(), task)));
+}
+
+fn answer_with((request, _): &(RequestId, SpawnRequest), reason: DenialReason) -> MailBody {
+    MailBody::SpawnAnswer(denied(*request, reason))
 }

@@ -292,9 +292,12 @@ pub(super) fn told(
     reply: Result<OpReply, CliError>,
     epic: EpicId,
 ) -> Result<(), CliError> {
-    let reply = reply.map_err(|error| match error.code {
-        Code::Conflict => error.hint(format!("`tetrarch plan history {epic}` shows what moved")),
-        _ => error,
+    let reply = reply.map_err(|error| {
+        if error.code == Code::Conflict {
+            error.hint(format!("`tetrarch plan history {epic}` shows what moved"))
+        } else {
+            error
+        }
     })?;
     let version = reply.version.map(|version| format!("version {version}: ")).unwrap_or_default();
     let said = format!("{version}{}", reply.detail);

@@ -198,8 +198,7 @@ pub(super) fn decide(
             let event =
                 desk.draft.event(EventKind::DraftDecided, RULE, format!("{id}: refine: {reason}"));
             event.epic = Some(epic);
-            let refined =
-                Proposal { notes: reason.to_owned(), decided_by: Some(from.clone()), ..proposal };
+            let refined = Proposal { notes: reason.to_owned(), decided_by: Some(from), ..proposal };
             desk.draft.put(Record::Draft(Box::new(refined)));
             let detail = format!("{id} stays open; its author is told");
             Ok(OpReply { detail, ..reply })

@@ -206,10 +206,8 @@ fn every_code_is_given_with_what_it_is_about() {
     assert!(reply.detail.contains(&format!("T1.1 was begun in version {now}")), "{}", reply.detail);
     let reply = fleet.refuses(&go(), PlanOp::Merge(wanted(epic, now, merge)), ErrorCode::Conflict);
     assert!(reply.detail.contains(&worker.to_string()), "{}", reply.detail);
-    let silent = PlanOp::Add(match add(epic, "P1", json!({})) {
-        PlanOp::Add(add) => Wanted { reason: String::new(), ..add },
-        other => panic!("{other:?}"),
-    });
+    let PlanOp::Add(silent) = add(epic, "P1", json!({})) else { panic!() };
+    let silent = PlanOp::Add(Wanted { reason: String::new(), ..silent });
     fleet.refuses(&human(), silent, ErrorCode::InvalidRequest);
 }
 
@@ -337,14 +335,12 @@ fn two_changes_of_one_commit_make_one_version_and_the_second_sees_the_first() {
     let entry = fleet.group(inputs);
     assert_eq!(entry.plans.len(), 1);
     assert_eq!((entry.plans[0].version, fleet.version(epic)), (version + 1, version + 1));
-    let replies: Vec<_> = entry
-        .mail
-        .iter()
-        .filter_map(|mail| match &mail.body {
-            crate::mail::MailBody::Reply(reply) => Some((reply.error, reply.version)),
-            _ => None,
-        })
-        .collect();
+    let mut replies = Vec::new();
+    for mail in &entry.mail {
+        if let crate::mail::MailBody::Reply(reply) = &mail.body {
+            replies.push((reply.error, reply.version));
+        }
+    }
     let made = (None, Some(version + 1));
     assert_eq!(replies, [made, (Some(ErrorCode::Conflict), Some(version)), made]);
     let names = &fleet.records.nodes[&epic][&node("T1.1")];

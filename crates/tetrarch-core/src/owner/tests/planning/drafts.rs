@@ -38,11 +38,11 @@ impl Fleet {
 /// What an entry has sent to somebody, as topic and words.
 fn told(entry: &Entry, to: &Principal) -> Vec<(String, String)> {
     let own = entry.mail.iter().filter(|mail| mail.to == *to);
-    own.filter_map(|mail| match &mail.body {
-        MailBody::ReviewNeeded { reason: text } | MailBody::Info { text } => {
-            Some((mail.body.topic().to_owned(), text.clone()))
-        }
-        _ => None,
+    own.filter_map(|mail| {
+        let (MailBody::ReviewNeeded { reason: text } | MailBody::Info { text }) = &mail.body else {
+            return None;
+        };
+        Some((mail.body.topic().to_owned(), text.clone()))
     })
     .collect()
 }
@@ -179,10 +179,8 @@ fn so_many_drafts_are_open_and_so_many_are_kept() {
 fn a_draft_is_looked_at_when_it_is_made() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let from = Principal::Agent(po());
-    let nothing = match whole(&fleet, epic, &tasks(1)) {
-        PlanOp::Plan(plan) => PlanOp::Plan(draft(plan)),
-        other => panic!("{other:?}"),
-    };
+    let PlanOp::Plan(nothing) = whole(&fleet, epic, &tasks(1)) else { panic!() };
+    let nothing = PlanOp::Plan(draft(nothing));
     let reply = fleet.refuses(&from, nothing, ErrorCode::InvalidPlan);
     assert!(reply.detail.contains("nothing to propose"), "{}", reply.detail);
     fleet.refuses(&from, proposing(epic, json!({"deps": ["T9.9"]})), ErrorCode::InvalidPlan);
@@ -193,10 +191,8 @@ fn a_draft_is_looked_at_when_it_is_made() {
         .collect();
     let mut plan = tasks(1);
     plan["phases"][0]["tasks"].as_array_mut().unwrap().extend(long);
-    let large = match whole(&fleet, epic, &plan) {
-        PlanOp::Plan(plan) => PlanOp::Plan(draft(plan)),
-        other => panic!("{other:?}"),
-    };
+    let PlanOp::Plan(large) = whole(&fleet, epic, &plan) else { panic!() };
+    let large = PlanOp::Plan(draft(large));
     let reply = fleet.refuses(&from, large, ErrorCode::InvalidRequest);
     assert!(reply.detail.contains("in parts"), "{}", reply.detail);
 }

@@ -57,7 +57,7 @@ fn wanted(record: &Record, deed: &Deed) -> Option<Change> {
             let other = pick(record, other).to_string();
             let mut with = vec![Node { name: "other".to_owned(), ..node(&other, &[&on]) }];
             if phase {
-                let next = record.nodes.keys().map(|id| id.phase_number()).max().unwrap() + 1;
+                let next = record.nodes.keys().map(|id| id.phase_number()).max().unwrap_or(0) + 1;
                 with.push(node(&NodeId::phase(next).to_string(), &[]));
                 with.push(node(&NodeId::task(next, 1).to_string(), &[]));
             }
