@@ -75,7 +75,11 @@ fn a_goal_whose_owner_dies_again_and_again_ends_as_it_would_have() {
     assert!(killed > 1, "seed {seed}: the owner was killed {killed} times");
     let ended = running.ended();
     assert_eq!(ended.code, Some(1), "seed {seed}: {}", ended.err);
-    assert!(ended.err.contains("T2.1 Fetch the prices (blocked) escalated as qst_"), "{}", ended.err);
+    assert!(
+        ended.err.contains("T2.1 Fetch the prices (blocked) escalated as qst_"),
+        "{}",
+        ended.err
+    );
 
     let expected = std::fs::read_to_string(example("expected.json")).unwrap();
     let expected: Value = serde_json::from_str(&expected).unwrap();

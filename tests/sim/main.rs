@@ -6,6 +6,7 @@
 
 mod bug;
 mod bus;
+mod haul;
 mod host;
 mod invariants;
 mod observe;
