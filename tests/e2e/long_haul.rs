@@ -5,8 +5,11 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use tetrarch_bus::watch::{From, plan_events};
+use tetrarch_core::id::EpicId;
 use tetrarch_tests::dice::Dice;
 use tetrarch_tests::{Fleet, wait};
 
@@ -63,8 +66,8 @@ fn stands(node: &Value) -> (String, Value, Value) {
     (name, node["status"].clone(), tests)
 }
 
-#[test]
-fn a_goal_whose_owner_dies_again_and_again_ends_as_it_would_have() {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_goal_whose_owner_dies_again_and_again_ends_as_it_would_have() {
     let (fleet, seed) = hurried();
     let witness = fleet.cwd().join("witness");
     std::fs::create_dir(&witness).unwrap();
@@ -104,4 +107,19 @@ fn a_goal_whose_owner_dies_again_and_again_ends_as_it_would_have() {
     assert_eq!(question["node"], "T2.1");
     assert!(question["text"].as_str().unwrap().contains("credential of kind token"), "{question}");
     fleet.ok(["doctor", "--check-ledger"]);
+    published(&fleet, plan["nodes"].as_array().unwrap().len(), epic.parse().unwrap()).await;
+}
+
+/// Every version was published once, and tells of every node, whichever owner published it.
+async fn published(fleet: &Fleet, nodes: usize, epic: EpicId) {
+    let control = fleet.control().await;
+    let mut events = Box::pin(plan_events(&control, Some(epic), From::Start).await.unwrap());
+    for version in 1.. {
+        let (_, event) = wait::soon("a version", events.next()).await.unwrap();
+        let event = event.unwrap();
+        assert_eq!((event.version, event.nodes.len()), (version, nodes));
+        if event.percent == 75 {
+            return;
+        }
+    }
 }
