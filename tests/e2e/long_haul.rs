@@ -24,7 +24,7 @@ const ALONE_MAX: usize = 2_500;
 fn hurried() -> (Fleet, u64) {
     let keys = [
         ("OVERSEER_TICK_EVERY", "1s"),
-        ("OVERSEER_IDLE_AFTER", "1s"),
+        ("OVERSEER_IDLE_AFTER", "2s"),
         ("OVERSEER_MIN_RESEND_INTERVAL", "1s"),
         ("OVERSEER_BACKOFF", "base=1s,max=1s"),
         ("RETENTION_GO_TTL", "1s"),
