@@ -7,6 +7,7 @@ mod admissions;
 mod bare;
 mod capture;
 mod fleet;
+mod insights;
 mod lead;
 mod letters;
 mod machine;
@@ -36,12 +37,15 @@ benchmarks beside their floor
   --quick    a smoke run of a few seconds; its numbers mean little
   --write    write docs/benchmarks.md too
   --timeline print when each message of one spawn, or of one tree, was seen
-  <word>...  only what is named: spawn, admissions, mail, tree, processes, sweeper; death,
+  <word>...  only what is named: spawn, admissions, mail, tree, processes, sweeper; insights; death,
              host-loss, fail-over, bus-restart, up, start, idle (these need the release binary:
              cargo build --release)";
 
 /// What is measured in this process.
 const RATES: [&str; 6] = ["spawn", "admissions", "mail", "tree", "processes", "sweeper"];
+
+/// What is pure, and needs no fleet.
+const PLANS: &str = "insights";
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +123,9 @@ async fn main() {
         tables.push(("rates", measure(&fleet, &args).await));
         fleet.stop().await;
     }
+    if args.wants(PLANS) {
+        tables.push(("plans", insights::measure(args.effort.rounds)));
+    }
     let recovery = recovery::measure(|word| args.wants(word), args.effort).await;
     if !recovery.is_empty() {
         tables.push(("recovery", recovery));
@@ -148,7 +155,7 @@ fn args() -> Option<Args> {
             "--timeline" => args.effort.timeline = true,
             // What Cargo adds.
             "--bench" => {}
-            _ if RATES.contains(&&*word) || recovery::WORDS.contains(&&*word) => {
+            _ if word == PLANS || RATES.contains(&&*word) || recovery::WORDS.contains(&&*word) => {
                 args.only.push(word);
             }
             _ => return None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// The page without figures; `{name}` is where a table goes.
 const PAGE: &str = include_str!("page.md");
-const TABLES: [&str; 2] = ["rates", "recovery"];
+const TABLES: [&str; 3] = ["rates", "plans", "recovery"];
 
 /// Writes a table into the page.
 pub(crate) fn write(name: &str, table: &str) {

@@ -17,6 +17,7 @@ mod hosts;
 mod input;
 mod levels;
 mod life;
+mod long_haul;
 mod loops;
 mod overseeing;
 mod pauses;

@@ -2,6 +2,7 @@
 //! are planted in the simulator's shells, never in core.
 
 use tetrarch_core::budget::Spend;
+use tetrarch_core::id::{DispatchId, Ulid};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::limits::COMMIT_BYTES_MAX;
 use tetrarch_core::liveness::Liveness;
@@ -67,6 +68,14 @@ pub(crate) enum Bug {
     Unbounded,
     /// An owner goes on with a ledger that lost its memory.
     AmnesiaUnnoticed,
+    /// Status requests leave before they are committed.
+    SentBeforeCommit,
+    /// What is sent again has another id.
+    ResentAnew,
+    /// The overseer forgets how long nothing is to be sent.
+    BackoffForgotten,
+    /// A tick of the overseer goes on until nothing is due.
+    TickUnbounded,
 }
 
 impl Bug {
@@ -101,6 +110,7 @@ impl Bug {
             | Self::WiderParent
             | Self::SpendingForgotten
             | Self::PlacedOnDeadLife => self.spoil_agents(truth, entry),
+            Self::ResentAnew => resend_anew(truth, entry),
             Self::ForgottenRequest
             | Self::EpochUnchecked
             | Self::ClaimUnchecked
@@ -118,7 +128,10 @@ impl Bug {
             | Self::MassUnguarded
             | Self::NeverDue
             | Self::Restless
-            | Self::AmnesiaUnnoticed => {}
+            | Self::AmnesiaUnnoticed
+            | Self::SentBeforeCommit
+            | Self::BackoffForgotten
+            | Self::TickUnbounded => {}
         }
     }
 
@@ -158,6 +171,31 @@ fn revive(truth: &Records, entry: &mut Entry) {
         let record = Record::Agent(Box::new(back));
         if !written.contains(&record.key()) {
             entry.records.push(record);
+        }
+    }
+}
+
+fn resend_anew(truth: &Records, entry: &mut Entry) {
+    let mut renamed = Vec::new();
+    for mail in &mut entry.mail {
+        if let MailBody::StatusRequest(asked) = &mut mail.body
+            && truth.dispatches.contains_key(&asked.dispatch)
+        {
+            let anew = DispatchId(Ulid(asked.dispatch.0.0 ^ 1));
+            renamed.push((std::mem::replace(&mut asked.dispatch, anew), anew));
+        }
+    }
+    for (old, anew) in renamed {
+        for record in &mut entry.records {
+            if let Record::Dispatch(one) = record
+                && one.id == old
+            {
+                one.id = anew;
+            } else if let Record::Assignment(one) = record
+                && one.recovery.dispatch == Some(old)
+            {
+                one.recovery.dispatch = Some(anew);
+            }
         }
     }
 }

@@ -284,7 +284,10 @@ impl Host {
                 (named.insert(row.clone()) || at % 3 == beats % 3).then_some(row)
             });
             let (rows, load) = (turn.collect(), u32::try_from(seats.len()).unwrap_or(u32::MAX));
-            Renewal { host: name.clone(), rows, load }
+            let progress = seats
+                .iter()
+                .filter_map(|(agent, seat)| Some((agent.clone(), seat.epoch(), seat.progress()?)));
+            Renewal { host: name.clone(), rows, progress: progress.collect(), load }
         };
         match keeper.keep(reached, rows, reach) {
             Kept::Held => {}

@@ -23,6 +23,7 @@ mod n23_restraint;
 mod n27_settling;
 mod n28_memory;
 mod n29_idleness;
+mod tick;
 
 use crate::bug::Bug;
 use crate::world;

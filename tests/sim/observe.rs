@@ -8,7 +8,7 @@ use tetrarch_core::mail::MailBody;
 use crate::tally::Tally;
 
 /// Kinds of events, words in their reasons, and what they tell.
-const TOLD: [(EventKind, &str, &str); 9] = [
+const TOLD: [(EventKind, &str, &str); 14] = [
     (EventKind::AgentReplaced, "", "session replaced"),
     (EventKind::AgentEnding, "", "session ordered to end for its next one"),
     (EventKind::AgentLiveness, "terminated: rotated", "rotation completed"),
@@ -18,6 +18,11 @@ const TOLD: [(EventKind, &str, &str); 9] = [
     (EventKind::NodeStatus, "in_progress -> queued", "attempt failed"),
     (EventKind::AgentAdmitted, "at depth 3", "sponsored worker"),
     (EventKind::AgentLiveness, "register -> terminated", "ended before it began"),
+    (EventKind::Recovery, "resend: ", "asked again under its id"),
+    (EventKind::Recovery, "reassign: ", "taken from one that stands still"),
+    (EventKind::Recovery, "evidence is asked for", "evidence asked for"),
+    (EventKind::Recovery, "update: ", "answered with an update"),
+    (EventKind::AssignmentStatus, "-> blocked: escalated", "put to people"),
 ];
 
 /// Counts what an entry tells.

@@ -1,14 +1,15 @@
 //! A control plane of the simulation: core's owner machine with group commit, one commit in
 //! flight, the outbox in its order, and the ledger's fence as its only certainty.
 
+mod overseeing;
 mod sweeping;
 
 use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, RecordKey};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::order::StopWithin;
+use tetrarch_core::overseer::Patience;
 use tetrarch_core::overseer::backoff::Backoff;
-use tetrarch_core::overseer::{Patience, Telemetry};
 use tetrarch_core::owner::{
     Deadlines, Group, Input, Policy, decide, is_due, next_deadline, unanswering_hosts,
 };
@@ -24,7 +25,10 @@ use crate::bus::{Bus, Published, Stored, View};
 use crate::dice::Dice;
 use crate::tally::Tally;
 
+pub(crate) use overseeing::look;
 pub(crate) use sweeping::{Around, Sweeping};
+
+use overseeing::Overseeing;
 
 /// What became of a commit that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +102,7 @@ pub(crate) struct Owner {
     /// The ledger seemed shorter than is remembered, and was asked again.
     pub(crate) asked_again: bool,
     pub(crate) sweeping: Sweeping,
-    /// When its overseer looked last.
-    overseen: BusTime,
+    pub(crate) overseeing: Overseeing,
     /// Stopped until then.
     pub(crate) paused: BusTime,
     /// Its sweeper hears nothing until then, and knows it by its canary.
@@ -132,7 +135,7 @@ impl Owner {
             instance: format!("owner{epoch}"),
             sweeping: Sweeping::start(&records, rules.mass, now),
             rules,
-            overseen: BusTime::default(),
+            overseeing: Overseeing::start(now),
             paused: BusTime::default(),
             deaf: BusTime::default(),
             mute: BusTime::default(),
@@ -206,7 +209,9 @@ impl Owner {
     /// Whether there is something to decide on.
     pub(crate) fn can_take(&self, bus: &Bus, now: BusTime) -> bool {
         let waits = self.taken < bus.requests.len() || !self.sweeping.found.is_empty();
-        self.is_up(now) && (waits || self.is_due(now)) && !self.group.is_full()
+        self.is_up(now)
+            && (waits || self.is_due(now) || self.oversees(now))
+            && !self.group.is_full()
     }
 
     /// Whether a tick has something to do.
@@ -217,8 +222,11 @@ impl Owner {
 
     /// When something is due that nobody asks for.
     pub(crate) fn next_deadline(&self, now: BusTime) -> Option<BusTime> {
-        let at = next_deadline(&self.records, &self.rules.policy, now);
-        at.filter(|_| self.rules.bug != Some(Bug::NeverDue))
+        if self.rules.bug == Some(Bug::NeverDue) {
+            return None;
+        }
+        let looks = self.overseeing.next(&self.records);
+        next_deadline(&self.records, &self.rules.policy, now).into_iter().chain(looks).min()
     }
 
     /// Whether its sweeper hears a host's renewals.
@@ -245,7 +253,13 @@ impl Owner {
     }
 
     /// Decides on up to this many requests, and on what is due.
-    pub(crate) fn decide(&mut self, bus: &Bus, now: BusTime, count: usize, tally: &mut Tally) {
+    pub(crate) fn decide(
+        &mut self,
+        bus: &Bus,
+        now: BusTime,
+        count: usize,
+        tally: &mut Tally,
+    ) -> Result<(), String> {
         while !self.group.is_full() && !self.sweeping.found.is_empty() {
             let found = self.sweeping.found.remove(0);
             self.take(&found, None, now);
@@ -266,19 +280,12 @@ impl Owner {
             }
             self.take(&Input::Tick, None, now);
         }
-        if now >= self.overseen + OVERSEEN_EVERY {
-            self.overseen = now;
-            let silent = Telemetry { since: BusTime(0), ..Telemetry::default() };
-            let before = self.records.dispatches.len();
-            self.take(&Input::Oversee(silent), None, now);
-            if self.records.dispatches.len() > before {
-                tally.note("status asked for");
-            }
-        }
+        let wrong = self.oversee(now, tally);
         if self.group.inputs() > 1 {
             tally.note("group of several inputs");
         }
         self.close_group(now);
+        wrong.map_or(Ok(()), Err)
     }
 
     /// A request as an owner with a planted bug takes it.
@@ -346,6 +353,9 @@ impl Owner {
         bug: impl FnOnce(&mut Entry),
     ) -> Sent {
         let Some(entry) = &self.in_flight else { return Sent::Unknown };
+        if self.rules.bug == Some(Bug::SentBeforeCommit) {
+            Self::send_early(entry, bus);
+        }
         match way {
             Way::Lost | Way::Busy => return Sent::Unknown,
             Way::Refused => return self.refused(bus, sight, now),
@@ -446,16 +456,15 @@ impl Owner {
     }
 }
 
-/// How often an overseer looks; at most, since it looks only when something else is decided.
-const OVERSEEN_EVERY: Millis = Millis(200);
-
-/// Short enough that agents which wait for what a fault kept from them climb the ladder.
-pub(crate) fn overseer() -> Patience {
+/// Short enough that agents which wait for what a fault kept from them climb the ladder; in some seeds
+/// nothing may be sent for longer than silence is borne.
+pub(crate) fn overseer(dice: &mut Dice) -> Patience {
+    let mut either = |short, long| Millis(if dice.percent(50) { short } else { long });
     Patience {
-        idle_after: Millis(1_500),
+        idle_after: either(800, 1_500),
         max_retries: 2,
-        min_resend_interval: Millis(300),
-        backoff: Backoff { base: Millis(100), max: Millis(400) },
+        min_resend_interval: either(300, 1_000),
+        backoff: Backoff { base: either(100, 1_500), max: either(400, 3_000) },
     }
 }
 

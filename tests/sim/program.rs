@@ -66,6 +66,9 @@ impl Program {
         let isolation = "none".to_owned();
         acts.push(Act::Say(RunnerEvent::Started { pid: Some(1), isolation }));
         Self::work(&mut acts, start, dice);
+        if may_fail && dice.percent(35) {
+            Self::dawdle(&mut acts, dice);
+        }
         Self::conclude(&mut acts, start, may_fail, dice);
         acts.reverse();
         Self { acts, inbox: Vec::new(), stopping: false, gone: false }
@@ -98,6 +101,26 @@ impl Program {
         } else if !specialist && dice.percent(5) {
             acts.push(Act::Say(RunnerEvent::Spawn { request: "{}".to_owned() }));
             acts.push(Act::Await(&["spawn.denied"]));
+        }
+    }
+
+    /// Stands still, each in its own way, until it is asked, or for ever.
+    fn dawdle(acts: &mut Vec<Act>, dice: &mut Dice) {
+        let asked = || Act::Await(&["status.request"]);
+        let says = |update: &str| Act::Say(RunnerEvent::Update { update: update.to_owned() });
+        let going = r#"{"status": "in_progress", "summary": "half of it"}"#;
+        let done = r#"{"status": "done"}"#;
+        let shown = r#"{"status": "done", "evidence": {"testsRun": ["all"]}}"#;
+        let blocked = r#"{"status": "blocked", "blockers": ["a key"]}"#;
+        let prose = RunnerEvent::Log { text: "all is well".to_owned() };
+        match dice.below(7) {
+            0 => acts.push(Act::Await(&[])),
+            1 => acts.extend([asked(), says(going)]),
+            2 => acts.extend([asked(), asked(), says(going)]),
+            3 => acts.extend([says(done), asked(), says(shown)]),
+            4 => acts.extend([says(blocked), Act::Await(&[])]),
+            5 => acts.extend([asked(), Act::Say(prose), asked(), says(r#"{"mood": "fine"}"#)]),
+            _ => acts.extend([says(done), says(done), says(going), asked(), says(done)]),
         }
     }
 
@@ -144,7 +167,11 @@ impl Program {
             return Some(RunnerEvent::Exited { exit: Exit::Signal(15), result });
         }
         match self.acts.pop()? {
-            Act::Await(_) => None,
+            Act::Await(topics) => {
+                let got = self.inbox.iter().position(|got| topics.contains(&got.as_str()));
+                got.map(|at| self.inbox.remove(at));
+                None
+            }
             Act::Say(event) => {
                 self.gone = matches!(event, RunnerEvent::SpawnFailed { .. });
                 Some(event)

@@ -64,6 +64,14 @@ impl Seat {
         }
     }
 
+    /// How often its program was heard of; none where there is none.
+    pub(crate) fn progress(&self) -> Option<u64> {
+        match self {
+            Self::Agent(agent) => Some(agent.machine.progress()),
+            Self::Project(_) => None,
+        }
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Agent(agent) => agent.over,

@@ -2,31 +2,38 @@
 //! that no request can stop the owner (spec 02, Bounds; spec 10, invariant 21).
 
 use tetrarch_bus::codec::encode_entry;
+use tetrarch_core::assignment::Assignment;
 use tetrarch_core::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
 use tetrarch_core::id::{
-    AgentId, CommitId, EpicId, HostName, Principal, RequestId, Ulid, sha256_hex,
+    AgentId, AssignmentId, CommitId, EpicId, HostName, Principal, RequestId, Ulid, sha256_hex,
 };
-use tetrarch_core::ledger::Entry;
-use tetrarch_core::limits::COMMIT_BYTES_MAX;
+use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::limits::{ASSIGNMENTS_PER_TICK, COMMIT_BYTES_MAX, IDLE_AFTER};
+use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{Group, Input, Policy, decide};
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{HostJoin, Op, Report, Request, RequestBody, Sender, TaskWish};
+use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::BusTime;
 
+use crate::bug::Bug;
 use crate::dice::Dice;
+use crate::owner::{Rules, look};
 use crate::people::human;
 use crate::work;
 
+/// Agents that stand still at once.
+const CROWD: u128 = 600;
 /// Goals whose groups are measured.
 const GOALS: u64 = 6;
 
-struct Desk {
-    records: Records,
+pub(crate) struct Desk {
+    pub(crate) records: Records,
     asked: u64,
 }
 
 impl Desk {
-    fn input(&mut self, from: Principal, body: RequestBody) -> Input {
+    pub(crate) fn input(&mut self, from: Principal, body: RequestBody) -> Input {
         self.asked += 1;
         let agent = from.agent().and_then(|id| self.records.agents.get(id));
         let sender = Sender {
@@ -42,7 +49,7 @@ impl Desk {
     }
 
     /// Commits what fits into one group of these inputs; gives the entry and how many it took.
-    fn commit(&mut self, inputs: &[Input]) -> (Entry, usize) {
+    pub(crate) fn commit(&mut self, inputs: &[Input]) -> (Entry, usize) {
         let mut group = Group::default();
         let mut taken = 0;
         for input in inputs {
@@ -76,7 +83,7 @@ fn long(bytes: usize) -> String {
     "\"\n".repeat(bytes / 2)
 }
 
-fn fleet() -> Desk {
+pub(crate) fn fleet() -> Desk {
     let mut desk = Desk { records: Records::default(), asked: 0 };
     let instance = "one".to_owned();
     desk.commit(&[Input::Started { epoch: 1, instance: instance.clone() }]);
@@ -92,7 +99,7 @@ fn fleet() -> Desk {
     desk
 }
 
-fn po() -> AgentId {
+pub(crate) fn po() -> AgentId {
     AgentId::Po(work::project())
 }
 
@@ -135,4 +142,43 @@ fn a_full_group_fits_into_a_commit() {
         largest = largest.max(desk.all(inputs));
     }
     assert!(largest > COMMIT_BYTES_MAX / 8, "only {largest} bytes: nothing was tried");
+}
+
+/// Has the overseer look at more agents that stand still than it takes at once, until each was asked;
+/// gives how many looks that took, or what is wrong with one.
+pub(crate) fn tick(bug: Option<Bug>) -> Result<usize, String> {
+    let mut desk = fleet();
+    let plan = Box::new(work::plan(&mut Dice::new(1)));
+    let goal =
+        desk.input(human(), RequestBody::Op(Op::GoalCreate { project: work::project(), plan }));
+    desk.commit(&[goal]);
+    let epic = *desk.records.goals.keys().next().expect("it was given");
+    let wanted = desk.input(po().into(), RequestBody::Spawn(work::one_worker(epic, None)));
+    desk.commit(&[wanted]);
+    let worker = desk.records.children_of(&po()).next().cloned().expect("it was admitted");
+    let ready = desk.input(worker.into(), RequestBody::Report(Report::Ready));
+    desk.commit(&[ready]);
+    let one = desk.records.assignments.values().next().cloned().expect("it has work");
+    for at in 0..CROWD {
+        // Nobody else needs to be behind them.
+        let copy = Assignment { id: AssignmentId(Ulid(at)), ..one.clone() };
+        desk.records.put(Record::Assignment(Box::new(copy)));
+    }
+    let rules = Rules { policy: Policy::default(), mass: MassPolicy::default(), bug };
+    let heard = Telemetry { since: BusTime(0), ..Telemetry::default() };
+    let now = one.recovery.dispatched + IDLE_AFTER + IDLE_AFTER;
+    for looks in 0.. {
+        let mut group = Group::default();
+        look(&mut desk.records, &mut group, &rules, &heard, now);
+        if group.is_empty() {
+            return Ok(looks);
+        }
+        let entry = group.finish(&mut desk.records, CommitId(Ulid(9)), 1, now);
+        let all = entry.records.iter().filter(|one| matches!(one, Record::Assignment(_))).count();
+        let size = encode_entry(&entry).map_or(usize::MAX, |bytes| bytes.len());
+        if size > COMMIT_BYTES_MAX || all > ASSIGNMENTS_PER_TICK {
+            return Err(format!("invariant 21: a tick of {all} assignments in {size} bytes"));
+        }
+    }
+    Ok(0)
 }

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 79] = [
+pub(crate) const EXPECTED: [&str; 86] = [
     "acknowledgement lost",
     "actor died",
+    "answered with an update",
+    "asked again under its id",
     "attempt failed",
     "burst of requests",
     "bus gone",
@@ -24,6 +26,7 @@ pub(crate) const EXPECTED: [&str; 79] = [
     "deadline passed",
     "denied: no slot",
     "ended before it began",
+    "evidence asked for",
     "goal completed",
     "goal stands blocked",
     "group of several inputs",
@@ -48,6 +51,7 @@ pub(crate) const EXPECTED: [&str; 79] = [
     "memory lost: ledger shorter",
     "memory lost: only the data directory remembers",
     "mode switched",
+    "never reads its mail",
     "node cancelled",
     "owner asked a lagging ledger again",
     "owner crashed",
@@ -55,8 +59,10 @@ pub(crate) const EXPECTED: [&str; 79] = [
     "owner paused",
     "owner started on what lags behind",
     "owner stopped: the ledger lost its memory",
+    "people never answer an escalation",
     "plan event repeated, dropped",
     "project orchestrator replaced",
+    "put to people",
     "question answered",
     "question not answered",
     "renewal found its own before it",
@@ -84,6 +90,7 @@ pub(crate) const EXPECTED: [&str; 79] = [
     "sweeper deaf",
     "sweeper does not hear one host",
     "sweeper does not hear renewals",
+    "taken from one that stands still",
 ];
 
 /// Counts by name.

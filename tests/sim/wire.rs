@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use tetrarch_core::cursor::Positions;
-use tetrarch_core::id::{AgentId, EpicId, NodeId, Principal, RequestId, sha256_hex};
+use tetrarch_core::id::{
+    AgentId, AssignmentId, DispatchId, EpicId, NodeId, Principal, RequestId, SessionId, sha256_hex,
+};
 use tetrarch_core::ledger::Decision;
 use tetrarch_core::mail::Mail;
 use tetrarch_core::records::Records;
@@ -15,6 +17,9 @@ use tetrarch_tests::simulated::Leases;
 use crate::bus::{Bus, Stored, View};
 use crate::dice::Dice;
 use crate::tally::Tally;
+
+/// Times an agent of one node may end badly, so that its attempts are not used up.
+pub(crate) const FAILURES_MAX: usize = 3;
 
 /// A message that has not arrived.
 #[derive(Debug, Clone)]
@@ -62,6 +67,10 @@ pub(crate) struct Watch {
     pub(crate) failures: BTreeMap<(EpicId, NodeId), usize>,
     /// How far each agent has handled its inbox for good.
     pub(crate) read: BTreeMap<AgentId, Positions>,
+    /// When an assignment was told some words last.
+    pub(crate) asked: BTreeMap<(AssignmentId, String), BusTime>,
+    /// Status requests that reached a session's program.
+    pub(crate) taken: BTreeSet<(SessionId, DispatchId)>,
     /// What was decided on each request.
     pub(crate) decided: BTreeMap<RequestId, Decision>,
     pub(crate) broken: Vec<String>,
@@ -97,6 +106,18 @@ impl Reach<'_> {
     /// Writes down what happens.
     pub(crate) fn tell(&mut self, what: std::fmt::Arguments<'_>) {
         let _never_fails = writeln!(self.history, "  {what}");
+    }
+
+    /// Whether whoever works on a node may do so badly; counts that it does.
+    pub(crate) fn may_fail(&mut self, epic: EpicId, node: NodeId) -> bool {
+        let failed = self.watch.failures.entry((epic, node)).or_default();
+        let added = self.truth.nodes.get(&epic).and_then(|nodes| nodes.get(&node));
+        let attempts = added.map_or(1, |node| node.max_attempts);
+        let may_fail = self.faulty && *failed < FAILURES_MAX && attempts > 1;
+        if may_fail {
+            *failed += 1;
+        }
+        may_fail
     }
 
     /// What the next read shows.

@@ -6,6 +6,7 @@ mod clockwork;
 mod faults;
 mod look;
 mod memory;
+mod overseen;
 mod replicas;
 mod settle;
 
@@ -14,6 +15,7 @@ use std::fmt::Write as _;
 
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::intensity::Intensity;
+use tetrarch_core::overseer::backoff::Backoff;
 use tetrarch_core::owner::Policy;
 use tetrarch_core::records::Records;
 use tetrarch_core::restart::Memory;
@@ -343,7 +345,7 @@ impl World {
             Act::Deliver => self.deliver(),
             Act::Decide(at) => {
                 let count = self.dice.range(1, 6);
-                self.owners[at].decide(&self.bus, self.now, count, &mut self.tally);
+                self.owners[at].decide(&self.bus, self.now, count, &mut self.tally)?;
             }
             Act::Commit(at) => self.commit(at)?,
             Act::Publish(at) => {
@@ -396,13 +398,16 @@ fn rules(dice: &mut Dice, bug: Option<Bug>) -> Rules {
     if dice.percent(30) {
         intensity.max = u32::try_from(dice.range(0, 2)).unwrap_or(0);
     }
-    let policy = Policy {
+    let mut policy = Policy {
         intensity,
         deadlines: deadlines(),
         window: WINDOW,
-        overseer: overseer(),
+        overseer: overseer(dice),
         ..Policy::default()
     };
+    if bug == Some(Bug::BackoffForgotten) {
+        policy.overseer.backoff = Backoff { base: Millis(3_000), max: Millis(3_000) };
+    }
     let mut mass = MassPolicy { per_second: 2, ..MassPolicy::default() };
     if bug == Some(Bug::MassUnguarded) {
         mass.share = 1_000;

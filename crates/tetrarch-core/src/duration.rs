@@ -79,6 +79,25 @@ pub fn print(length: Millis) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
+/// Writes a length of time in at most two units, the rest left out, for events, questions and tables:
+/// `850ms`, `12s`, `3m20s`, `5h10m`, `2d4h`. It is not meant to be read back.
+#[must_use]
+pub fn rough(length: Millis) -> String {
+    let Millis(ms) = length;
+    let seconds = ms / 1_000;
+    let pair = |large: u64, small: u64, names: (&str, &str)| match small {
+        0 => format!("{large}{}", names.0),
+        _ => format!("{large}{}{small}{}", names.0, names.1),
+    };
+    match seconds {
+        0 => format!("{ms}ms"),
+        1..=59 => format!("{seconds}s"),
+        60..=3_599 => pair(seconds / 60, seconds % 60, ("m", "s")),
+        3_600..=86_399 => pair(seconds / 3_600, seconds / 60 % 60, ("h", "m")),
+        _ => pair(seconds / 86_400, seconds / 3_600 % 24, ("d", "h")),
+    }
+}
+
 fn split_at_first(text: &str, stop: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(stop).unwrap_or(text.len()))
 }
@@ -121,6 +140,24 @@ mod tests {
         assert_eq!(parse("18446744073709551615ms"), Ok(Millis(u64::MAX)));
         for text in ["18446744073709551616ms", "213503982335d", "18446744073709551s616ms"] {
             assert!(matches!(parse(text), Err(DurationError::TooLong { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn roughly_is_two_units_at_most() {
+        for (ms, text) in [
+            (0, "0ms"),
+            (850, "850ms"),
+            (1_000, "1s"),
+            (59_999, "59s"),
+            (60_000, "1m"),
+            (200_000, "3m20s"),
+            (3_600_000, "1h"),
+            (18_637_000, "5h10m"),
+            (187_200_000, "2d4h"),
+        ] {
+            assert_eq!(rough(Millis(ms)), text);
+            assert_eq!(Millis(ms).to_string(), text);
         }
     }
 

@@ -19,6 +19,9 @@ use crate::time::{BusTime, Millis};
 
 use backoff::Backoff;
 
+/// Why somebody is asked who shows nothing.
+pub const SILENT: &str = "no activity";
+
 /// What an operator may set (spec 12, `[overseer]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
@@ -261,13 +264,13 @@ pub fn next_rung(view: &View, patience: &Patience) -> (Rung, &'static str) {
         return (Rung::Resend, "what was last sent was not consumed");
     }
     if asks && from == Rung::Nudge {
-        return (Rung::Nudge, "no activity");
+        return (Rung::Nudge, SILENT);
     }
     if from <= Rung::Replan && replan {
         return (Rung::Replan, "asking did not help");
     }
     if from <= Rung::Reassign && reassign {
-        return (Rung::Reassign, "asking did not help, and it cannot be cut");
+        return (Rung::Reassign, "asking did not help, and its work cannot be split");
     }
     (Rung::Escalate, "all else is used up")
 }

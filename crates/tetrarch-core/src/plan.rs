@@ -9,6 +9,7 @@ pub mod insight;
 pub mod proposal;
 pub mod rollup;
 pub mod schema;
+pub mod view;
 
 use std::fmt;
 
@@ -430,7 +431,7 @@ pub struct PlanEvent {
     pub reason: PlanReason,
     /// What moved.
     pub changes: Vec<NodeChange>,
-    /// Every node as it now is, in the plan's order.
+    /// Every node as it now is, in the plan's order. Not kept on the ledger ([`view::views`]).
     pub nodes: Vec<NodeView>,
     /// Definitions: all of them in `plan.created`, else those that are new or changed.
     pub definitions: Vec<Node>,

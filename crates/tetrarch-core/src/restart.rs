@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::id::{EpicId, NodeId};
 use crate::ledger::{Entry, Record, RecordKey};
+use crate::plan::view::views;
+use crate::plan::{Node, NodeState};
 use crate::records::Records;
 
 /// What somebody remembers of the ledger.
@@ -103,6 +106,33 @@ impl Restart {
                 self.images.remove(key);
             }
         }
+    }
+
+    /// Makes an entry that was read, and just added, what it was when it was decided: the ledger does not
+    /// keep the nodes of its plan events. Where STATE is ahead of the entry they are as STATE has them,
+    /// and the event was published before.
+    pub fn complete(&self, entry: &mut Entry) {
+        for event in entry.plans.iter_mut().filter(|event| event.nodes.is_empty()) {
+            event.nodes = views(&self.nodes(event.epic), &self.node_states(event.epic));
+        }
+    }
+
+    fn nodes(&self, epic: EpicId) -> BTreeMap<NodeId, Node> {
+        let images = self.images.range(RecordKey::Node(epic, NodeId::phase(0))..);
+        let nodes = images.map_while(|(_, (record, _))| {
+            let Record::Node(of, node) = record else { return None };
+            (*of == epic).then(|| (node.id, (**node).clone()))
+        });
+        nodes.collect()
+    }
+
+    fn node_states(&self, epic: EpicId) -> BTreeMap<NodeId, NodeState> {
+        let images = self.images.range(RecordKey::NodeState(epic, NodeId::phase(0))..);
+        let states = images.map_while(|(_, (record, _))| {
+            let Record::NodeState(of, state) = record else { return None };
+            (*of == epic).then(|| (state.id, (**state).clone()))
+        });
+        states.collect()
     }
 
     /// A message that is no valid commit was read: everyone skips it.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::{Add, Sub};
 
+use crate::duration;
+
 /// A moment in bus time, in milliseconds since the Unix epoch: the server's timestamp of the
 /// owner's epoch entry plus the owner's monotonic clock since (spec 04, The sweeper).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -55,7 +57,8 @@ impl Sub for Moment {
 }
 
 impl fmt::Display for Millis {
+    /// For people, who are not helped by every digit: in at most two units (`duration::rough`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}ms", self.0)
+        f.write_str(&duration::rough(*self))
     }
 }

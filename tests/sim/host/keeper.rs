@@ -21,6 +21,8 @@ const LATE_MAX: usize = 120;
 pub(crate) struct Renewal {
     pub(crate) host: HostName,
     pub(crate) rows: Vec<(AgentId, u64)>,
+    /// Sessions with their epochs, and how often their programs were heard of.
+    pub(crate) progress: Vec<(AgentId, u64, u64)>,
     pub(crate) load: u32,
 }
 

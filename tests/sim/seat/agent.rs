@@ -5,20 +5,17 @@ use std::collections::VecDeque;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::cursor::Claim;
 use tetrarch_core::hosted::{self, Hosted};
-use tetrarch_core::id::Principal;
+use tetrarch_core::id::{DispatchId, Principal};
 use tetrarch_core::journal::JournalEvent;
-use tetrarch_core::mail::{Launch, Mail};
-use tetrarch_core::order::{Order, Start};
+use tetrarch_core::mail::{Launch, Mail, MailBody};
+use tetrarch_core::order::{Inbound, Order, Start};
 use tetrarch_core::request::RequestBody;
 use tetrarch_core::run::Run;
 
 use super::Own;
 use crate::program::Program;
-use crate::wire::{Reach, Wire};
+use crate::wire::{FAILURES_MAX, Reach, Wire};
 use crate::work::one_worker;
-
-/// Times an agent of one node may end badly, so that its attempts are not used up.
-const FAILURES_MAX: usize = 3;
 
 /// An agent that executes a brief.
 #[derive(Debug)]
@@ -30,6 +27,10 @@ pub(crate) struct Agent {
     pub(super) over: bool,
     /// Where its journal ends.
     journal: Option<u64>,
+    /// It never reads its inbox.
+    deaf: bool,
+    /// The status request that it reads just now.
+    asked: Option<DispatchId>,
 }
 
 impl Agent {
@@ -43,7 +44,12 @@ impl Agent {
         let own = Own::of(&launch, claim, life);
         let host = own.claim.host.to_string();
         let machine = Hosted::new(launch, run.clone(), host, None, None);
-        let mut agent = Self { own, run, machine, program: None, over: false, journal: None };
+        let deaf = reach.faulty && reach.dice.percent(4) && reach.may_fail(run.epic, run.node);
+        if deaf {
+            reach.tally.note("never reads its mail");
+        }
+        let (program, journal, asked) = (None, None, None);
+        let mut agent = Self { own, run, machine, program, over: false, journal, deaf, asked };
         let begin = agent.machine.begin();
         agent.perform(begin, reach);
         (!agent.over).then_some(agent)
@@ -52,7 +58,7 @@ impl Agent {
     /// What can happen to it: reading, its program, a deadline.
     pub(crate) fn can(&self, reach: &Reach<'_>) -> (bool, bool) {
         let steps = self.program.as_ref().is_some_and(Program::can_step);
-        (!self.over && self.own.can_read(reach), !self.over && steps)
+        (!self.over && !self.deaf && self.own.can_read(reach), !self.over && steps)
     }
 
     pub(crate) fn tick(&mut self, reach: &mut Reach<'_>) {
@@ -67,6 +73,13 @@ impl Agent {
     }
 
     pub(crate) fn hear(&mut self, from: Principal, mail: Mail, reach: &mut Reach<'_>) {
+        if let MailBody::StatusRequest(asked) = &mail.body {
+            self.asked = Some(asked.dispatch);
+            if !reach.truth.dispatches.contains_key(&asked.dispatch) {
+                let what = format!("invariant 14: {} is sent and not committed", asked.dispatch);
+                reach.watch.broken.push(what);
+            }
+        }
         let json = "{}".to_owned();
         self.step(hosted::Input::Mail { from, mail: Box::new(mail), json }, reach);
     }
@@ -185,7 +198,16 @@ impl Agent {
         }
         match (order, &mut self.program) {
             (Order::Start(start), None) => self.start_program(&start, reach),
-            (Order::Deliver { line, .. }, Some(program)) => program.hear(&line),
+            (Order::Deliver { line, .. }, Some(program)) => {
+                let asked =
+                    matches!(&line, Inbound::Mail { topic, .. } if topic == "status.request");
+                let dispatch = self.asked.filter(|_| asked).map(|id| (self.own.session, id));
+                if dispatch.is_some_and(|dispatch| !reach.watch.taken.insert(dispatch)) {
+                    let what = format!("the tick: {dispatch:?} is effective twice");
+                    reach.watch.broken.push(what);
+                }
+                program.hear(&line);
+            }
             (Order::Stop { .. }, Some(program)) => program.stop(),
             (Order::Rotate { .. }, Some(program)) => program.rotate(reach.dice),
             (Order::Kill { .. }, Some(program)) => program.kill(),
@@ -206,14 +228,7 @@ impl Agent {
         if !reach.bus.is_begun(start.run) {
             broken.push(format!("invariant 14: {} was started before its journal", start.run));
         }
-        let node = (start.epic, start.node);
-        let failed = reach.watch.failures.entry(node).or_default();
-        let added = reach.truth.nodes.get(&start.epic);
-        let attempts = added.and_then(|nodes| nodes.get(&start.node)).map_or(1, |n| n.max_attempts);
-        let may_fail = reach.faulty && *failed < FAILURES_MAX && attempts > 1;
-        if may_fail {
-            *failed += 1;
-        }
+        let may_fail = reach.may_fail(start.epic, start.node);
         self.program = Some(Program::of(start, may_fail, reach.faulty, reach.dice));
     }
 }

@@ -71,6 +71,7 @@ impl World {
             let lost = self.faults.on && self.dice.percent(self.faults.unheard);
             if owner.hears(&renewal.host, now) && !lost {
                 owner.sweeping.hear(renewal, now);
+                owner.overseeing.hear(renewal, now);
             }
         }
     }

@@ -56,11 +56,13 @@ impl World {
         while let Some(entry) = self.bus.ledger.get(self.looked_at).cloned() {
             let entry = &entry;
             let seq = self.looked_at as u64 + 1;
+            let asked = self.overseen(entry);
             let mut found = check_entry(&self.truth, seq, entry);
             observe(entry, &mut self.tally);
             self.truth.apply(entry);
             found.extend(check(&self.truth));
             let mut found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            found.extend(asked);
             found.extend(self.decided_once(entry));
             found.extend(self.restrained(entry));
             found.extend(Self::bounded(entry));

@@ -108,11 +108,17 @@ impl World {
                     blocker.kind == "stopped" || blocker.detail.contains("nobody answered")
                 };
                 let given = state.blocker.as_ref().is_some_and(given);
+                let escalated = self.is_escalated(state);
+                if escalated {
+                    self.tally.note("people never answer an escalation");
+                }
+                let given = given || escalated;
                 if state.status == NodeStatus::Blocked && !given {
                     return Err(format!("{epic} {} is blocked: {:?}", state.id, state.blocker));
                 }
             }
         }
+        self.all_ended()?;
         for agent in self.truth.agents.values() {
             let member = Role::of(&agent.id).takes_slot();
             if member && agent.liveness != Liveness::Terminated {

@@ -8,7 +8,7 @@ use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
 use super::mail::{encode_mail, read_mail};
-use super::{read, record};
+use super::{plan_event, read, record};
 use crate::proto::v1 as pb;
 use crate::subject::key::{parse_record_key, record_key};
 
@@ -36,7 +36,7 @@ pub fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
         dropped: entry.dropped.iter().map(record_key).collect(),
         seals: entry.seals.iter().map(Into::into).collect(),
         mail: entry.mail.iter().map(out_mail).collect::<Result<_, _>>()?,
-        plans: entry.plans.iter().map(Into::into).collect(),
+        plans: entry.plans.iter().map(plan_event::kept).collect(),
         reviews: entry.reviews.iter().map(Into::into).collect(),
     };
     within("commit", message.encoded_len(), COMMIT_BYTES_MAX)?;

@@ -31,6 +31,11 @@ pub fn decode_plan_event(payload: &[u8]) -> Result<PlanEvent, CodecError> {
     json::read::<pb::PlanEvent>("PlanEvent", payload, Unknown::Ignored)?.try_into()
 }
 
+/// An event as the ledger keeps it: without its nodes, which whoever publishes it has records of.
+pub(super) fn kept(event: &PlanEvent) -> pb::PlanEvent {
+    pb::PlanEvent { nodes: Vec::new(), ..event.into() }
+}
+
 /// The trace's own id, the second part of a `traceparent`.
 pub(super) fn trace_id(traceparent: Option<&String>) -> String {
     traceparent.and_then(|text| text.split('-').nth(1)).unwrap_or_default().to_owned()

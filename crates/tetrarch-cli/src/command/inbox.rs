@@ -35,9 +35,9 @@ const COLUMNS: &[Column] = &[
     Column::always("FROM"),
     Column::always("NODE"),
     Column::wide("FOR"),
-    Column::always("ASKS"),
     Column::always("OPTIONS"),
     Column::wide("ANSWER"),
+    Column::always("ASKS"),
 ];
 
 /// Runs the command.
@@ -69,9 +69,9 @@ fn row(snapshot: &Snapshot, question: &Question) -> Result<Row, CliError> {
             question.agent.to_string().into(),
             question.node.to_string().into(),
             question.to.to_string().into(),
-            question.text.as_str().into(),
             question.options.join(" | ").into(),
             question.answer.as_str().into(),
+            question.text.as_str().into(),
         ],
         record: snapshot.json(&Record::Question(Box::new(question.clone())))?,
     })

@@ -16,6 +16,7 @@ use tetrarch_bus::subject::{KeyKind, Subject};
 use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::plan::graph::dependencies;
 use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::plan::{Node, NodeState, NodeStatus, PlanEvent};
 
@@ -121,7 +122,7 @@ async fn show(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError
                 "definition": snapshot.json(&Record::Node(epic, Box::new(node.clone())))?,
                 "state": state.transpose()?,
                 "status": snapshot.node_status(epic, node.id).as_str(),
-                "waitsFor": waits_for(&snapshot, epic, node),
+                "waitsFor": waits_for(&snapshot, epic, node.id),
             }))
         })
         .collect();
@@ -140,13 +141,15 @@ fn nodes(snapshot: &Snapshot, epic: EpicId) -> impl Iterator<Item = (&Node, Opti
     nodes.map(move |(id, node)| (node, states.and_then(|states| states.get(id))))
 }
 
-/// What a node that has not begun waits for: nodes it depends on that are not done.
-fn waits_for(snapshot: &Snapshot, epic: EpicId, node: &Node) -> Vec<String> {
-    if snapshot.node_status(epic, node.id) != NodeStatus::Todo {
+/// What a node that has not begun waits for: nodes that it, its task or its phase depends on and that
+/// are not done.
+pub(super) fn waits_for(snapshot: &Snapshot, epic: EpicId, node: NodeId) -> Vec<String> {
+    let nodes = snapshot.records.nodes.get(&epic);
+    let Some(nodes) = nodes.filter(|_| snapshot.node_status(epic, node) == NodeStatus::Todo) else {
         return Vec::new();
-    }
-    let open = |id: &&NodeId| snapshot.node_status(epic, **id) != NodeStatus::Done;
-    node.depends_on.iter().filter(open).map(ToString::to_string).collect()
+    };
+    let open = |id: &NodeId| snapshot.node_status(epic, *id) != NodeStatus::Done;
+    dependencies(nodes, node).into_iter().filter(open).map(|id| id.to_string()).collect()
 }
 
 fn sheet(snapshot: &Snapshot, epic: EpicId) -> String {
@@ -166,7 +169,7 @@ fn sheet(snapshot: &Snapshot, epic: EpicId) -> String {
         let depth = std::iter::successors(node.id.parent(), |id| id.parent()).count();
         let attempts = state.filter(|state| state.attempts > 0);
         let blocker = state.and_then(|state| state.blocker.as_ref());
-        let waits = waits_for(snapshot, epic, node);
+        let waits = waits_for(snapshot, epic, node.id);
         let held = match blocker {
             Some(blocker) => format!("{}: {}", blocker.kind, blocker.detail),
             None if waits.is_empty() => String::new(),

@@ -115,7 +115,10 @@ async fn execute(
             Code::Failed,
             format!("nothing is ready or running, and this is unsettled:\n{}", list.join("\n")),
         )
-        .hint(format!("see `tetrarch plan show {epic}`, or run with --wait"))),
+        .hint(format!(
+            "see `tetrarch plan show {epic}` and what people are asked, `tetrarch inbox`; an answer \
+             puts the work back in the queue"
+        ))),
         Ending::Interrupted => Err(CliError::new(Code::Interrupted, "interrupted")
             .hint(format!("a fleet that stays up goes on; see `tetrarch plan show {epic}`"))),
     }

@@ -63,10 +63,11 @@ pub(crate) async fn run(context: &Context, args: StopArgs) -> Result<(), CliErro
     let stop = context.config.deadlines.stop;
     let ladder =
         Millis(stop.drain.0.saturating_add(stop.kill_grace.0).saturating_add(TOLD_WITHIN.0));
-    let within = Duration::from_millis(args.timeout.unwrap_or(ladder).0);
-    let ended = tokio::time::timeout(within, ending(&desk, last + 1, &agent)).await;
+    let within = args.timeout.unwrap_or(ladder);
+    let ended = ending(&desk, last + 1, &agent);
+    let ended = tokio::time::timeout(Duration::from_millis(within.0), ended).await;
     let Ok(ended) = ended else {
-        let what = format!("{} has not ended within {} ms", agent.id, within.as_millis());
+        let what = format!("{} has not ended within {}", agent.id, duration::print(within));
         let hint = format!("look at it with `tetrarch describe {}`", agent.id);
         return Err(CliError::new(Code::Failed, what).hint(hint));
     };

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::{Bus, snapshot};
 use tetrarch_core::id::{AgentId, AssignmentId, EpicId, IdError, NodeId, RunId};
@@ -16,6 +17,7 @@ use tetrarch_core::ledger::{Record, RecordKey};
 
 use self::story::{Focus, Story};
 use crate::args::Output;
+use crate::command::plan::waits_for;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::history;
@@ -146,10 +148,17 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
         Ok(Reader::There)
     })
     .await?;
-    if told.is_empty() {
+    let now = match &focus {
+        Focus::Node(epic, node) => {
+            let wanted =
+                [Select::OfEpic(KeyKind::Node, *epic), Select::OfEpic(KeyKind::NodeState, *epic)];
+            node_stands(&Snapshot::read(&bus, &wanted).await?, *epic, *node)
+        }
+        Focus::Agent(_) | Focus::Attempt(..) => stand(&story, &focus),
+    };
+    if told.is_empty() && now.is_empty() {
         return Err(unknown());
     }
-    let now = stand(&story, &focus);
     match context.output {
         Output::Table | Output::Wide => {
             let mut text = now.iter().map(|one| format!("{one}\n")).collect::<String>();
@@ -168,20 +177,41 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
     Ok(())
 }
 
+/// Where a node stands now, and what it waits for, in words.
+fn node_stands(snapshot: &Snapshot, epic: EpicId, node: NodeId) -> Vec<String> {
+    let known = snapshot.records.nodes.get(&epic).is_some_and(|nodes| nodes.contains_key(&node));
+    if !known {
+        return Vec::new();
+    }
+    let mut said = format!("{node} is {}", snapshot.node_status(epic, node).as_str());
+    let states = snapshot.records.node_states.get(&epic);
+    if let Some(state) = states.and_then(|states| states.get(&node)) {
+        match state.attempts {
+            0 => {}
+            1 => said.push_str(" after 1 attempt"),
+            more => said.push_str(&format!(" after {more} attempts")),
+        }
+        if let Some(blocker) = &state.blocker {
+            said.push_str(&format!(": {}: {}", blocker.kind, blocker.detail));
+            if !blocker.needs.is_empty() {
+                said.push_str(&format!("; it needs {}", blocker.needs));
+            }
+        }
+    }
+    let waits = waits_for(snapshot, epic, node);
+    if !waits.is_empty() {
+        said.push_str(&format!(": it waits for {}", waits.join(", ")));
+    }
+    vec![said]
+}
+
 /// Where it stands now, in words.
 fn stand(story: &Story, focus: &Focus) -> Vec<String> {
     let records = story.records();
     let mut said = Vec::new();
     let agent = match focus {
         Focus::Agent(id) | Focus::Attempt(id, _) => Some(id),
-        Focus::Node(epic, node) => {
-            let states = records.node_states.get(epic);
-            if let Some(state) = states.and_then(|states| states.get(node)) {
-                let attempts = state.attempts;
-                said.push(format!("{node} is {} after {attempts} attempts", state.status.as_str()));
-            }
-            None
-        }
+        Focus::Node(..) => None,
     };
     let Some(agent) = agent.and_then(|id| records.agents.get(id)) else { return said };
     let place = agent.placement.as_ref().map(|at| format!(" on {}", at.host)).unwrap_or_default();

@@ -8,8 +8,9 @@ use crate::goal::GoalStatus;
 use crate::id::{CommitId, EpicId};
 use crate::ledger::{Entry, Record, RecordKey};
 use crate::limits::{COMMIT_BYTES_MAX, COMMIT_INPUTS_MAX, STEP_BYTES_MAX};
+use crate::plan::PlanEvent;
 use crate::plan::proposal::{PlanReview, ReviewAsk};
-use crate::plan::{NodeView, PlanEvent, rollup};
+use crate::plan::view::views;
 use crate::records::Records;
 use crate::step::{PlanTouch, Step};
 use crate::time::BusTime;
@@ -162,23 +163,6 @@ fn raise(
     let states = records.node_states.get(&epic)?;
     let goal = records.goals.get(&epic)?;
     let goal_state = records.goal_states.get(&epic)?;
-    let leaves = states.iter().map(|(id, state)| (*id, state.status)).collect();
-    let ids: Vec<_> = nodes.keys().copied().collect();
-    let rollup = rollup::rollup(&leaves, &ids);
-    let views = nodes.values().filter_map(|node| {
-        let state = states.get(&node.id);
-        Some(NodeView {
-            id: node.id,
-            title: node.name.clone(),
-            status: *rollup.statuses.get(&node.id)?,
-            assignee: state.and_then(|state| state.assignee.clone()),
-            purpose: state.map_or(crate::assignment::Purpose::Execute, |state| state.purpose),
-            attempts: state.map_or(0, |state| state.attempts),
-            findings: state.map(|state| state.findings.clone()).unwrap_or_default(),
-            priorities: state.map(|state| state.priorities).unwrap_or_default(),
-            created: state.map(|state| state.created).unwrap_or_default(),
-        })
-    });
     let event = PlanEvent {
         epic,
         plan: plan.id,
@@ -187,7 +171,7 @@ fn raise(
         source: plan.source,
         reason: plan.reason,
         changes: touch.changes,
-        nodes: views.collect(),
+        nodes: views(nodes, states),
         definitions: if created {
             nodes.values().cloned().collect()
         } else {

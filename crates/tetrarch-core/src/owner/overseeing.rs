@@ -11,7 +11,7 @@ use crate::agent::Agent;
 use crate::assignment::{Assignment, AssignmentStatus, Recovery};
 use crate::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
 use crate::id::{AssignmentId, DispatchId, Principal, sha256_hex};
-use crate::ledger::{Record, RecordKey};
+use crate::ledger::{EventKind, Record, RecordKey};
 use crate::limits::{LAUNCH_TEXT_BYTES, LIST_MAX};
 use crate::step::Draft;
 
@@ -66,6 +66,15 @@ fn note(draft: &mut Draft<'_>, dispatch: Dispatch) {
         draft.forget(RecordKey::Dispatch(earliest));
     }
     draft.put(Record::Dispatch(Box::new(dispatch)));
+}
+
+/// Says what was done about an assignment, or heard of it, and why.
+fn tell(draft: &mut Draft<'_>, assignment: &Assignment, what: String) {
+    let event = draft.event(EventKind::Recovery, RULE, what);
+    event.agent = Some(assignment.agent.clone());
+    event.run = Some(assignment.run);
+    event.epic = Some(assignment.epic);
+    event.node = Some(assignment.node);
 }
 
 /// Notes what came of the last dispatch, unless that is known.

@@ -189,7 +189,7 @@ fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str)
         sessions::put_run(draft, run);
     }
     let old = old.map_or_else(|| "none".to_owned(), |session| session.to_string());
-    let reason = format!("session {old} -> epoch {}: {why}", agent.epoch);
+    let reason = format!("session {old} ended: {why}; epoch {} goes on", agent.epoch);
     draft.put(Record::Agent(Box::new(agent)));
     draft.event(EventKind::AgentReplaced, "04 Crash recovery", reason).agent = Some(id.clone());
     sessions::launch(draft, id, ends);

@@ -9,7 +9,10 @@ use crate::time::{Millis, Moment};
 
 /// A window that is out of bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a liveness window of {window} is not possible; allowed: {WINDOW_MIN} to {WINDOW_MAX}")]
+#[error(
+    "a liveness window of {}ms is not possible; allowed: {}ms to {}ms",
+    .window.0, WINDOW_MIN.0, WINDOW_MAX.0
+)]
 pub struct WindowError {
     /// The window that was given.
     pub window: Millis,

@@ -136,8 +136,9 @@ async fn fold(bus: &Bus, kept: Option<&Kept>) -> Result<Folded, EngineError> {
     let (mut unpublished, mut invalid) = (Vec::new(), BTreeMap::new());
     for item in read_ledger(bus, outbox + 1, extent.last, epoch).await {
         match item.entry {
-            Ok(entry) => {
+            Ok(mut entry) => {
                 restart.add(item.seq, &entry);
+                restart.complete(&mut entry);
                 unpublished.push((item.seq, Arc::new(entry)));
             }
             Err(error) => {

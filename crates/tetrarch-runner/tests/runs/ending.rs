@@ -90,7 +90,7 @@ async fn the_wall_clock_ends_a_run() {
     let made = seen.made();
     assert_eq!(
         (made.outcome, made.error.as_str()),
-        (Outcome::Failure, "wall clock of 300 ms ended")
+        (Outcome::Failure, "wall clock of 300ms ended")
     );
     assert_eq!(made.partial, "half");
 }

@@ -103,5 +103,5 @@ async fn the_wall_clock_stands_above_a_rotation() {
     stage.until(|event| matches!(event, RunnerEvent::Progress { .. })).await;
     rotate(&stage, run, 1_000_000).await;
     let seen = stage.see_the_end().await;
-    assert_eq!(seen.made().error, "wall clock of 1500 ms ended");
+    assert_eq!(seen.made().error, "wall clock of 1s500ms ended");
 }

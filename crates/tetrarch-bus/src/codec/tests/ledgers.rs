@@ -8,6 +8,7 @@ use tetrarch_core::journal::{JournalEntry, JournalEvent};
 use tetrarch_core::ledger::{Entry, Event, EventKind, RecordKey, Seal};
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_PART_BYTES};
 use tetrarch_core::mail::MailBody;
+use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::run::RunState;
 use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
@@ -53,7 +54,7 @@ fn entry(full: bool) -> Entry {
         records,
         seals: vec![seal],
         mail: vec![mail(full, MailBody::Info { text: "x".to_owned() })],
-        plans: vec![plan_event(full)],
+        plans: vec![PlanEvent { nodes: Vec::new(), ..plan_event(full) }],
         reviews: vec![review(full)],
     }
 }

@@ -36,13 +36,16 @@ pub(super) struct Follower {
     quiet: bool,
     started: Instant,
     titles: BTreeMap<NodeId, String>,
+    /// Why each node is where it is.
+    whys: BTreeMap<NodeId, String>,
     result: Option<GoalResult>,
 }
 
 impl Follower {
     /// A follower that counts time from `started`.
     pub(super) fn new(quiet: bool, started: Instant) -> Self {
-        Self { quiet, started, titles: BTreeMap::new(), result: None }
+        let (titles, whys) = (BTreeMap::new(), BTreeMap::new());
+        Self { quiet, started, titles, whys, result: None }
     }
 
     /// What the goal came to.
@@ -71,6 +74,8 @@ impl Follower {
                 () = until(completed) => return Ok(Ending::Completed),
             };
             let Some((_, Ok(event))) = event else { continue };
+            let whys = event.changes.iter().map(|change| (change.node, change.why.clone()));
+            self.whys.extend(whys);
             self.print(&event);
             if event.result.is_some() {
                 self.result.clone_from(&event.result);
@@ -84,7 +89,7 @@ impl Follower {
                 }
                 GoalStatus::Cancelled => return Ok(Ending::Cancelled),
                 GoalStatus::Active | GoalStatus::Paused => {
-                    if let Some(list) = stuck(&event)
+                    if let Some(list) = stuck(&event, &self.whys)
                         && !wait
                     {
                         return Ok(Ending::Stuck(list));
@@ -131,7 +136,7 @@ async fn until(moment: Option<tokio::time::Instant>) {
 }
 
 /// What is unsettled when nothing is ready or running (spec 05, Roll-up).
-fn stuck(event: &PlanEvent) -> Option<Vec<String>> {
+fn stuck(event: &PlanEvent, whys: &BTreeMap<NodeId, String>) -> Option<Vec<String>> {
     let leaves: Vec<&NodeView> = event.nodes.iter().filter(|view| event.is_leaf(view.id)).collect();
     let moving = leaves
         .iter()
@@ -142,9 +147,21 @@ fn stuck(event: &PlanEvent) -> Option<Vec<String>> {
     let unsettled = leaves.iter().filter(|view| !view.status.is_settled());
     let list: Vec<String> = unsettled
         .map(|view| {
-            let found = view.findings.join("; ");
-            format!("  {} {} ({}) {found}", view.id, view.title, view.status)
+            let why = whys.get(&view.id).map(String::as_str).filter(|_| begun(view));
+            let said = why.into_iter().chain(view.findings.iter().map(String::as_str));
+            let said: Vec<&str> = said.collect();
+            let line =
+                format!("  {} {} ({}) {}", view.id, view.title, view.status, said.join("; "));
+            line.trim_end().to_owned()
         })
         .collect();
     (!list.is_empty()).then_some(list)
+}
+
+/// Whether something happened to a node that says why it does not go on.
+fn begun(view: &NodeView) -> bool {
+    match view.status {
+        NodeStatus::Blocked | NodeStatus::Cancelled => true,
+        NodeStatus::Todo | NodeStatus::Queued | NodeStatus::InProgress | NodeStatus::Done => false,
+    }
 }

@@ -25,8 +25,8 @@ pub(super) fn create_project(
             || "an external program".to_owned(),
             |placement| placement.host.to_string(),
         );
-        let detail =
-            format!("{id} exists: held by {at}, {} since {} ms", known.liveness, known.since.0);
+        let since = draft.now - known.since;
+        let detail = format!("{id} exists: held by {at}, {} for {since}", known.liveness);
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     let hosting = if wanted.external { Hosting::External } else { Hosting::Hosted };

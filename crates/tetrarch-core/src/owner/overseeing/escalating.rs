@@ -122,15 +122,29 @@ fn words(draft: &Draft<'_>, assignment: &Assignment, why: &str) -> String {
     let tried = sent.iter().rev().take(TOLD).rev().filter_map(|id| draft.dispatch(*id));
     let tried = tried.filter(|dispatch| dispatch.rung.is_some()).map(|dispatch| {
         let ago = draft.now - dispatch.at;
-        format!("a status request {ago} ago ({})", dispatch.outcome)
+        format!("a status request {ago} ago ({})", became(dispatch.outcome))
     });
     let tried: Vec<String> = tried.collect();
     if !tried.is_empty() {
         // Writing to a text cannot fail.
         let _written = write!(text, " Tried: {}.", tried.join(", "));
     }
-    text.push_str(" It was stopped. An answer in other words is told to whoever works on it next.");
+    // Writing to a text cannot fail.
+    let _written = write!(
+        text,
+        " It was stopped. `{AGAIN}` gives it to another agent as it is, `{CANCEL}` gives it up, and any \
+         other answer is told to whoever works on it next."
+    );
     fit::Room::of(INSTRUCTION_BYTES_MAX).text(&text, usize::MAX)
+}
+
+/// What came of a status request, for people.
+fn became(outcome: DispatchOutcome) -> &'static str {
+    match outcome {
+        DispatchOutcome::Ok => "it was read",
+        DispatchOutcome::Accepted | DispatchOutcome::Timeout => "it was not read",
+        DispatchOutcome::Error => "its session ended before it was read",
+    }
 }
 
 /// An escalation was answered: the node is tried again, with one more attempt where they were used up,

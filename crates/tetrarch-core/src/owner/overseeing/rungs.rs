@@ -8,7 +8,7 @@ use crate::mail::{MailBody, StatusRequest};
 use crate::overseer::Rung;
 use crate::step::Draft;
 
-use super::{conclude, escalating, note, put};
+use super::{conclude, escalating, note, put, tell};
 use crate::owner::{Policy, replacing};
 
 /// What a status request says.
@@ -51,6 +51,7 @@ pub(super) fn ask_evidence(
         return;
     }
     let status = assignment.status;
+    tell(draft, &assignment, format!("{}: {why}; evidence is asked for", Rung::Nudge));
     send(draft, policy, assignment, (status, EVIDENCE), why);
 }
 

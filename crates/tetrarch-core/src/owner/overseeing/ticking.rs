@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 
 use crate::assignment::Assignment;
 use crate::id::AssignmentId;
-use crate::ledger::EventKind;
 use crate::limits::{ASSIGNMENTS_PER_TICK, OVERSEEN_BYTES_MAX, SUMMARY_BYTES_MAX};
-use crate::overseer::{Diagnosis, Means, Telemetry, Verdict, View, judge};
+use crate::overseer::{Diagnosis, Means, SILENT, Telemetry, Verdict, View, judge};
 use crate::run::RunState;
 use crate::step::Draft;
 use crate::time::BusTime;
 
-use super::{RULE, put, rungs};
+use super::{put, rungs, tell};
 use crate::owner::{Policy, fit, plans, sessions, weight};
 
 /// Looks at what is due and acts; says what it did and why, a line for each assignment.
@@ -152,7 +151,11 @@ fn act(
 ) -> Option<String> {
     let quiet = draft.now - view.last_activity.max(view.last_dispatch);
     let (tried, most) = (view.retries, policy.overseer.max_retries);
-    let why = format!("{} for {quiet}; {tried} of {most} retries", verdict.why);
+    let why = match verdict.why {
+        SILENT => format!("{SILENT} for {quiet}"),
+        other => format!("{other}; {SILENT} for {quiet}"),
+    };
+    let why = format!("{why}; asked {tried} of {most} times");
     let Some(rung) = verdict.rung else {
         if assignment.status == verdict.status {
             return None;
@@ -160,11 +163,7 @@ fn act(
         put(draft, assignment, verdict.status, &why);
         return Some(format!("stalled: {why}"));
     };
-    let event = draft.event(EventKind::Recovery, RULE, format!("{rung}: {why}"));
-    event.agent = Some(assignment.agent.clone());
-    event.run = Some(assignment.run);
-    event.epic = Some(assignment.epic);
-    event.node = Some(assignment.node);
+    tell(draft, &assignment, format!("{rung}: {why}"));
     rungs::climb(draft, policy, assignment, rung, &why);
     Some(format!("{rung}: {why}"))
 }

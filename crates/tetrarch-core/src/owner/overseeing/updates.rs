@@ -6,14 +6,13 @@ use crate::assignment::{Assignment, AssignmentStatus};
 use crate::dispatch::DispatchOutcome;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, DispatchId};
-use crate::ledger::EventKind;
 use crate::limits::TEXT_BYTES_MAX;
 use crate::overseer::update::{Said, Update, from_text, from_value};
 use crate::overseer::{Telemetry, next_rung};
 use crate::step::Draft;
 use crate::time::BusTime;
 
-use super::{RULE, conclude, consumed, escalating, put, rungs, ticking};
+use super::{conclude, consumed, escalating, put, rungs, tell, ticking};
 use crate::owner::{Policy, fit, plans};
 
 /// The agent has a dispatch. One that was followed by another says nothing any more.
@@ -50,6 +49,8 @@ pub(in crate::owner) fn update(
     if dispatch.is_some() && assignment.recovery.dispatch == dispatch {
         conclude(draft, &assignment, DispatchOutcome::Ok);
         assignment.recovery.consumed = true;
+        // Who answers is not waited for any more.
+        assignment.recovery.backoff_until = BusTime(0);
     }
     let unproven = update.status == Some(Said::Done) && update.evidence.is_empty();
     assignment.recovery.last_activity = draft.now;
@@ -59,11 +60,7 @@ pub(in crate::owner) fn update(
         assignment.recovery.backoff_until = BusTime(0);
     }
     let said = in_words(&update);
-    let event = draft.event(EventKind::Recovery, RULE, format!("update: {said}"));
-    event.agent = Some(id.clone());
-    event.run = Some(assignment.run);
-    event.epic = Some(assignment.epic);
-    event.node = Some(assignment.node);
+    tell(draft, &assignment, format!("update: {said}"));
     let of = assignment.id;
     put(draft, assignment, AssignmentStatus::Active, &said);
     let Some(assignment) = draft.assignment(of).cloned() else { return Ok(()) };
@@ -79,10 +76,14 @@ pub(in crate::owner) fn update(
     Ok(())
 }
 
-/// Work that is called done, with nothing to show: asked for, as often as for a status.
+/// Work that is called done, with nothing to show: asked for, as often as for a status. While nothing is
+/// to be sent it is the next tick's business.
 fn unproved(draft: &mut Draft<'_>, policy: &Policy, assignment: Assignment) {
     if !plans::is_open(draft, assignment.epic) {
         // Nothing is sent; who says no more is asked by a tick once the goal is worked on again.
+        return;
+    }
+    if assignment.recovery.backoff_until > draft.now {
         return;
     }
     let why = "it says that it is done, and shows nothing";

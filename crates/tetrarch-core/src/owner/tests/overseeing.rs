@@ -142,7 +142,7 @@ fn one_that_shows_nothing_is_asked_after_its_time_and_not_before() {
     let bound = fleet.policy.overseer.backoff.bound(0);
     assert!(stalled.recovery.backoff_until <= at + bound);
     let why = entry.events.iter().find(|event| event.kind == EventKind::Recovery).unwrap();
-    assert_eq!(why.reason, "nudge: no activity for 900000ms; 0 of 2 retries");
+    assert_eq!(why.reason, "nudge: no activity for 15m; asked 0 of 2 times");
 }
 
 #[test]
@@ -221,7 +221,14 @@ fn people_are_asked_when_all_else_is_used_up() {
     assert_eq!(status, QuestionStatus::Open);
     let question = fleet.records.questions[&id].clone();
     assert_eq!((question.to.clone(), question.epic), (human(), epic));
-    for part in ["T1.1", &worker.to_string(), "a status request", "2 of 2 retries"] {
+    for part in [
+        "T1.1",
+        &worker.to_string(),
+        "a status request",
+        "asked 2 of 2 times",
+        "no activity for 15m",
+        "(it was read)",
+    ] {
         assert!(question.text.contains(part), "{part} in {}", question.text);
     }
     let blocker = fleet.node(epic, "T1.1").blocker.clone().unwrap();
@@ -331,7 +338,7 @@ fn people_may_have_it_looked_at_now_and_are_told_what_was_done() {
     assert_eq!(tick(&mut fleet, &human()).detail, "nothing stands still");
     fleet.now = due(&fleet, &worker);
     let told = tick(&mut fleet, &human()).detail;
-    assert_eq!(told, format!("T1.1 {worker}: nudge: no activity for 900000ms; 0 of 2 retries"));
+    assert_eq!(told, format!("T1.1 {worker}: nudge: no activity for 15m; asked 0 of 2 times"));
     let refused = tick(&mut fleet, &Principal::Agent(po()));
     assert_eq!(refused.error, Some(ErrorCode::Unauthorized));
     assert_eq!(topics(&fleet.ledger[0], &id("GO")), Vec::<String>::new());

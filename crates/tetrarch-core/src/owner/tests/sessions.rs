@@ -138,7 +138,7 @@ fn a_project_is_made_once_and_says_who_holds_it() {
     let mut fleet = Fleet::ready();
     let twice = fleet.op(&human(), Op::ProjectCreate(create(false)));
     assert_eq!(twice.error, Some(ErrorCode::Conflict));
-    assert!(twice.detail.contains("held by h1, active since"), "{}", twice.detail);
+    assert!(twice.detail.contains("held by h1, active for"), "{}", twice.detail);
     let mut nowhere = Fleet::new();
     let refused = nowhere.op(&human(), Op::ProjectCreate(create(false)));
     assert_eq!(refused.error, Some(ErrorCode::Unavailable));

@@ -3,6 +3,7 @@
 //! that gave one does not come here.
 
 use tetrarch_core::brief::{Outcome, RunResult};
+use tetrarch_core::duration;
 use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::order::Exit;
 
@@ -49,7 +50,7 @@ fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
     match (ladder.cause(), ladder.stop_reason()) {
         (Some(Cause::Killed), _) => (Outcome::Cancelled, "killed on order".to_owned()),
         (Some(Cause::Wall(wall)), _) => {
-            (Outcome::Failure, format!("wall clock of {} ms ended", wall.0))
+            (Outcome::Failure, format!("wall clock of {} ended", duration::print(*wall)))
         }
         (Some(Cause::Stopped), reason) => stopped(reason.unwrap_or_default()),
         (None, _) if !heard.spoke && *exit == Exit::Code(0) => (Outcome::Success, String::new()),
@@ -66,8 +67,11 @@ fn failure(exit: &Exit, heard: &Heard) -> String {
     let mut error = if heard.spoke { format!("ended without a result ({exit})") } else { exit };
     if let Some(complaint) = &heard.complaint {
         error.push_str(&format!(
-            "; {} lines were no events, the last: {}",
-            heard.malformed,
+            "; {} the last: {}",
+            match heard.malformed {
+                1 => "1 line was no event,".to_owned(),
+                more => format!("{more} lines were no events,"),
+            },
             end_of(complaint, TEXT_BYTES_MAX / 4)
         ));
     }
@@ -146,7 +150,7 @@ mod tests {
                 false,
                 ladder(None, Some(0), true),
                 Outcome::Failure,
-                "wall clock of 0 ms ended",
+                "wall clock of 0s ended",
             ),
         ];
         for (exit, spoke, ladder, outcome, error) in cases {

@@ -70,6 +70,16 @@ fn done_without_evidence_is_asked_for_it_until_the_ladder_goes_on() {
     assert_eq!(killed(&entry), [&worker], "two requests did not help");
 
     let (mut fleet, epic, worker) = working(2);
+    let at = due(&fleet, &worker);
+    assert_eq!(asked(&oversee(&mut fleet, at)).len(), 1);
+    let run = fleet.run_of(&worker);
+    let unasked = Report::Update { run, dispatch: None, update: done.to_owned(), expected: None };
+    assert!(assignment(&fleet, &worker).recovery.backoff_until > at);
+    assert_eq!(asked(&fleet.report(&worker, unasked)), [], "nothing is sent within a backoff");
+    assert_eq!(asked(&says(&mut fleet, &worker, done)).len(), 1, "an answer ends it");
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::InProgress);
+
+    let (mut fleet, epic, worker) = working(2);
     let shown = r#"{"status": "done", "evidence": {"testsRun": ["all: ok"]}}"#;
     assert_eq!(asked(&says(&mut fleet, &worker, shown)), []);
     assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::InProgress, "its result ends it");

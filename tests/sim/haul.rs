@@ -1,0 +1,140 @@
+//! The largest plan that there may be, from its goal to its end, with every entry as it is encoded: what
+//! a change of a node costs on the ledger (issue 5, spec 05).
+
+use serde_json::{Value, json};
+use tetrarch_bus::codec::{decode_entry, encode_entry};
+use tetrarch_core::brief::{Outcome, RunResult};
+use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::id::{EpicId, NodeId, Principal};
+use tetrarch_core::ledger::{Entry, EventKind, Record, RecordKey};
+use tetrarch_core::limits::{PHASES_MAX, SUBTASKS_MAX, TASKS_MAX};
+use tetrarch_core::plan::NodeStatus;
+use tetrarch_core::plan::schema::{PlanFile, parse};
+use tetrarch_core::request::{Op, Report, RequestBody, SpawnRequest};
+use tetrarch_core::restart::Restart;
+
+use crate::people::human;
+use crate::size::{Desk, fleet, po};
+use crate::work;
+
+/// Bytes of ledger that a change of a node may take (spec 02, Bounds).
+const CHANGE_BYTES_MAX: usize = 2 * 1024;
+/// The same with everything that is committed on the way, on average: agents, runs, mail.
+const ALL_BYTES: usize = 4 * 1024;
+
+/// Every phase, task and subtask that a plan may have; each task waits for the one before it.
+fn largest() -> PlanFile {
+    let subtask = |p: usize, t: usize, s: usize| {
+        let name = format!("Part {s} of task {t} in phase {p} of the largest plan");
+        json!({"id": format!("S{p}.{t}.{s}"), "name": name, "acceptance": ["it holds"]})
+    };
+    let task = |p: usize, t: usize| {
+        let below: Vec<Value> = (1..=SUBTASKS_MAX).map(|s| subtask(p, t, s)).collect();
+        let before: Vec<String> = (1..t).last().map(|t| format!("T{p}.{t}")).into_iter().collect();
+        json!({"id": format!("T{p}.{t}"), "name": format!("Task {t} of phase {p}"), "deps": before, "subtasks": below})
+    };
+    let phases: Vec<Value> = (1..=PHASES_MAX)
+        .map(|p| {
+            let tasks: Vec<Value> = (1..=TASKS_MAX).map(|t| task(p, t)).collect();
+            json!({"id": format!("P{p}"), "name": format!("Phase {p}"), "tasks": tasks})
+        })
+        .collect();
+    parse(&json!({"title": "The largest plan", "phases": phases})).expect("it is a plan")
+}
+
+/// What the ledger took so far.
+#[derive(Debug, Default)]
+struct Cost {
+    seq: u64,
+    /// Whole entries, in bytes: agents, runs, assignments, mail and all.
+    whole: usize,
+    /// What changes of nodes wrote of them.
+    own: usize,
+    /// The most that one of them wrote.
+    most: usize,
+    changes: usize,
+    restart: Restart,
+}
+
+impl Cost {
+    fn commit(&mut self, desk: &mut Desk, from: Principal, body: RequestBody) {
+        let input = desk.input(from, body);
+        let (entry, _) = desk.commit(&[input]);
+        let bytes = encode_entry(&entry).expect("it is an entry");
+        self.seq += 1;
+        let mut read = decode_entry(&bytes).expect("it was written");
+        self.restart.add(self.seq, &read);
+        self.restart.complete(&mut read);
+        assert_eq!(read, entry, "whoever reads it publishes the same");
+        self.count(bytes.len(), entry);
+    }
+
+    fn count(&mut self, bytes: usize, entry: Entry) {
+        let changes: usize = entry.plans.iter().map(|event| event.changes.len()).sum();
+        if changes == 0 || entry.plans.iter().any(|event| event.version == 1) {
+            return self.whole += bytes;
+        }
+        let moves = |kind| matches!(kind, EventKind::NodeStatus | EventKind::GoalStatus);
+        let is_of_plan = |record: &Record| {
+            let key = record.key();
+            matches!(
+                key,
+                RecordKey::Node(..)
+                    | RecordKey::NodeState(..)
+                    | RecordKey::Plan(_)
+                    | RecordKey::GoalState(_)
+            )
+        };
+        let own = Entry {
+            events: entry.events.into_iter().filter(|event| moves(event.kind)).collect(),
+            records: entry.records.into_iter().filter(is_of_plan).collect(),
+            mail: Vec::new(),
+            seals: Vec::new(),
+            ..entry
+        };
+        let own = encode_entry(&own).expect("it is an entry").len();
+        self.whole += bytes;
+        self.own += own;
+        self.most = self.most.max(own / changes);
+        self.changes += changes;
+    }
+}
+
+fn ready(desk: &Desk, epic: EpicId) -> Option<NodeId> {
+    let mut states = desk.records.node_states[&epic].values();
+    states.find(|state| state.status == NodeStatus::Queued).map(|state| state.id)
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the figures are what docs/benchmarks.md tells")]
+fn the_largest_plan_runs_to_its_end_with_little_ledger_for_each_change() {
+    let (mut desk, mut cost) = (fleet(), Cost::default());
+    let op = Op::GoalCreate { project: work::project(), plan: Box::new(largest()) };
+    cost.commit(&mut desk, human(), RequestBody::Op(op));
+    let epic = *desk.records.goals.keys().next().expect("it was given");
+    let mut leaves = 0;
+    while let Some(node) = ready(&desk, epic) {
+        leaves += 1;
+        let request = SpawnRequest { node: Some(node), ..work::one_worker(epic, None) };
+        cost.commit(&mut desk, po().into(), RequestBody::Spawn(request));
+        let worker = desk.records.children_of(&po()).next().cloned().expect("it was admitted");
+        cost.commit(&mut desk, worker.clone().into(), RequestBody::Report(Report::Ready));
+        let run = desk.records.agents[&worker].work.as_ref().map(|work| work.run);
+        let mut result = RunResult::ended(Outcome::Success, "");
+        result.deliverable = format!("{node} holds, and this says how");
+        result.evidence.tests = vec![format!("{node}: passed")];
+        let report = Report::Result { run, epic: None, result };
+        cost.commit(&mut desk, worker.into(), RequestBody::Report(report));
+    }
+    let done = desk.records.goal_states[&epic].status;
+    assert_eq!((leaves, done), (PHASES_MAX * TASKS_MAX * SUBTASKS_MAX, GoalStatus::Completed));
+    let Cost { whole, own, most, changes, .. } = cost;
+    println!(
+        "{leaves} leaves, {changes} changes of nodes: {} bytes of ledger each, {most} at most; \
+         with agents, runs and mail {}",
+        own / changes,
+        whole / changes
+    );
+    assert!(changes > 2 * leaves && most <= CHANGE_BYTES_MAX, "{most} bytes for a change");
+    assert!(whole <= changes * ALL_BYTES, "{whole} bytes for {changes} changes");
+}

@@ -1,0 +1,96 @@
+//! What an overseer may never do (spec 05, The tick), looked at entry by entry with a longer memory than
+//! records have: ask too soon, ask what is not written down, repeat itself under another name.
+
+use tetrarch_core::dispatch::{DispatchMode, DispatchOutcome};
+use tetrarch_core::ledger::{Entry, EventKind, Record};
+use tetrarch_core::mail::{MailBody, StatusRequest};
+use tetrarch_core::overseer::Rung;
+use tetrarch_core::plan::{ESCALATED, NodeState};
+use tetrarch_core::question::QuestionStatus;
+
+use super::World;
+
+impl World {
+    /// What is wrong with the status requests of an entry, given the records before it.
+    pub(super) fn overseen(&mut self, entry: &Entry) -> Vec<String> {
+        let asked = entry.mail.iter().filter_map(|mail| {
+            if let MailBody::StatusRequest(asked) = &mail.body { Some(asked) } else { None }
+        });
+        asked.filter_map(|asked| self.asked_rightly(entry, asked).err()).collect()
+    }
+
+    fn asked_rightly(&mut self, entry: &Entry, asked: &StatusRequest) -> Result<(), String> {
+        let id = asked.assignment;
+        let intent = entry
+            .records
+            .iter()
+            .any(|record| matches!(record, Record::Dispatch(one) if one.id == asked.dispatch));
+        let after = entry.records.iter().find_map(|record| {
+            let Record::Assignment(one) = record else { return None };
+            Some(one).filter(|one| one.id == id)
+        });
+        let (true, Some(after), Some(before)) = (intent, after, self.truth.assignments.get(&id))
+        else {
+            return Err(format!("invariant 14: {} is sent without its record", asked.dispatch));
+        };
+        let sent = after.recovery.last_retry.unwrap_or(after.recovery.dispatched);
+        let answered = entry.events.iter().any(|event| {
+            event.kind == EventKind::Recovery
+                && event.run == Some(before.run)
+                && event.reason.starts_with("update: ")
+        });
+        let until = before.recovery.backoff_until;
+        if until > sent && !answered {
+            return Err(format!(
+                "the tick: {id} is asked {} before its backoff ends",
+                until - sent
+            ));
+        }
+        let words = (id, asked.text.clone());
+        let last = self.watch.asked.insert(words, sent);
+        let least = self.rules.policy.overseer.min_resend_interval;
+        if let Some(last) = last.filter(|last| sent < *last + least) {
+            return Err(format!("the tick: {id} is told the same again after {}", sent - last));
+        }
+        let old = before.recovery.dispatch.and_then(|id| self.truth.dispatches.get(&id));
+        let open = old.filter(|old| {
+            (old.mode, old.outcome) == (DispatchMode::Mail, DispatchOutcome::Accepted)
+                && old.session == Some(asked.session)
+                && old.text == asked.text
+                && old.id != asked.dispatch
+        });
+        let arrived = |old| {
+            entry.records.iter().any(|record| {
+                matches!(record, Record::Dispatch(one)
+                    if one.id == old && one.outcome == DispatchOutcome::Ok)
+            })
+        };
+        match open.filter(|old| !arrived(old.id)) {
+            Some(old) => {
+                let (rung, new) = (Rung::Resend, asked.dispatch);
+                Err(format!("the tick: {rung} of {} as {new}", old.id))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a node waits for the answer to a question that is open.
+    pub(super) fn is_escalated(&self, state: &NodeState) -> bool {
+        let blocker = state.blocker.as_ref().filter(|blocker| blocker.kind == ESCALATED);
+        blocker.is_some_and(|blocker| {
+            self.truth.questions.values().any(|question| {
+                question.status == QuestionStatus::Open
+                    && blocker.needs.contains(&question.id.to_string())
+            })
+        })
+    }
+
+    /// In the end every assignment has ended, or people are asked about it.
+    pub(super) fn all_ended(&self) -> Result<(), String> {
+        let mut open = self.truth.assignments.values().filter(|one| !one.status.is_terminal());
+        match open.next() {
+            Some(one) => Err(format!("the tick: {} is {} at the end", one.id, one.status)),
+            None => Ok(()),
+        }
+    }
+}
