@@ -28,6 +28,7 @@ mod request;
 mod run;
 mod snapshot;
 mod spawn;
+mod upgrade;
 
 pub use cursor::{decode_cursor, encode_cursor};
 pub use error::CodecError;
@@ -40,10 +41,11 @@ pub use ledger::{decode_entry, encode_entry};
 pub use mail::{decode_mail, encode_mail, mail_body_json};
 pub use op::{encode_goal_create, encode_op};
 pub use plan_event::{decode_plan_event, encode_plan_event};
-pub use record::{record_from_json, record_json};
+pub(crate) use record::held_json;
+pub use record::{held, record_from_json, record_json};
 pub use report::encode_report;
 pub use request::{decode_request, decode_request_at};
-pub use snapshot::{Part, decode_part};
+pub use snapshot::{Contents, Part, decode_part};
 pub use spawn::{decode_spawn_body, encode_spawn_request};
 
 #[cfg(test)]

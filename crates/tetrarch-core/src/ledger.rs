@@ -7,6 +7,7 @@ use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::Assignment;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
+use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, CommitId, DispatchId, EpicId, HostName, NodeId, Principal, ProfileName,
     ProjectName, QuestionId, RequestId, RunId, SessionId,
@@ -338,6 +339,8 @@ pub struct Entry {
     pub events: Vec<Event>,
     /// What it is like now.
     pub records: Vec<Record>,
+    /// Records of it that this version cannot read. They are never written again.
+    pub held: Vec<Held>,
     /// What is no longer kept.
     pub dropped: Vec<RecordKey>,
     /// Cursors to seal.
@@ -359,6 +362,7 @@ impl Entry {
             intake_seq,
             events: Vec::new(),
             records: Vec::new(),
+            held: Vec::new(),
             dropped: Vec::new(),
             seals: Vec::new(),
             mail: Vec::new(),

@@ -17,6 +17,7 @@ pub mod dispatch;
 pub mod duration;
 pub mod error;
 pub mod goal;
+pub mod held;
 pub mod hosted;
 pub mod id;
 pub mod intensity;

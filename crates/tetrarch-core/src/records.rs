@@ -10,6 +10,7 @@ use crate::agent::{Agent, Host, Hosting, Placement, Profile, Project};
 use crate::assignment::Assignment;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
+use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, HostName, NodeId, ProfileName, ProjectName,
     QuestionId, RequestId, RunId, Ulid,
@@ -62,6 +63,8 @@ pub struct Records {
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
     pub snapshot: Option<Snapshot>,
+    /// What is known of records that this version cannot read: that they are there.
+    pub held: BTreeMap<RecordKey, Held>,
     indexes: Indexes,
 }
 
@@ -114,10 +117,24 @@ impl Records {
         for key in &entry.dropped {
             self.remove(key);
         }
+        for held in &entry.held {
+            self.hold(held.clone());
+        }
+    }
+
+    /// Forgets what was known of a record: it is one that this version cannot read now.
+    pub fn hold(&mut self, held: Held) {
+        if let Some(key) = held.key.clone() {
+            self.remove(&key);
+            self.held.insert(key, held);
+        }
     }
 
     /// Sets one record.
     pub fn put(&mut self, record: Record) {
+        if !self.held.is_empty() {
+            self.held.remove(&record.key());
+        }
         match record {
             Record::Agent(agent) => self.put_agent(*agent),
             Record::Host(host) => drop(self.hosts.insert(host.name.clone(), host)),
@@ -163,6 +180,7 @@ impl Records {
 
     /// Forgets one record.
     pub fn remove(&mut self, key: &RecordKey) {
+        self.held.remove(key);
         match key {
             RecordKey::Agent(id) => {
                 self.unindex(id);

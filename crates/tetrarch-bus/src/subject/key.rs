@@ -10,6 +10,8 @@ use super::token::{SubjectError, Tokens};
 pub(super) const STATE_PREFIX: &str = "$KV.STATE.";
 /// The one ledger's own token.
 const LEDGER: &str = "main";
+/// The longest key that is borne, in bytes.
+const KEY_BYTES_MAX: usize = 256;
 /// Tokens of [`STATE_PREFIX`].
 pub(super) const STATE_TOKENS: usize = 2;
 
@@ -189,6 +191,32 @@ pub fn record_key(key: &RecordKey) -> String {
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
+}
+
+/// Whether a text could be a key of STATE, of whichever kind: a newer version has more of them.
+pub(crate) fn is_key(text: &str) -> bool {
+    let token = |token: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-=/".contains(&byte);
+        !token.is_empty() && token.bytes().all(fits)
+    };
+    text.len() <= KEY_BYTES_MAX && text.contains('.') && text.split('.').all(token)
+}
+
+/// Whether a key is of a kind that this version does not know.
+pub(crate) fn is_foreign(text: &str) -> bool {
+    let kind = text.split('.').next();
+    is_key(text) && KeyKind::ALL.into_iter().all(|known| Some(known.as_str()) != kind)
+}
+
+/// The subject of a key of STATE.
+pub(crate) fn key_subject(key: &str) -> String {
+    format!("{STATE_PREFIX}{key}")
+}
+
+/// The key that a subject of STATE is for; none for any other subject.
+#[must_use]
+pub fn key_of_subject(subject: &str) -> Option<&str> {
+    subject.strip_prefix(STATE_PREFIX)
 }
 
 /// Reads the key of a record in STATE, without the bucket.

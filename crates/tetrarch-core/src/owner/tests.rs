@@ -7,6 +7,7 @@ mod circuits;
 mod deadlines;
 pub(crate) mod fleet;
 mod forgetting;
+mod holding;
 mod overseeing;
 mod questions;
 mod recovery;
