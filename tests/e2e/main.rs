@@ -23,6 +23,7 @@ mod questions;
 mod racing;
 mod renewal;
 mod resume;
+mod secrets;
 mod sizes;
 mod storm;
 mod traces;

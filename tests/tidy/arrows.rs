@@ -19,7 +19,15 @@ const ROWS: [Row; 6] = [
     Row {
         name: "core",
         ours: &[],
-        outside: Some(&["petgraph", "proptest", "serde_json", "sha2", "thiserror", "ulid"]),
+        outside: Some(&[
+            "petgraph",
+            "proptest",
+            "regex",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "ulid",
+        ]),
     },
     Row { name: "bus", ours: &["core", "failpoint"], outside: None },
     Row { name: "engine", ours: &["core", "bus", "failpoint"], outside: None },

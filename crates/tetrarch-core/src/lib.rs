@@ -33,6 +33,7 @@ pub mod owner;
 pub mod plan;
 pub mod question;
 pub mod records;
+pub mod redaction;
 pub mod request;
 pub mod reservation;
 pub mod restart;

@@ -11,7 +11,9 @@ use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId};
 use crate::intensity::Failures;
 use crate::ledger::{EventKind, Record};
-use crate::plan::{Blocker, NodeChange, NodeState, NodeStatus, PlanReason, graph, rollup};
+use crate::plan::{
+    Blocker, CREDENTIAL_MISSING, NodeChange, NodeState, NodeStatus, PlanReason, graph, rollup,
+};
 use crate::request::Request;
 use crate::run::Run;
 use crate::step::Draft;
@@ -100,6 +102,11 @@ pub(super) fn block_ready(
             let detail = format!("{} does not orchestrate {}", sender.id, goal.project);
             return Err(Refusal::new(ErrorCode::Unauthorized, detail));
         }
+    }
+    if blocker.kind == CREDENTIAL_MISSING && blocker.needs.is_empty() {
+        let detail =
+            "blocker.needs is empty; say which kind of credential and where it is configured";
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     let state = draft.node_state(epic, id);
     let state = state
