@@ -25,6 +25,7 @@ mod read;
 mod record;
 mod report;
 mod request;
+mod reservation;
 mod run;
 mod snapshot;
 mod spawn;

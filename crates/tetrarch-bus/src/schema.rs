@@ -10,13 +10,16 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 18] = [
+const REQUESTS: [&str; 21] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
     "AgentRotate",
     "CircuitClose",
     "AgentStatus",
+    "FileList",
+    "FileRelease",
+    "FileReserve",
     "GoalCreate",
     "HostJoin",
     "HumanJoin",
@@ -33,7 +36,7 @@ const REQUESTS: [&str; 18] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 37] = [
+const OTHERS: [&str; 38] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -57,6 +60,7 @@ const OTHERS: [&str; 37] = [
     "ProjectProfile",
     "Question",
     "QuestionRecord",
+    "Reservation",
     "ResultReady",
     "ReviewNeeded",
     "Run",
@@ -74,12 +78,14 @@ const OTHERS: [&str; 37] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 18] = [
+const REQUIRED: [(&str, &[&str]); 20] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
     ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),
+    ("FileRelease", &["reservation"]),
+    ("FileReserve", &["paths"]),
     ("GoalCreate", &["project", "plan"]),
     ("HumanJoin", &["human"]),
     ("Mail", &["topic"]),

@@ -221,6 +221,7 @@ impl Replies {
                 | Record::Assignment(_)
                 | Record::Dispatch(_)
                 | Record::Question(_)
+                | Record::Reservation(_)
                 | Record::Snapshot(_) => None,
             }),
             Err(error) => {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    agent, answer, artifact, circuit, config, describe, doctor, events, get, guard, host, inbox,
-    insights, mail, plan, profile, project, run, schema, serve, spawn, status, stop, tick, tree,
-    up, vectors, why,
+    agent, answer, artifact, circuit, config, describe, doctor, events, file, get, guard, host,
+    inbox, insights, mail, plan, profile, project, run, schema, serve, spawn, status, stop, tick,
+    tree, up, vectors, why,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -114,6 +114,9 @@ pub(crate) enum Command {
     Inbox(inbox::InboxArgs),
     /// Answer a question.
     Answer(answer::AnswerArgs),
+    /// Show which paths agents hold, and release them.
+    #[command(subcommand)]
+    File(file::FileCommand),
     /// Read and write mail.
     #[command(subcommand)]
     Mail(mail::MailCommand),

@@ -396,6 +396,10 @@ ulid_type!(
     QuestionId, "qst_"
 );
 ulid_type!(
+    /// Paths that a session holds.
+    ReservationId, "rsv_"
+);
+ulid_type!(
     /// One instruction that was sent for an assignment.
     DispatchId, "dsp_"
 );

@@ -10,11 +10,12 @@ use crate::goal::{Goal, GoalState};
 use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, CommitId, DispatchId, EpicId, HostName, NodeId, Principal, ProfileName,
-    ProjectName, QuestionId, RequestId, RunId, SessionId,
+    ProjectName, QuestionId, RequestId, ReservationId, RunId, SessionId,
 };
 use crate::mail::Mail;
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
 use crate::question::Question;
+use crate::reservation::Reservation;
 use crate::run::{Run, RunStatus};
 use crate::snapshot::Snapshot;
 use crate::time::BusTime;
@@ -51,6 +52,8 @@ pub enum Record {
     Dispatch(Box<Dispatch>),
     /// `question.<question>`.
     Question(Box<Question>),
+    /// `reservation.<reservation>`.
+    Reservation(Box<Reservation>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
     /// `snapshot.main`: the latest one.
@@ -88,6 +91,8 @@ pub enum RecordKey {
     Dispatch(DispatchId),
     /// A question to people.
     Question(QuestionId),
+    /// Paths that a session holds.
+    Reservation(ReservationId),
     /// A decision on a request.
     Decision(RequestId),
     /// The latest snapshot.
@@ -115,6 +120,7 @@ impl Record {
             Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
             Self::Dispatch(dispatch) => RecordKey::Dispatch(dispatch.id),
             Self::Question(question) => RecordKey::Question(question.id),
+            Self::Reservation(reservation) => RecordKey::Reservation(reservation.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
         }
@@ -211,6 +217,10 @@ pub enum EventKind {
     QuestionAnswered,
     /// Nobody waits for a question's answer any more.
     QuestionWithdrawn,
+    /// Paths were reserved.
+    FilesReserved,
+    /// A reservation ended.
+    FilesReleased,
     /// A circuit was closed.
     CircuitClosed,
     /// An ended run is no longer kept: its one milestone.
@@ -229,7 +239,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -254,6 +264,8 @@ impl EventKind {
         Self::Question,
         Self::QuestionAnswered,
         Self::QuestionWithdrawn,
+        Self::FilesReserved,
+        Self::FilesReleased,
         Self::CircuitClosed,
         Self::RunArchived,
         Self::GoalArchived,
@@ -291,6 +303,8 @@ impl EventKind {
             Self::Question => "question.asked",
             Self::QuestionAnswered => "question.answered",
             Self::QuestionWithdrawn => "question.withdrawn",
+            Self::FilesReserved => "files.reserved",
+            Self::FilesReleased => "files.released",
             Self::CircuitClosed => "circuit.closed",
             Self::RunArchived => "run.archived",
             Self::GoalArchived => "goal.archived",

@@ -5,12 +5,14 @@
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
 //! `forgetting`, what cannot be read in `holding`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
+//! reservations of files in `files`,
 //! plans in `plans`, questions to people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
 mod deadlines;
 mod ending;
+mod files;
 mod fit;
 mod forgetting;
 mod group;
@@ -315,6 +317,7 @@ fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     let mut draft = Draft::new(records, now, go());
     forgetting::forget_due(&mut draft, policy.kept);
     deadlines::pass(&mut draft, policy);
+    files::forget_over(&mut draft);
     if recovery::is_due(records, &draft) {
         recovery::recover_due(&mut draft);
     }

@@ -3,6 +3,7 @@
 //! looks at is in `overseen`.
 
 mod overseen;
+mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +14,13 @@ use crate::goal::{Goal, GoalState};
 use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, HostName, NodeId, ProfileName, ProjectName,
-    QuestionId, RequestId, RunId, Ulid,
+    QuestionId, RequestId, ReservationId, RunId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::{Node, NodeState, Plan};
 use crate::question::{Question, QuestionStatus};
+use crate::reservation::Reservation;
 use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
 use crate::snapshot::Snapshot;
@@ -59,6 +61,8 @@ pub struct Records {
     pub dispatches: BTreeMap<DispatchId, Dispatch>,
     /// Questions to people.
     pub questions: BTreeMap<QuestionId, Question>,
+    /// Paths that sessions hold.
+    pub reservations: BTreeMap<ReservationId, Reservation>,
     /// Decisions.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
@@ -169,6 +173,7 @@ impl Records {
             Record::Assignment(assignment) => self.put_assignment(*assignment),
             Record::Dispatch(dispatch) => self.put_dispatch(*dispatch),
             Record::Question(question) => self.put_question(*question),
+            Record::Reservation(it) => drop(self.reservations.insert(it.id, *it)),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
                 self.indexes.decided.insert((decision.at, decision.request));
@@ -208,6 +213,7 @@ impl Records {
             RecordKey::Assignment(id) => self.remove_assignment(*id),
             RecordKey::Dispatch(id) => self.remove_dispatch(*id),
             RecordKey::Question(id) => self.remove_question(*id),
+            RecordKey::Reservation(id) => drop(self.reservations.remove(id)),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
                     self.indexes.decided.remove(&(decision.at, decision.request));
@@ -398,8 +404,10 @@ impl Records {
         let work = self.runs.len() + self.run_status.len() + assigned;
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len();
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
-        let rest =
-            self.profiles.len() + self.decisions.len() + usize::from(self.snapshot.is_some());
+        let rest = self.profiles.len()
+            + self.decisions.len()
+            + self.reservations.len()
+            + usize::from(self.snapshot.is_some());
         nodes + states + work + goals + parties + rest
     }
 }

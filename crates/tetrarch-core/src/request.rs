@@ -1,6 +1,8 @@
 //! What others ask of the owner and report to it (spec 02: `spawn.request`, `op`, `report`),
 //! after decoding. Nothing here decides.
 
+mod files;
+
 use crate::agent::{Mode, Profile};
 use crate::brief::{RunResult, Tools, Usage, Verdict};
 use crate::budget::Limits;
@@ -14,6 +16,8 @@ use crate::plan::{Blocker, PlacementWish};
 use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::{BusTime, Millis};
+
+pub use files::FileOp;
 
 /// Who sent something, as the subject and the headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,6 +243,8 @@ pub enum Op {
     },
     /// `overseer.tick`: the overseer looks at everything now and says what it did.
     OverseerTick(Telemetry),
+    /// `file.*`: reservations of files.
+    File(FileOp),
     /// `work.block`: a ready node cannot be worked on.
     WorkBlock {
         /// The epic.
@@ -270,6 +276,7 @@ impl Op {
             | Self::AgentStatus { .. }
             | Self::GoalCreate { .. }
             | Self::QuestionAnswer { .. }
+            | Self::File(_)
             | Self::WorkBlock { .. } => false,
         }
     }
@@ -293,6 +300,7 @@ impl Op {
             Self::GoalCreate { .. } => "goal.create",
             Self::QuestionAnswer { .. } => "question.answer",
             Self::OverseerTick(_) => "overseer.tick",
+            Self::File(op) => op.name(),
             Self::WorkBlock { .. } => "work.block",
         }
     }

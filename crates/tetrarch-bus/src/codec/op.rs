@@ -18,7 +18,7 @@ use super::brief::names;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::plan::placement;
-use super::{budget, read};
+use super::{budget, read, reservation};
 use crate::proto::v1 as pb;
 use crate::subject::OpName;
 
@@ -89,6 +89,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
                 blocker: Some(blocker.into()),
             },
         ),
+        Op::File(op) => reservation::encode(op, id),
         Op::GoalCreate { .. } => Err(CodecError::field(
             "plan",
             "a checked plan is no longer what its author wrote; use encode_goal_create",
@@ -139,7 +140,7 @@ pub fn encode_goal_create(
     finish("GoalCreate", &body)
 }
 
-fn finish<P: Serialize>(what: &'static str, message: &P) -> Result<Vec<u8>, CodecError> {
+pub(super) fn finish<P: Serialize>(what: &'static str, message: &P) -> Result<Vec<u8>, CodecError> {
     let bytes = json::write(what, message)?;
     within(what, bytes.len(), REQUEST_BYTES_MAX)?;
     Ok(bytes)
@@ -215,6 +216,9 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             // What is heard of agents is the owner's to add.
             Op::OverseerTick(Telemetry::default())
         }
+        "file.reserve" => Op::File(reservation::reserve(body)?),
+        "file.release" => Op::File(reservation::release(body)?),
+        "file.list" => Op::File(reservation::list(body)?),
         "work.block" => work_block(body)?,
         other => {
             let reason = format!("{other} is no operation of this version");

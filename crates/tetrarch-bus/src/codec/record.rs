@@ -43,6 +43,7 @@ fn image(record: &Record) -> Result<R, CodecError> {
         Record::Assignment(assignment) => R::Assignment((&**assignment).into()),
         Record::Dispatch(dispatch) => R::Dispatch((&**dispatch).into()),
         Record::Question(question) => R::Question((&**question).into()),
+        Record::Reservation(reservation) => R::Reservation((&**reservation).into()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
         Record::Snapshot(snapshot) => R::Snapshot((&**snapshot).into()),
     })
@@ -98,6 +99,7 @@ impl TryFrom<pb::Record> for Record {
             R::Assignment(assignment) => Self::Assignment(Box::new(assignment.try_into()?)),
             R::Dispatch(dispatch) => Self::Dispatch(Box::new(dispatch.try_into()?)),
             R::Question(question) => Self::Question(Box::new(question.try_into()?)),
+            R::Reservation(it) => Self::Reservation(Box::new(it.try_into()?)),
             R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
             R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
         })
@@ -143,6 +145,7 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
         R::Assignment(assignment) => stored(&assignment, seq),
         R::Dispatch(dispatch) => stored(&dispatch, seq),
         R::Question(question) => stored(&question, seq),
+        R::Reservation(reservation) => stored(&reservation, seq),
         R::Decision(decision) => stored(&decision, seq),
         R::Snapshot(snapshot) => stored(&snapshot, seq),
     }
@@ -187,6 +190,7 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         KeyKind::Assignment => R::Assignment(message("Assignment", payload)?),
         KeyKind::Dispatch => R::Dispatch(message("Dispatch", payload)?),
         KeyKind::Question => R::Question(message("QuestionRecord", payload)?),
+        KeyKind::Reservation => R::Reservation(message("Reservation", payload)?),
         KeyKind::Decision => R::Decision(message("Decision", payload)?),
         KeyKind::Snapshot => R::Snapshot(message("Snapshot", payload)?),
     };

@@ -46,6 +46,8 @@ pub enum KeyKind {
     Dispatch,
     /// Questions to people.
     Question,
+    /// Paths that sessions hold.
+    Reservation,
     /// Decisions.
     Decision,
     /// The latest snapshot.
@@ -54,7 +56,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -69,6 +71,7 @@ impl KeyKind {
         Self::Assignment,
         Self::Dispatch,
         Self::Question,
+        Self::Reservation,
         Self::Decision,
         Self::Snapshot,
     ];
@@ -91,6 +94,7 @@ impl KeyKind {
             Self::Assignment => "assignment",
             Self::Dispatch => "dispatch",
             Self::Question => "question",
+            Self::Reservation => "reservation",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
         }
@@ -114,6 +118,7 @@ impl KeyKind {
             RecordKey::Assignment(_) => Self::Assignment,
             RecordKey::Dispatch(_) => Self::Dispatch,
             RecordKey::Question(_) => Self::Question,
+            RecordKey::Reservation(_) => Self::Reservation,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
         }
@@ -188,6 +193,7 @@ pub fn record_key(key: &RecordKey) -> String {
         RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
         RecordKey::Dispatch(dispatch) => format!("{kind}.{dispatch}"),
         RecordKey::Question(question) => format!("{kind}.{question}"),
+        RecordKey::Reservation(reservation) => format!("{kind}.{reservation}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
@@ -252,6 +258,7 @@ pub(super) fn parse_at(
         | KeyKind::Assignment
         | KeyKind::Dispatch
         | KeyKind::Question
+        | KeyKind::Reservation
         | KeyKind::Decision
         | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
     }
@@ -271,6 +278,7 @@ pub(super) fn parse_at(
         KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
         KeyKind::Dispatch => RecordKey::Dispatch(tokens.parse(1, "dsp_<ulid>")?),
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
+        KeyKind::Reservation => RecordKey::Reservation(tokens.parse(1, "rsv_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
         KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),

@@ -108,6 +108,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Assignment(_)
             | Record::Dispatch(_)
             | Record::Question(_)
+            | Record::Reservation(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }

@@ -46,6 +46,11 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                     old.is_none_or(|old| old.status == QuestionStatus::Open || old == &**question);
                 found.must(kept, 10, &question.id, "it was answered or withdrawn, and changed");
             }
+            Record::Reservation(new) => {
+                let last = before.projects.get(&new.project).map_or(0, |project| project.fencing);
+                let grows = before.reservations.contains_key(&new.id) || new.fencing > last;
+                found.must(grows, 5, &new.id, "its number was given before");
+            }
             Record::NodeState(epic, state) => node(before, *epic, state, found),
             Record::GoalState(state) => {
                 let old = before.goal_states.get(&state.id).map(|state| state.status);

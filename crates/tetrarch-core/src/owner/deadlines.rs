@@ -17,7 +17,7 @@ use crate::run::{RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 use crate::time::{BusTime, Millis};
 
-use super::{Policy, circuits, recovery, reports, sessions};
+use super::{Policy, circuits, files, recovery, reports, sessions};
 
 const RULE: &str = "06 The run's state machine";
 
@@ -82,7 +82,7 @@ pub fn next_deadline(records: &Records, policy: &Policy, now: BusTime) -> Option
     });
     let external = records.unregistered().next().map(|(since, _)| since + UNREGISTERED_MAX);
     let ending = records.ending().map(|(until, _)| until).find(|until| *until > now);
-    runs.chain(external).chain(ending).min()
+    runs.chain(external).chain(ending).chain(files::next_end(records)).min()
 }
 
 /// Hosts that were ordered to end a session and have not said in time that it is gone, with their

@@ -12,7 +12,7 @@ use crate::request::{Op, Request};
 use crate::role::Role;
 use crate::step::Draft;
 
-use super::{Policy, circuits, overseeing, plans, questions, replacing, sessions, stopping};
+use super::{Policy, circuits, files, overseeing, plans, questions, replacing, sessions, stopping};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -88,6 +88,7 @@ fn apply(
         Op::OverseerTick(telemetry) => {
             Ok(OpReply { detail: overseeing::looked(draft, policy, telemetry), ..reply })
         }
+        Op::File(op) => files::operate(draft, request, op, reply),
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;
             Ok(OpReply { epic: Some(*epic), ..reply })

@@ -5,6 +5,7 @@ mod bounds;
 mod budgets;
 mod circuits;
 mod deadlines;
+mod files;
 pub(crate) mod fleet;
 mod forgetting;
 mod holding;

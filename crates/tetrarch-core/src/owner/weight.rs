@@ -57,6 +57,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::Assignment(_)
         | Record::Dispatch(_)
         | Record::Question(_)
+        | Record::Reservation(_)
         | Record::Decision(_)
         | Record::Snapshot(_) => 0,
     });
@@ -111,6 +112,7 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Question(question) => {
             RECORD + question.text.len() + question.answer.len() + list(&question.options)
         }
+        Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }

@@ -9,7 +9,7 @@ use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{
-    BriefWish, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
+    BriefWish, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
     SpawnRequest, SubagentWish, TaskWish,
 };
 use tetrarch_core::role::Role;
@@ -117,6 +117,15 @@ fn ops() -> Vec<Op> {
         Op::AgentStatus { agent: id("W:~") },
         Op::QuestionAnswer { question: id("qst_~"), text: "B".to_owned() },
         Op::OverseerTick(Telemetry::default()),
+        Op::File(FileOp::Reserve {
+            paths: words("src/**"),
+            mode: tetrarch_core::reservation::Mode::Shared,
+            ttl: Some(Millis(90_000)),
+            reason: "r".to_owned(),
+        }),
+        Op::File(FileOp::Release { reservation: id("rsv_~") }),
+        Op::File(FileOp::List { project: Some(id("demo")) }),
+        Op::File(FileOp::List { project: None }),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ]
 }

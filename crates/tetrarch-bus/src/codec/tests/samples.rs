@@ -2,6 +2,7 @@
 
 mod dispatch;
 mod question;
+mod reservation;
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -339,6 +340,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         created_by: id("human:ada"),
         created: BusTime(1),
         retired: full,
+        fencing: 3,
     };
     let status = RunStatus {
         id: id("run_~"),
@@ -373,7 +375,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 6] {
+fn epic_records(full: bool) -> [Record; 7] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -408,6 +410,7 @@ fn epic_records(full: bool) -> [Record; 6] {
     [
         Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
+        Record::Reservation(Box::new(reservation::sample(full))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

@@ -21,6 +21,7 @@ fn project(name: &str, mode: Mode) -> Record {
         created_by: Principal::Agent(AgentId::Go),
         created: BusTime(1),
         retired: false,
+        fencing: 0,
     })
 }
 

@@ -101,6 +101,7 @@ impl Story {
             | Record::Assignment(_)
             | Record::Dispatch(_)
             | Record::Question(_)
+            | Record::Reservation(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }
@@ -146,6 +147,8 @@ impl Story {
                 | EventKind::Question
                 | EventKind::QuestionAnswered
                 | EventKind::QuestionWithdrawn
+                | EventKind::FilesReserved
+                | EventKind::FilesReleased
                 | EventKind::Recovery
                 | EventKind::RunArchived
                 | EventKind::GoalArchived
