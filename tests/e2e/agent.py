@@ -19,6 +19,7 @@
     agent.py poisoned <file>  waits for a letter, notes its session in a file and dies, every time
     agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
     agent.py silent <file>  notes who it is in a file and says nothing; goes on when it was told of the vault
+    agent.py leak          says credentials in every way there is, and asks; tells more when it was answered
     agent.py asked         waits to be asked how it stands, twice, and says so; tells by which names it was asked
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
@@ -266,6 +267,32 @@ def silent(brief, path):
     return "opened"
 
 
+def leak(brief):
+    body = "MIIE" + "q7W" * 20
+    pem = ["-----BEGIN PRIVATE KEY-----", body, body, "-----END PRIVATE KEY-----"]
+    secrets = ["ghp_" + "aB3" * 12, "AKIA" + "ABCD234E" * 2, "sk-" + "x9Y" * 12, "xoxb-" + "1a-" * 8,
+               "postgres://me:hunter2pass@db/x", "\n".join(pem)]
+    spilt = "it is " + " and ".join(secrets) + " there"
+    for secret in secrets:
+        print("log:", secret, flush=True)
+    print(json.dumps({"type": "progress", "text": 7, "note": spilt}), flush=True)
+    print("\n".join(pem), file=sys.stderr, flush=True)
+    say("progress", text=spilt)
+    say("checkpoint", state={"spilt": [spilt]})
+    say("update", overseerUpdate={"status": "in_progress", "summary": spilt, "evidence": {"commandsRun": [spilt]}})
+    say("blocked", reason=spilt)
+    say("unblocked")
+    say("spawn", requestId=ulid(), spawnReason=spilt, requestedSubagents=[{"role": "worker", "task": spilt}])
+    say("ask", question=spilt, options=[spilt, "no"])
+    while True:
+        line = read()
+        if line["type"] == "mail" and line["topic"] == "answer":
+            break
+    say("result", outcome="success", deliverable={"spilt": [spilt], "long": spilt * 400}, crystallization=spilt,
+        evidence={"commands": [spilt], "files": ["x"], "tests": [spilt], "commits": ["da39a3ee5e6b4b0d3255bfef95601890afd80709"]})
+    sys.exit(0)
+
+
 def asked(brief):
     names = []
     while len(names) < 2:
@@ -279,6 +306,6 @@ def asked(brief):
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
         "turn": turn, "deaf": deaf, "pace": pace, "record": record, "letter": letter, "stuck": stuck, "mute": mute,
         "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder, "silent": silent,
-        "asked": asked}
+        "asked": asked, "leak": leak}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

@@ -26,6 +26,7 @@ mod questions;
 mod racing;
 mod renewal;
 mod resume;
+mod secrets;
 mod sizes;
 mod storm;
 mod traces;

@@ -5,17 +5,20 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec::encode_entry;
 use tetrarch_bus::intake::{REASON, dead_letters};
 use tetrarch_bus::snapshot;
 use tetrarch_bus::state::{load, load_meta};
 use tetrarch_bus::subject::Origin;
-use tetrarch_bus::subject::pattern::{ARTIFACTS, DEAD, LEDGER, STATE, object_chunk};
+use tetrarch_bus::subject::pattern::{ARTIFACTS, DEAD, LEDGER, MAIL, STATE, object_chunk};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::{Bus, HeaderMap};
+use tetrarch_core::agent::Project;
 use tetrarch_core::check::check_entry;
-use tetrarch_core::ledger::{Entry, EventKind};
+use tetrarch_core::id::ProjectName;
+use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::limits::LEASE_EPOCH_MAX;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::{BusTime, Millis};
@@ -24,6 +27,7 @@ use tetrarch_tests::wait::soon;
 use tetrarch_tests::{Owner, Server, empty_entry};
 
 const LONG_SECS: u32 = 600;
+const UNAVAILABLE: &str = "unavailable";
 const META: &str = "$KV.STATE.meta";
 const GO: &str = "$KV.STATE.agent.GO";
 
@@ -124,6 +128,110 @@ async fn garbage_in_state_is_mended_from_the_ledger_and_told() {
     agreeing(&bus).await;
     assert_eq!(alerts(&bus, since, "state.mended").await, [""; 0]);
     owner.stop().await;
+}
+
+/// Asks for a project, and waits for what the owner answers.
+async fn create(bus: &Bus, project: &str, number: u32) -> Option<String> {
+    let asked = json!({
+        "requestId": format!("01JD8Z5W6T4QK3M9X2V7B1P{number:03}"),
+        "project": project,
+        "external": true,
+    });
+    let since = bus.stream_last_seq(MAIL).await.unwrap();
+    put(bus, "op.project.create.human:ada", asked.to_string()).await;
+    let answered = async {
+        loop {
+            let mail = bus.next_by_subject_batch(MAIL, "mail.human:ada.>", since + 1, 10).await;
+            for letter in mail.unwrap() {
+                let body: Value = serde_json::from_slice(&letter.payload).unwrap();
+                if body["correlation"] == asked["requestId"] {
+                    return body["body"]["error"].as_str().map(ToOwned::to_owned);
+                }
+            }
+        }
+    };
+    soon("an answer", answered).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_newer_version_wrote_is_left_as_it_is_and_the_rest_goes_on() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let first = owner(&server, "first").await;
+    assert_eq!(create(&bus, "mine", 1).await, None);
+    agreeing(&bus).await;
+    first.stop().await;
+    let newer = r#"{"name":"theirs","mood":"new","schemaVersion":2,"minReaderVersion":2}"#;
+    let planted = ["$KV.STATE.project.theirs", "$KV.STATE.dream.x"];
+    for subject in planted {
+        put_as_if_late(&bus, subject, newer).await;
+    }
+    for life in ["second", "third"] {
+        let since = bus.stream_last_seq(LEDGER).await.unwrap();
+        let owner = owner(&server, life).await;
+        let number = if life == "second" { 10 } else { 20 };
+        assert_eq!(create(&bus, "theirs", number).await, Some(UNAVAILABLE.to_owned()));
+        assert_eq!(create(&bus, life, number + 1).await, None);
+        let told = alerts(&bus, since, "records.held").await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("2 records") && told[0].contains("project.theirs"), "{told:?}");
+        let mended = alerts(&bus, since, "state.mended").await.len();
+        assert_eq!(mended, usize::from(life == "third"), "it gives no occasion itself");
+        owner.stop().await;
+        // Something else there is garbage: all of STATE is compared with the ledger.
+        put(&bus, GO, b"garbage".to_vec()).await;
+    }
+    for subject in planted {
+        let kept = bus.last_per_subject(STATE, &[subject]).await.unwrap();
+        assert_eq!(kept[0].payload, newer.as_bytes(), "{subject}");
+    }
+}
+
+/// The tag of a record's `project`, a message.
+const PROJECT_FIELD: u8 = 12 << 3 | 2;
+
+/// One more element of an entry's `records`, in protobuf: which version reads it, its key, the rest.
+fn raw_record(needs: u8, key: &str, rest: &[u8]) -> Vec<u8> {
+    let text = [&[3 << 3 | 2, u8::try_from(key.len()).unwrap()], key.as_bytes()].concat();
+    let record = [&[1 << 3, needs, 2 << 3, needs], text.as_slice(), rest].concat();
+    [&[6 << 3 | 2, u8::try_from(record.len()).unwrap()], record.as_slice()].concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_a_newer_owner_is_taken_without_what_cannot_be_read_in_it() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let first = owner(&server, "first").await;
+    assert_eq!(create(&bus, "mine", 1).await, None);
+    let records = agreeing(&bus).await;
+    first.stop().await;
+    let mine = records.projects.values().next().unwrap().clone();
+    let sound = Project { name: ProjectName::new("sound").unwrap(), ..mine };
+    let entry = Entry { records: vec![Record::Project(sound)], ..empty_entry(9, records.epoch) };
+    let mut payload = encode_entry(&entry).unwrap();
+    payload.extend(raw_record(9, "project.newer", b""));
+    payload.extend(raw_record(1, "project.broken", &[PROJECT_FIELD, 0]));
+    put(&bus, "ledger.main", payload).await;
+    for life in ["second", "third"] {
+        let owner = owner(&server, life).await;
+        let number = if life == "second" { 10 } else { 20 };
+        for (project, refused) in [("newer", 1), ("broken", 2)] {
+            let got = create(&bus, project, number + refused).await;
+            assert_eq!(got, Some(UNAVAILABLE.to_owned()), "{project} in the {life} life");
+        }
+        owner.stop().await;
+        let state = load(&bus).await.records;
+        let shown = |name: &str| {
+            let of = |it: &Record| matches!(it, Record::Project(it) if it.name.as_str() == name);
+            state.iter().any(|(record, _)| of(record))
+        };
+        assert!(shown("sound") && !shown("newer") && !shown("broken"), "{state:?}");
+    }
+    let set_aside = dead_letters(&bus).await.unwrap();
+    assert_eq!(set_aside.get(&Origin::Ledger), Some(&1), "what is broken, once: {set_aside:?}");
+    let marker = bus.last_per_subject(STATE, &["$KV.STATE.project.newer"]).await.unwrap();
+    let marker: Value = serde_json::from_slice(&marker[0].payload).unwrap();
+    assert_eq!((&marker["minReaderVersion"], &marker["name"]), (&9.into(), &Value::Null));
 }
 
 #[tokio::test(flavor = "multi_thread")]

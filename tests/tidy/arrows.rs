@@ -24,6 +24,7 @@ const ROWS: [Row; 6] = [
             "jiff",
             "petgraph",
             "proptest",
+            "regex",
             "serde_json",
             "sha2",
             "thiserror",

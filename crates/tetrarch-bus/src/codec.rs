@@ -28,10 +28,12 @@ mod read;
 mod record;
 mod report;
 mod request;
+mod reservation;
 mod run;
 mod schedule;
 mod snapshot;
 mod spawn;
+mod upgrade;
 mod work_op;
 
 pub use cursor::{decode_cursor, encode_cursor};
@@ -46,10 +48,11 @@ pub use mail::{decode_mail, encode_mail, mail_body_json};
 pub use op::{encode_goal_create, encode_op};
 pub use plan_event::{decode_plan_event, encode_plan_event};
 pub use planning::{decode_plan_review, encode_plan_review, encode_todo_plan};
-pub use record::{record_from_json, record_json};
+pub(crate) use record::held_json;
+pub use record::{held, record_from_json, record_json};
 pub use report::encode_report;
 pub use request::{decode_request, decode_request_at};
-pub use snapshot::{Part, decode_part};
+pub use snapshot::{Contents, Part, decode_part};
 pub use spawn::{decode_spawn_body, encode_spawn_request};
 
 #[cfg(test)]

@@ -10,13 +10,16 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 34] = [
+const REQUESTS: [&str; 37] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
     "AgentRotate",
     "CircuitClose",
     "AgentStatus",
+    "FileList",
+    "FileRelease",
+    "FileReserve",
     "GoalCreate",
     "HostJoin",
     "HumanJoin",
@@ -49,7 +52,7 @@ const REQUESTS: [&str; 34] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 40] = [
+const OTHERS: [&str; 41] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -75,6 +78,7 @@ const OTHERS: [&str; 40] = [
     "ProjectProfile",
     "Question",
     "QuestionRecord",
+    "Reservation",
     "ResultReady",
     "ReviewNeeded",
     "Run",
@@ -93,12 +97,14 @@ const OTHERS: [&str; 40] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 35] = [
+const REQUIRED: [(&str, &[&str]); 37] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
     ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),
+    ("FileRelease", &["reservation"]),
+    ("FileReserve", &["paths"]),
     ("GoalCreate", &["project", "plan"]),
     ("HumanJoin", &["human"]),
     ("Mail", &["topic"]),

@@ -14,6 +14,7 @@ use crate::subject::Subject;
 use crate::surely;
 use tetrarch_core::id::{HostName, Principal, SessionId};
 use tetrarch_core::mail::Mail;
+use tetrarch_core::redaction;
 
 /// Why something was not sent.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +56,8 @@ pub struct Author {
     pub epoch: u64,
 }
 
-/// Sends a request, operation or report; gives its sequence in `REQUESTS`. The headers carry a
+/// Sends a request, operation or report without what looks like a credential in it; gives its sequence
+/// in `REQUESTS`. The headers carry a
 /// message id that is the same for every repetition. `patience` is how long to try; none means
 /// for ever.
 ///
@@ -68,7 +70,7 @@ pub async fn send_request(
     payload: Bytes,
     patience: Option<Duration>,
 ) -> Result<u64, SendError> {
-    publish(bus, &subject.to_string(), headers, payload, patience).await
+    publish(bus, &subject.to_string(), headers, redacted(payload.into()).into(), patience).await
 }
 
 /// Sends mail or control that is not the owner's; gives its sequence in `MAIL`. `id` names it among
@@ -94,8 +96,19 @@ pub async fn send_mail(
         ..Envelope::default()
     };
     let headers = envelope.headers(&subject);
-    let payload = codec::encode_mail(mail)?.into();
+    let payload = redacted(codec::encode_mail(mail)?).into();
     publish(bus, &subject.to_string(), headers, payload, patience).await
+}
+
+/// The body without what looks like a credential: somebody's words may be in it.
+fn redacted(json: Vec<u8>) -> Vec<u8> {
+    match String::from_utf8(json) {
+        Ok(mut json) => {
+            redaction::redact_json(&mut json);
+            json.into_bytes()
+        }
+        Err(no_text) => no_text.into_bytes(),
+    }
 }
 
 /// Where a message goes: its lane follows from what it says.

@@ -9,6 +9,7 @@ use crate::codec::{CodecError, Part, decode_part};
 use crate::error::ReadError;
 use crate::state;
 use crate::subject::pattern::LEDGER;
+use tetrarch_core::held::Held;
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::limits::SNAPSHOT_PARTS_MAX;
 use tetrarch_core::records::Records;
@@ -33,6 +34,9 @@ pub enum SnapshotError {
     /// The record that names the latest one cannot be read.
     #[error("the record of the latest snapshot cannot be read: {0}")]
     Record(CodecError),
+    /// There is a record that this version cannot write as it came.
+    #[error("{0}; no snapshot is taken, and nothing is trimmed, until that version runs again")]
+    Held(Held),
     /// More parts than a record can name.
     #[error(
         "the records have more than {SNAPSHOT_PARTS_MAX} parts; let fewer things be remembered, or \
@@ -79,6 +83,8 @@ pub struct Base {
     pub intake_seq: u64,
     /// The records.
     pub records: Vec<(Record, u64)>,
+    /// Those that this version cannot read.
+    pub held: Vec<(Held, u64)>,
 }
 
 impl Base {
@@ -89,6 +95,7 @@ impl Base {
         records.epoch = self.epoch;
         records.intake_seq = self.intake_seq;
         self.records.iter().for_each(|(record, _)| records.put(record.clone()));
+        self.held.iter().for_each(|(held, _)| records.hold(held.clone()));
         records
     }
 }
@@ -99,7 +106,10 @@ impl Base {
 /// # Errors
 /// See [`SnapshotError`]; it may be made again.
 pub async fn keep(bus: &Bus, base: Base, at: BusTime) -> Result<Snapshot, SnapshotError> {
-    let Base { through, epoch, intake_seq, records } = base;
+    let Base { through, epoch, intake_seq, records, held } = base;
+    if let Some((held, _)) = held.into_iter().next() {
+        return Err(SnapshotError::Held(held));
+    }
     let count = u64::try_from(records.len()).unwrap_or(u64::MAX);
     let artifacts = Artifacts::new(bus);
     let mut left = records.into_iter();
@@ -139,23 +149,27 @@ fn encode(mut left: Left) -> Result<(Option<Vec<u8>>, Left), CodecError> {
 /// Reads a snapshot back.
 ///
 /// # Errors
-/// A part is missing, damaged or of a newer version.
+/// A part is missing or damaged.
 pub async fn read(bus: &Bus, snapshot: &Snapshot) -> Result<Base, SnapshotError> {
     let artifacts = Artifacts::new(bus);
-    let mut records = Vec::new();
+    let (mut records, mut held) = (Vec::new(), Vec::new());
     for part in &snapshot.parts {
         let bytes = artifacts.get_bytes(part).await?;
         match spawn_blocking(move || decode_part(&bytes)).await {
-            Ok(decoded) => records.extend(decoded?),
+            Ok(decoded) => {
+                let contents = decoded?;
+                records.extend(contents.records);
+                held.extend(contents.held);
+            }
             Err(broken) => std::panic::resume_unwind(broken.into_panic()),
         }
     }
-    let found = u64::try_from(records.len()).unwrap_or(u64::MAX);
+    let found = u64::try_from(records.len() + held.len()).unwrap_or(u64::MAX);
     let Snapshot { through, epoch, intake_seq, records: expected, .. } = *snapshot;
     if found != expected {
         return Err(SnapshotError::Incomplete { through, found, expected });
     }
-    Ok(Base { through, epoch, intake_seq, records })
+    Ok(Base { through, epoch, intake_seq, records, held })
 }
 
 /// The latest snapshot, as STATE tells of it; none before the first.

@@ -12,9 +12,11 @@ use crate::codec::{self, CodecError};
 use crate::error::ReadError;
 use crate::follow::{Follower, Step};
 use crate::stamp;
+use crate::subject::key::key_of_subject;
 use crate::subject::pattern::STATE;
 use crate::subject::{KeyKind, Subject};
 use crate::surely;
+use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::{Record, RecordKey};
 
@@ -122,6 +124,15 @@ pub struct Unreadable {
     pub ledger_seq: u64,
     /// What is wrong with it.
     pub error: CodecError,
+}
+
+impl Unreadable {
+    /// What a newer version wrote there; none when it is garbage.
+    #[must_use]
+    pub fn newer(&self) -> Option<Held> {
+        let held = codec::held(key_of_subject(&self.subject)?, &self.error)?;
+        matches!(held.why, Unread::Newer { .. }).then_some(held)
+    }
 }
 
 /// Everything STATE holds.
@@ -270,7 +281,7 @@ pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, Read
 }
 
 /// What a key holds; none when it was dropped. A later message replaces an earlier one.
-type Held = Option<Read>;
+type Found = Option<Read>;
 type Read = Result<(Record, u64), Unreadable>;
 type Values = HashMap<String, Read>;
 
@@ -279,7 +290,7 @@ type Values = HashMap<String, Read>;
 #[derive(Default)]
 struct Decoding {
     chunk: Vec<RawMessage>,
-    running: Option<JoinHandle<Vec<(String, Held)>>>,
+    running: Option<JoinHandle<Vec<(String, Found)>>>,
     values: Values,
 }
 
@@ -301,9 +312,9 @@ impl Decoding {
         }
     }
 
-    fn fold(&mut self, decoded: Vec<(String, Held)>) {
-        for (key, held) in decoded {
-            match held {
+    fn fold(&mut self, decoded: Vec<(String, Found)>) {
+        for (key, found) in decoded {
+            match found {
                 Some(value) => drop(self.values.insert(key, value)),
                 None => drop(self.values.remove(&key)),
             }
@@ -319,8 +330,8 @@ impl Decoding {
     }
 }
 
-fn decode(messages: &[RawMessage]) -> Vec<(String, Held)> {
-    let held = |message: &RawMessage| {
+fn decode(messages: &[RawMessage]) -> Vec<(String, Found)> {
+    let found = |message: &RawMessage| {
         let record = codec::record_from_json(&message.subject, &message.payload);
         record.map_err(|error| Unreadable {
             subject: message.subject.clone(),
@@ -332,7 +343,7 @@ fn decode(messages: &[RawMessage]) -> Vec<(String, Held)> {
     messages
         .iter()
         .map(|message| {
-            (message.subject.clone(), (!stamp::is_dropped(message)).then(|| held(message)))
+            (message.subject.clone(), (!stamp::is_dropped(message)).then(|| found(message)))
         })
         .collect()
 }

@@ -223,6 +223,7 @@ impl Replies {
                 | Record::Question(_)
                 | Record::Draft(_)
                 | Record::Schedule(_)
+                | Record::Reservation(_)
                 | Record::Snapshot(_) => None,
             }),
             Err(error) => {

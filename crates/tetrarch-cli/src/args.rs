@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    advise, agent, answer, artifact, circuit, config, describe, doctor, events, get, goal, guard,
-    host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema, serve,
-    spawn, status, stop, tick, tree, up, vectors, why, work,
+    advise, agent, answer, artifact, circuit, config, describe, doctor, events, file, get, goal,
+    guard, host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema,
+    serve, spawn, status, stop, tick, tree, up, vectors, why, work,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -116,6 +116,9 @@ pub(crate) enum Command {
     Inbox(inbox::InboxArgs),
     /// Answer a question.
     Answer(answer::AnswerArgs),
+    /// Show which paths agents hold, and release them.
+    #[command(subcommand)]
+    File(file::FileCommand),
     /// Read and write mail.
     #[command(subcommand)]
     Mail(mail::MailCommand),

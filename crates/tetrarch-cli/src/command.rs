@@ -9,6 +9,7 @@ pub(crate) mod config;
 pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod events;
+pub(crate) mod file;
 pub(crate) mod get;
 pub(crate) mod goal;
 pub(crate) mod guard;
@@ -88,6 +89,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Tick(args) => tick::run(context, args).await,
         Command::Inbox(args) => inbox::run(context, args).await,
         Command::Answer(args) => answer::run(context, args).await,
+        Command::File(command) => file::run(context, command).await,
         Command::Mail(command) => mail::run(context, command).await,
         Command::Artifact(command) => artifact::run(context, command).await,
         Command::Goal(command) => goal::run(context, command).await,

@@ -148,6 +148,7 @@ impl From<SnapshotError> for CliError {
             | SnapshotError::Record(_)
             | SnapshotError::TooMany
             | SnapshotError::Incomplete { .. }
+            | SnapshotError::Held(_)
             | SnapshotError::Gap { .. } => Code::Failed,
         };
         Self::new(code, error.to_string())
@@ -159,7 +160,8 @@ impl From<EngineError> for CliError {
         let code = match &error {
             EngineError::Held { .. }
             | EngineError::Deposed { .. }
-            | EngineError::NotThat { .. } => Code::Conflict,
+            | EngineError::NotThat { .. }
+            | EngineError::Unread(_) => Code::Conflict,
             EngineError::Refused { .. } => Code::Denied,
             EngineError::Unanswered(..) => Code::BusUnreachable,
             EngineError::Window(_) => Code::Usage,

@@ -117,6 +117,8 @@ fn tone(kind: EventKind) -> Tone {
         EventKind::OwnerStarted
         | EventKind::QuestionAnswered
         | EventKind::QuestionWithdrawn
+        | EventKind::FilesReserved
+        | EventKind::FilesReleased
         | EventKind::HostJoined
         | EventKind::HostLeft
         | EventKind::ProjectCreated

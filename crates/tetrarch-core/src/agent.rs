@@ -211,6 +211,8 @@ pub struct Project {
     pub created: BusTime,
     /// No longer used.
     pub retired: bool,
+    /// The number of the last reservation of its files.
+    pub fencing: u64,
 }
 
 /// What the ledger knows of a host.

@@ -5,6 +5,7 @@
 mod asking;
 mod correspondence;
 mod log;
+mod redacting;
 #[cfg(test)]
 mod tests;
 mod updating;
@@ -306,6 +307,7 @@ impl Hosted {
 
     fn observe(&mut self, event: RunnerEvent, effects: &mut Vec<Effect>) {
         self.heard += 1;
+        let Some(event) = redacting::redacted(&mut self.log.lines, event) else { return };
         if !matches!(event, RunnerEvent::Log { .. }) {
             self.flush_log(effects);
         }

@@ -400,6 +400,10 @@ ulid_type!(
     ScheduleId, "sch_"
 );
 ulid_type!(
+    /// Paths that a session holds.
+    ReservationId, "rsv_"
+);
+ulid_type!(
     /// One instruction that was sent for an assignment.
     DispatchId, "dsp_"
 );

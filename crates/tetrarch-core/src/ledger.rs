@@ -7,14 +7,16 @@ use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::Assignment;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
+use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, CommitId, DispatchId, DraftId, EpicId, HostName, NodeId, Principal,
-    ProfileName, ProjectName, QuestionId, RequestId, RunId, ScheduleId, SessionId,
+    ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId, SessionId,
 };
 use crate::mail::Mail;
 use crate::plan::proposal::{PlanReview, Proposal};
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
 use crate::question::Question;
+use crate::reservation::Reservation;
 use crate::run::{Run, RunStatus};
 use crate::schedule::Schedule;
 use crate::snapshot::Snapshot;
@@ -56,6 +58,8 @@ pub enum Record {
     Draft(Box<Proposal>),
     /// `schedule.<schedule>`.
     Schedule(Box<Schedule>),
+    /// `reservation.<reservation>`.
+    Reservation(Box<Reservation>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
     /// `snapshot.main`: the latest one.
@@ -97,6 +101,8 @@ pub enum RecordKey {
     Draft(EpicId, DraftId),
     /// What begins at set times.
     Schedule(ScheduleId),
+    /// Paths that a session holds.
+    Reservation(ReservationId),
     /// A decision on a request.
     Decision(RequestId),
     /// The latest snapshot.
@@ -126,6 +132,7 @@ impl Record {
             Self::Question(question) => RecordKey::Question(question.id),
             Self::Draft(draft) => RecordKey::Draft(draft.epic, draft.id),
             Self::Schedule(schedule) => RecordKey::Schedule(schedule.id),
+            Self::Reservation(reservation) => RecordKey::Reservation(reservation.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
         }
@@ -240,6 +247,10 @@ pub enum EventKind {
     QuestionAnswered,
     /// Nobody waits for a question's answer any more.
     QuestionWithdrawn,
+    /// Paths were reserved.
+    FilesReserved,
+    /// A reservation ended.
+    FilesReleased,
     /// A circuit was closed.
     CircuitClosed,
     /// An ended run is no longer kept: its one milestone.
@@ -258,7 +269,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -292,6 +303,8 @@ impl EventKind {
         Self::Question,
         Self::QuestionAnswered,
         Self::QuestionWithdrawn,
+        Self::FilesReserved,
+        Self::FilesReleased,
         Self::CircuitClosed,
         Self::RunArchived,
         Self::GoalArchived,
@@ -338,6 +351,8 @@ impl EventKind {
             Self::Question => "question.asked",
             Self::QuestionAnswered => "question.answered",
             Self::QuestionWithdrawn => "question.withdrawn",
+            Self::FilesReserved => "files.reserved",
+            Self::FilesReleased => "files.released",
             Self::CircuitClosed => "circuit.closed",
             Self::RunArchived => "run.archived",
             Self::GoalArchived => "goal.archived",
@@ -386,6 +401,8 @@ pub struct Entry {
     pub events: Vec<Event>,
     /// What it is like now.
     pub records: Vec<Record>,
+    /// Records of it that this version cannot read. They are never written again.
+    pub held: Vec<Held>,
     /// What is no longer kept.
     pub dropped: Vec<RecordKey>,
     /// Cursors to seal.
@@ -409,6 +426,7 @@ impl Entry {
             intake_seq,
             events: Vec::new(),
             records: Vec::new(),
+            held: Vec::new(),
             dropped: Vec::new(),
             seals: Vec::new(),
             mail: Vec::new(),

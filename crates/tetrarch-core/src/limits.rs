@@ -208,5 +208,11 @@ pub const OVERSEEN_BYTES_MAX: usize = STEP_BYTES_MAX / 2;
 pub const UPDATE_EVERY: Millis = Millis::from_secs(60);
 /// Bytes of a brief's goal that a launch's dispatch keeps; the run has the whole of it.
 pub const LAUNCH_TEXT_BYTES: usize = 512;
+/// Reservations of files that a project may have.
+pub const RESERVATIONS_MAX: usize = 256;
+/// How long a reservation stands when nothing is said.
+pub const RESERVED_FOR: Millis = Millis(3_600_000);
+/// How long a reservation may stand.
+pub const RESERVED_FOR_MAX: Millis = Millis(24 * 3_600_000);
 /// Questions that one session may have open; the program is told that a further one was not asked.
 pub const QUESTIONS_MAX: usize = 8;

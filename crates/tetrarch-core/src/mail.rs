@@ -205,11 +205,13 @@ pub enum Alert {
     StreamShrank,
     /// STATE was not what the ledger says, and was mended.
     StateMended,
+    /// Records that this version cannot read are left as they are.
+    RecordsHeld,
 }
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::CircuitOpen,
         Self::MassSilence,
         Self::RunOverdue,
@@ -217,6 +219,7 @@ impl Alert {
         Self::LedgerInvalid,
         Self::StreamShrank,
         Self::StateMended,
+        Self::RecordsHeld,
     ];
 
     /// The topic.
@@ -230,6 +233,7 @@ impl Alert {
             Self::LedgerInvalid => "ledger.invalid",
             Self::StreamShrank => "stream.shrank",
             Self::StateMended => "state.mended",
+            Self::RecordsHeld => "records.held",
         }
     }
 }

@@ -4,18 +4,21 @@
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
-//! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
-//! plans in `plans`, changes of plans in `planning`, goals in `goals`, work in `work`, what begins at
-//! set times in `schedules`, questions to people in `questions`, what the overseer does in `overseeing`.
+//! `forgetting`, what cannot be read in `holding`, what people are told to look at in `troubles`,
+//! circuits in `circuits`, hosts in `hosts`, plans in `plans`, changes of plans in `planning`, goals in
+//! `goals`, work in `work`, what begins at set times in `schedules`, reservations of files in `files`,
+//! questions to people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
 mod deadlines;
 mod ending;
+mod files;
 mod fit;
 mod forgetting;
 mod goals;
 mod group;
+mod holding;
 mod hosts;
 mod operations;
 mod overseeing;
@@ -178,6 +181,25 @@ pub enum Silence {
 /// Decides on one input. Changes nothing; deciding the same again gives the same step.
 #[must_use]
 pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -> Step {
+    let step = decide_on(records, policy, now, input);
+    if records.held.is_empty() {
+        return step;
+    }
+    match input {
+        Input::Request(request) => holding::request(records, now, request, step),
+        Input::Started { .. }
+        | Input::Heard { .. }
+        | Input::Swept { .. }
+        | Input::MassSilence { .. }
+        | Input::Tick
+        | Input::Oversee(_)
+        | Input::Snapshot(..)
+        | Input::TrimmedEarly { .. }
+        | Input::Trouble(_) => holding::spare(records, step),
+    }
+}
+
+fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) -> Step {
     match input {
         Input::Started { epoch, instance } => started(records, policy, now, *epoch, instance),
         Input::Request(request) => {
@@ -306,6 +328,7 @@ fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     forgetting::forget_due(&mut draft, policy.kept);
     deadlines::pass(&mut draft, policy);
     schedules::fire_due(&mut draft, policy);
+    files::forget_over(&mut draft);
     if recovery::is_due(records, &draft) {
         recovery::recover_due(&mut draft);
     }

@@ -236,6 +236,10 @@ pub const DEPENDS: &str = "depends";
 /// The blocker of a node that waits for the answer to an escalation (spec 05, The tick).
 pub const ESCALATED: &str = "escalated";
 
+/// The blocker of a node whose work needs a credential: it says which kind and where it is configured,
+/// never the credential (spec 05, Records).
+pub const CREDENTIAL_MISSING: &str = "credential_missing";
+
 /// What the work on a node came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeResult {

@@ -3,6 +3,7 @@
 //! looks at is in `overseen`.
 
 mod overseen;
+mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +11,17 @@ use crate::agent::{Agent, Host, Hosting, Placement, Profile, Project};
 use crate::assignment::Assignment;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
+use crate::held::Held;
 use crate::id::{
     AgentId, AssignmentId, DispatchId, DraftId, EpicId, HostName, NodeId, ProfileName, ProjectName,
-    QuestionId, RequestId, RunId, ScheduleId, Ulid,
+    QuestionId, RequestId, ReservationId, RunId, ScheduleId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::proposal::Proposal;
 use crate::plan::{Node, NodeState, Plan};
 use crate::question::{Question, QuestionStatus};
+use crate::reservation::Reservation;
 use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
 use crate::schedule::Schedule;
@@ -64,10 +67,14 @@ pub struct Records {
     pub drafts: BTreeMap<EpicId, BTreeMap<DraftId, Proposal>>,
     /// What begins at set times.
     pub schedules: BTreeMap<ScheduleId, Schedule>,
+    /// Paths that sessions hold.
+    pub reservations: BTreeMap<ReservationId, Reservation>,
     /// Decisions.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
     pub snapshot: Option<Snapshot>,
+    /// What is known of records that this version cannot read: that they are there.
+    pub held: BTreeMap<RecordKey, Held>,
     indexes: Indexes,
 }
 
@@ -122,10 +129,24 @@ impl Records {
         for key in &entry.dropped {
             self.remove(key);
         }
+        for held in &entry.held {
+            self.hold(held.clone());
+        }
+    }
+
+    /// Forgets what was known of a record: it is one that this version cannot read now.
+    pub fn hold(&mut self, held: Held) {
+        if let Some(key) = held.key.clone() {
+            self.remove(&key);
+            self.held.insert(key, held);
+        }
     }
 
     /// Sets one record.
     pub fn put(&mut self, record: Record) {
+        if !self.held.is_empty() {
+            self.held.remove(&record.key());
+        }
         match record {
             Record::Agent(agent) => self.put_agent(*agent),
             Record::Host(host) => drop(self.hosts.insert(host.name.clone(), host)),
@@ -164,6 +185,7 @@ impl Records {
                 self.drafts.entry(draft.epic).or_default().insert(draft.id, *draft);
             }
             Record::Schedule(schedule) => self.put_schedule(*schedule),
+            Record::Reservation(it) => drop(self.reservations.insert(it.id, *it)),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
                 self.indexes.decided.insert((decision.at, decision.request));
@@ -175,6 +197,7 @@ impl Records {
 
     /// Forgets one record.
     pub fn remove(&mut self, key: &RecordKey) {
+        self.held.remove(key);
         match key {
             RecordKey::Agent(id) => {
                 self.unindex(id);
@@ -204,6 +227,7 @@ impl Records {
             RecordKey::Question(id) => self.remove_question(*id),
             RecordKey::Draft(epic, id) => take_of(&mut self.drafts, *epic, id),
             RecordKey::Schedule(id) => self.remove_schedule(*id),
+            RecordKey::Reservation(id) => drop(self.reservations.remove(id)),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
                     self.indexes.decided.remove(&(decision.at, decision.request));
@@ -412,7 +436,7 @@ impl Records {
         let drafts: usize = self.drafts.values().map(BTreeMap::len).sum();
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len() + drafts;
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
-        let asked = self.questions.len() + self.schedules.len();
+        let asked = self.questions.len() + self.schedules.len() + self.reservations.len();
         let rest = self.profiles.len()
             + self.decisions.len()
             + asked

@@ -6,6 +6,8 @@ pub mod goals;
 pub mod schedules;
 pub mod work;
 
+mod files;
+
 use crate::agent::{Mode, Profile};
 use crate::brief::{RunResult, Tools, Usage, Verdict};
 use crate::budget::Limits;
@@ -26,6 +28,8 @@ use work::WorkOp;
 pub mod planning;
 
 use planning::PlanOp;
+
+pub use files::FileOp;
 
 /// Who sent something, as the subject and the headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,6 +263,8 @@ pub enum Op {
     Work(WorkOp),
     /// About what begins at set times.
     Schedule(ScheduleOp),
+    /// `file.*`: reservations of files.
+    File(FileOp),
     /// `work.block`: a ready node cannot be worked on.
     WorkBlock {
         /// The epic.
@@ -294,6 +300,7 @@ impl Op {
             | Self::Goal(_)
             | Self::Work(_)
             | Self::Schedule(_)
+            | Self::File(_)
             | Self::WorkBlock { .. } => false,
         }
     }
@@ -321,6 +328,7 @@ impl Op {
             Self::Goal(op) => op.name(),
             Self::Work(op) => op.name(),
             Self::Schedule(op) => op.name(),
+            Self::File(op) => op.name(),
             Self::WorkBlock { .. } => "work.block",
         }
     }

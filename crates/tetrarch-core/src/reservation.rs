@@ -1,7 +1,7 @@
 //! File reservations (spec 05): who may change which paths while somebody else must not. Two
 //! exclusive ones of overlapping globs conflict, an exclusive with a shared one too.
 
-use crate::id::{AgentId, ProjectName, SessionId};
+use crate::id::{AgentId, ProjectName, ReservationId, SessionId};
 use crate::time::BusTime;
 
 /// Whether others may hold the same paths.
@@ -36,6 +36,8 @@ impl Mode {
 /// Paths that a session holds in a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
+    /// Its id.
+    pub id: ReservationId,
     /// The project whose paths they are.
     pub project: ProjectName,
     /// Its number in the project: a later one is higher, so that what an earlier one wrote can be
@@ -105,6 +107,50 @@ pub fn reserve<'r>(
         }
     }
     if conflicts.is_empty() { Ok(last + 1) } else { Err(conflicts) }
+}
+
+/// A change that may not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breach<'b> {
+    /// The path is in none of the work's own.
+    OutOfScope {
+        /// Which.
+        path: &'b str,
+    },
+    /// Somebody else holds the path.
+    Reserved {
+        /// Which.
+        path: &'b str,
+        /// As what.
+        by: &'b Reservation,
+    },
+}
+
+/// Whether a session may change these paths (spec 05, Reservations): each is within the work's
+/// `scope`, all of the project when there is none, and nobody else holds it. What others share is
+/// theirs to read, and nobody else's to change. `held` is what stands in the project.
+///
+/// # Errors
+/// The first breach, in the order of the paths.
+pub fn guard<'b>(
+    held: impl IntoIterator<Item = &'b Reservation> + Clone,
+    who: (&AgentId, u64),
+    scope: &[String],
+    paths: &'b [String],
+    now: BusTime,
+) -> Result<(), Breach<'b>> {
+    for path in paths {
+        if !scope.is_empty() && !scope.iter().any(|glob| overlap(glob, path)) {
+            return Err(Breach::OutOfScope { path });
+        }
+        let (agent, epoch) = who;
+        let wanted =
+            Wanted { agent, epoch, paths: std::slice::from_ref(path), mode: Mode::Exclusive };
+        if let Some(by) = held.clone().into_iter().find(|held| held.conflicts(wanted, now)) {
+            return Err(Breach::Reserved { path, by });
+        }
+    }
+    Ok(())
 }
 
 /// Whether some path fits both globs. `?` is one character, `*` any within one segment, `**` any
@@ -292,6 +338,7 @@ mod tests {
 
     fn held(number: u128, mode: Mode, path: &str) -> Reservation {
         Reservation {
+            id: ReservationId(Ulid(number)),
             project: ProjectName::new("demo").unwrap(),
             fencing: u64::try_from(number).unwrap(),
             agent: AgentId::Worker(Ulid(number)),
@@ -348,6 +395,33 @@ mod tests {
         assert_eq!(ask(&["c".to_owned()]), Ok(8));
         assert_eq!(ask(&["a".to_owned()]), Err(1));
         assert_eq!(ask(&["**".to_owned()]), Err(2));
+    }
+
+    #[test]
+    fn a_change_is_within_the_scope_and_in_nobody_elses_reservation() {
+        let all = [held(1, Mode::Exclusive, "src/a/**"), held(2, Mode::Shared, "docs/**")];
+        let words =
+            |paths: &[&str]| -> Vec<String> { paths.iter().map(|&path| path.to_owned()).collect() };
+        let (one, other) = (all[0].agent.clone(), AgentId::Worker(Ulid(9)));
+        for (who, epoch, scope, path, breach) in [
+            (&other, 1, &["src/**"][..], "src/b", None),
+            (&other, 1, &["src/**"][..], "lib/b", Some("scope")),
+            (&other, 1, &[][..], "lib/b", None),
+            (&other, 1, &["src/**"][..], "src/a/x", Some("held")),
+            (&other, 1, &[][..], "docs/x", Some("held")),
+            (&one, 2, &[][..], "src/a/x", None),
+            (&one, 1, &[][..], "src/a/x", Some("held")),
+        ] {
+            let (scope, paths) = (words(scope), words(&[path]));
+            let found = guard(&all, (who, epoch), &scope, &paths, BusTime(999));
+            let found = found.err().map(|breach| match breach {
+                Breach::OutOfScope { .. } => "scope",
+                Breach::Reserved { .. } => "held",
+            });
+            assert_eq!(found, breach, "{who} {epoch} {path}");
+        }
+        let late = guard(&all, (&other, 1), &[], &words(&["docs/x"]), BusTime(1_000)).is_ok();
+        assert!(late, "they have run out");
     }
 
     proptest! {

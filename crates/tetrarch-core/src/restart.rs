@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::held::Held;
 use crate::id::{EpicId, NodeId};
 use crate::ledger::{Entry, Record, RecordKey};
 use crate::plan::view::views;
@@ -83,29 +84,53 @@ pub struct Restart {
     pub intake_seq: u64,
     /// The last entry that is folded in: what the next commit has to expect.
     pub through: u64,
+    /// Records that this version cannot read, with the sequence of the entry that wrote each.
+    pub held: BTreeMap<RecordKey, (Held, u64)>,
+    /// Those of kinds that it does not know.
+    pub foreign: Vec<Held>,
 }
 
 impl Restart {
     /// Folds the next entry that was read in. An after-image applies only if its entry is later
     /// than the one STATE has it from.
     pub fn add(&mut self, seq: u64, entry: &Entry) {
-        let newer = |images: &Images, key: &RecordKey| {
-            images.get(key).is_none_or(|(_, known)| *known < seq)
-        };
         self.through = self.through.max(seq);
         self.epoch = self.epoch.max(entry.epoch);
         self.intake_seq = entry.decided(self.intake_seq);
         for record in &entry.records {
             let key = record.key();
-            if newer(&self.images, &key) {
+            if self.is_news(&key, seq) {
+                self.held.remove(&key);
                 self.images.insert(key, (record.clone(), seq));
             }
         }
         for key in &entry.dropped {
-            if newer(&self.images, key) {
+            if self.is_news(key, seq) {
+                self.held.remove(key);
                 self.images.remove(key);
             }
         }
+        for held in &entry.held {
+            self.hold(held.clone(), seq);
+        }
+    }
+
+    /// A record that this version cannot read was written by an entry, unless a later one is known.
+    pub fn hold(&mut self, held: Held, seq: u64) {
+        match held.key.clone() {
+            None => self.foreign.push(held),
+            Some(key) if self.is_news(&key, seq) => {
+                self.images.remove(&key);
+                self.held.insert(key, (held, seq));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn is_news(&self, key: &RecordKey, seq: u64) -> bool {
+        let image = self.images.get(key).map(|(_, known)| *known);
+        let held = self.held.get(key).map(|(_, known)| *known);
+        image.max(held).is_none_or(|known| known < seq)
     }
 
     /// Makes an entry that was read, and just added, what it was when it was decided: the ledger does not
@@ -156,6 +181,7 @@ impl Restart {
         records.epoch = self.epoch;
         records.intake_seq = self.intake_seq;
         self.images.into_values().for_each(|(record, _)| records.put(record));
+        self.held.into_values().for_each(|(held, _)| records.hold(held));
         records
     }
 }
@@ -164,6 +190,7 @@ impl Restart {
 mod tests {
     use super::*;
     use crate::agent::Host;
+    use crate::held::Unread;
     use crate::id::{CommitId, HostName, Ulid};
     use crate::time::BusTime;
 
@@ -197,6 +224,7 @@ mod tests {
             intake_seq: seq,
             events: Vec::new(),
             records: vec![Record::Host(host)],
+            held: Vec::new(),
             dropped: Vec::new(),
             seals: Vec::new(),
             mail: Vec::new(),
@@ -225,6 +253,30 @@ mod tests {
         restart.add(8, &gone);
         restart.skip(9);
         assert_eq!((restart.images.len(), restart.through), (0, 9));
+    }
+
+    #[test]
+    fn what_a_newer_version_wrote_gives_way_to_later_entries_only() {
+        let Entry { records, .. } = entry(4, 40);
+        let key = records[0].key();
+        let why = Unread::Newer { needs: 2, reads: 1 };
+        let held = |key| Held { name: "host.h1".to_owned(), key, why: why.clone() };
+        let mut restart = Restart::default();
+        restart.add(4, &entry(4, 40));
+        restart.hold(held(Some(key.clone())), 6);
+        restart.add(5, &entry(5, 50));
+        let shown = restart.clone().records();
+        assert_eq!((shown.hosts.len(), shown.held.len()), (0, 1), "an earlier image is no news");
+        let told = Entry { records: Vec::new(), held: vec![held(None)], ..entry(7, 0) };
+        restart.add(7, &told);
+        assert_eq!((restart.foreign.len(), restart.held.len()), (1, 1));
+        let gone = Entry { records: Vec::new(), dropped: vec![key], ..entry(8, 0) };
+        let mut dropped = restart.clone();
+        dropped.add(8, &gone);
+        assert_eq!((dropped.images.len(), dropped.held.len()), (0, 0));
+        restart.add(8, &entry(8, 80));
+        let shown = restart.records();
+        assert_eq!((shown.hosts.len(), shown.held.len()), (1, 0), "a later one is");
     }
 
     #[test]

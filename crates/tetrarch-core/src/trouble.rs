@@ -40,6 +40,11 @@ pub enum Trouble {
         /// What gave occasion to look, in words.
         reason: String,
     },
+    /// Records that this version cannot read; they are left as they are.
+    RecordsHeld {
+        /// What they are and why, each in words.
+        held: Vec<String>,
+    },
 }
 
 /// Why a message of the ledger is no commit: people are told once of each.

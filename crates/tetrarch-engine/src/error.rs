@@ -14,6 +14,7 @@ use tetrarch_bus::snapshot::SnapshotError;
 use tetrarch_bus::state::{MetaError, UnreadableMeta};
 use tetrarch_bus::topology::TopologyError;
 use tetrarch_core::error::Refusal;
+use tetrarch_core::held::Held;
 use tetrarch_core::restart::Amnesia;
 use tetrarch_core::sweep::WindowError;
 
@@ -76,6 +77,9 @@ pub enum EngineError {
     /// A snapshot could not be kept.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// There is a record that this version cannot write again.
+    #[error("{0}; do it with the version of tetrarch that wrote it")]
+    Unread(Held),
     /// A join was refused.
     #[error("op {op} was refused: {refusal}")]
     Refused {
@@ -158,6 +162,7 @@ impl EngineError {
             | Self::Memory { .. }
             | Self::NotThat { .. }
             | Self::Snapshot(_)
+            | Self::Unread(_)
             | Self::Refused { .. }
             | Self::Unanswered(..)
             | Self::Actor(..)

@@ -108,7 +108,8 @@ pub async fn serve_global(
     reach(Step::OwnerLeaseHeld);
     let clock = clock_of(&bus, &lease).await?;
     let memoir = Memoir::begin(config.data_dir.clone());
-    let mut reign = Reign { epoch: lease.epoch(), clock, has_begun: false, told: BTreeSet::new() };
+    let (epoch, told) = (lease.epoch(), BTreeSet::new());
+    let mut reign = Reign { epoch, clock, has_begun: false, told, told_of_held: false };
     let ended = loop {
         let spell = spell(&bus, &config, &mut reign, &memoir, ready.clone());
         let ending = tokio::select! {
@@ -142,6 +143,8 @@ struct Reign {
     has_begun: bool,
     /// Of what people were told already: once is enough of each.
     told: BTreeSet<NoCommit>,
+    /// Whether they were told of records that cannot be read.
+    told_of_held: bool,
 }
 
 impl Reign {
@@ -153,6 +156,7 @@ impl Reign {
             Trouble::IntakeShrank { .. }
             | Trouble::InboxShrank { .. }
             | Trouble::StateMended { .. } => true,
+            Trouble::RecordsHeld { .. } => !std::mem::replace(&mut self.told_of_held, true),
         });
         news
     }

@@ -211,6 +211,7 @@ impl From<&Project> for pb::Project {
             created_by: project.created_by.to_string(),
             created_unix_ms: project.created.0,
             retired: project.retired,
+            fencing: project.fencing,
         }
     }
 }
@@ -224,6 +225,7 @@ impl TryFrom<pb::Project> for Project {
             created_by: read::text("createdBy", &project.created_by)?,
             created: BusTime(project.created_unix_ms),
             retired: project.retired,
+            fencing: project.fencing,
         })
     }
 }

@@ -1,5 +1,4 @@
-//! Records of assignments. Those of before there were dispatches say nothing of recovery: they begin
-//! anew with what is known of them.
+//! Records of assignments.
 
 use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use tetrarch_core::time::BusTime;
@@ -74,12 +73,6 @@ impl TryFrom<pb::Assignment> for Assignment {
         let status = &assignment.status;
         let status =
             read::word("status", status, &AssignmentStatus::ALL, AssignmentStatus::as_str)?;
-        let (created, updated) =
-            (BusTime(assignment.created_unix_ms), BusTime(assignment.updated_unix_ms));
-        let unsaid = || Recovery {
-            consumed: status != AssignmentStatus::Dispatched,
-            ..Recovery::dispatched(None, updated)
-        };
         Ok(Self {
             id: read::text("id", &assignment.id)?,
             epic: read::text("epic", &assignment.epic)?,
@@ -91,9 +84,9 @@ impl TryFrom<pb::Assignment> for Assignment {
             reason: assignment.reason,
             attempt: assignment.attempt,
             follows: read::optional("follows", &assignment.follows)?,
-            created,
-            updated,
-            recovery: read::maybe("recovery", assignment.recovery)?.unwrap_or_else(unsaid),
+            created: BusTime(assignment.created_unix_ms),
+            updated: BusTime(assignment.updated_unix_ms),
+            recovery: read::message("recovery", assignment.recovery)?,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The ledger's entries, in protobuf. Mail inside is kept as the JSON that is published.
 
 use prost::Message as _;
+use tetrarch_core::held::Held;
 use tetrarch_core::ledger::{Decision, Entry, Event, EventKind, Seal};
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX};
 use tetrarch_core::mail::Mail;
@@ -10,13 +11,17 @@ use super::error::{CodecError, within};
 use super::mail::{encode_mail, read_mail};
 use super::{plan_event, read, record};
 use crate::proto::v1 as pb;
-use crate::subject::key::{parse_record_key, record_key};
+use crate::subject::key::{is_foreign, parse_record_key, record_key};
 
 /// The body of a commit.
 ///
 /// # Errors
-/// A record, a mail or the whole has more bytes than allowed; which one is named.
+/// A record, a mail or the whole has more bytes than allowed, or a record cannot be read by this
+/// version; which one is named.
 pub fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
+    if let Some(Held { name, why, .. }) = entry.held.first() {
+        return Err(CodecError::field(name.clone(), format!("{why}; it is never written again")));
+    }
     let mut records = Vec::with_capacity(entry.records.len());
     for image in &entry.records {
         let written = record::written(image)?;
@@ -43,23 +48,37 @@ pub fn encode_entry(entry: &Entry) -> Result<Vec<u8>, CodecError> {
     Ok(message.encode_to_vec())
 }
 
-/// Reads the body of a commit.
+/// Reads the body of a commit. A record in it that this version cannot read, and that says which one
+/// it is, does not spoil the rest; nor do events and keys of kinds that it does not know.
 ///
 /// # Errors
-/// What is wrong, with the field. [`CodecError::TooNew`] means that this node must not go on:
-/// the entry is valid, but not for its version.
+/// What is wrong, with the field.
 pub fn decode_entry(payload: &[u8]) -> Result<Entry, CodecError> {
     within("commit", payload.len(), COMMIT_BYTES_MAX)?;
     let entry = pb::Entry::decode(payload)
         .map_err(|error| CodecError::Protobuf { what: "commit", reason: error.to_string() })?;
+    let (mut records, mut held) = (Vec::with_capacity(entry.records.len()), Vec::new());
+    for (index, record) in entry.records.into_iter().enumerate() {
+        let read = record::read_or_held(record);
+        match read.map_err(|error| error.under(&format!("records[{index}]")))? {
+            Ok(record) => records.push(record),
+            Err(unread) => held.push(unread),
+        }
+    }
+    let known = |event: &pb::Event| {
+        event.kind.is_empty() || EventKind::ALL.iter().any(|kind| kind.as_str() == event.kind)
+    };
+    let events = entry.events.into_iter().filter(known).collect();
+    let dropped = entry.dropped.iter().filter(|key| !is_foreign(key));
     Ok(Entry {
         commit: read::text("commit", &entry.commit)?,
         epoch: entry.epoch,
         at: BusTime(entry.at_unix_ms),
         intake_seq: entry.intake_seq,
-        events: read::each("events", entry.events)?,
-        records: read::each("records", entry.records)?,
-        dropped: entry.dropped.iter().map(|key| parse_record_key(key)).collect::<Result<_, _>>()?,
+        events: read::each("events", events)?,
+        records,
+        held,
+        dropped: dropped.map(|key| parse_record_key(key)).collect::<Result<_, _>>()?,
         seals: read::each("seals", entry.seals)?,
         mail: read::each("mail", entry.mail)?,
         plans: read::each("plans", entry.plans)?,

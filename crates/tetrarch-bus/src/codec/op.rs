@@ -21,7 +21,7 @@ use super::brief::names;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::plan::placement;
-use super::{budget, goal_op, planning, read, schedule, work_op};
+use super::{budget, goal_op, planning, read, reservation, schedule, work_op};
 use crate::proto::v1 as pb;
 use crate::subject::OpName;
 
@@ -96,6 +96,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
                 blocker: Some(blocker.into()),
             },
         ),
+        Op::File(op) => reservation::encode(op, id),
         Op::GoalCreate { .. } => Err(CodecError::field(
             "plan",
             "a checked plan is no longer what its author wrote; use encode_goal_create",
@@ -225,6 +226,9 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             // What is heard of agents is the owner's to add.
             Op::OverseerTick(Telemetry::default())
         }
+        "file.reserve" => Op::File(reservation::reserve(body)?),
+        "file.release" => Op::File(reservation::release(body)?),
+        "file.list" => Op::File(reservation::list(body)?),
         "work.block" => work_block(body)?,
         name if GoalOp::NAMES.contains(&name) => {
             goal_op::decode(name.trim_start_matches("goal."), body)?

@@ -2,16 +2,18 @@
 //! them and which one reads them without loss.
 
 use serde::Serialize;
+use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::limits::COMMIT_BYTES_MAX;
 
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
+use super::upgrade::upgraded;
 use super::{ledger, plan, read};
 use crate::envelope::SCHEMA_VERSION;
 use crate::proto::v1 as pb;
 use crate::proto::v1::record::Record as R;
-use crate::subject::key::record_key;
+use crate::subject::key::{is_key, parse_record_key, record_key};
 use crate::subject::{KeyKind, Subject};
 
 /// Oldest version that reads what this one writes.
@@ -43,6 +45,7 @@ fn image(record: &Record) -> Result<R, CodecError> {
         Record::Question(question) => R::Question((&**question).into()),
         Record::Draft(draft) => R::Draft((&**draft).into()),
         Record::Schedule(schedule) => R::Schedule((&**schedule).into()),
+        Record::Reservation(reservation) => R::Reservation((&**reservation).into()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
         Record::Snapshot(snapshot) => R::Snapshot((&**snapshot).into()),
     })
@@ -53,6 +56,7 @@ pub(super) fn written(record: &Record) -> Result<pb::Record, CodecError> {
     Ok(pb::Record {
         schema_version: SCHEMA_VERSION,
         min_reader_version: MIN_READER_VERSION,
+        key: record_key(&record.key()),
         record: Some(image(record)?),
     })
 }
@@ -73,7 +77,7 @@ impl TryFrom<pb::Record> for Record {
             needs: record.min_reader_version.max(record.schema_version),
             reads: SCHEMA_VERSION,
         })?;
-        Ok(match image {
+        Ok(match upgraded(image, record.schema_version) {
             R::Agent(agent) => Self::Agent(Box::new(agent.try_into()?)),
             R::Host(host) => Self::Host(host.try_into()?),
             R::Project(project) => Self::Project(project.try_into()?),
@@ -99,6 +103,7 @@ impl TryFrom<pb::Record> for Record {
             R::Question(question) => Self::Question(Box::new(question.try_into()?)),
             R::Draft(draft) => Self::Draft(Box::new(draft.try_into()?)),
             R::Schedule(schedule) => Self::Schedule(Box::new(schedule.try_into()?)),
+            R::Reservation(it) => Self::Reservation(Box::new(it.try_into()?)),
             R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
             R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
         })
@@ -146,6 +151,7 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
         R::Question(question) => stored(&question, seq),
         R::Draft(draft) => stored(&draft, seq),
         R::Schedule(schedule) => stored(&schedule, seq),
+        R::Reservation(reservation) => stored(&reservation, seq),
         R::Decision(decision) => stored(&decision, seq),
         R::Snapshot(snapshot) => stored(&snapshot, seq),
     }
@@ -158,11 +164,22 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
 /// What is wrong, with the field; [`CodecError::TooNew`] for a record that only a newer version
 /// reads without loss; a value that belongs to another key.
 pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), CodecError> {
-    let Subject::State(key) = &subject.parse()? else {
-        return Err(CodecError::WrongSubject { subject: subject.to_owned(), expected: "record" });
+    let key = &match subject.parse() {
+        Ok(Subject::State(key)) => key,
+        Ok(_) => {
+            let subject = subject.to_owned();
+            return Err(CodecError::WrongSubject { subject, expected: "record" });
+        }
+        // It may be a kind that a newer version knows.
+        Err(error) => {
+            if let Ok(stamp) = stamp(payload) {
+                readable(|| subject.to_owned(), stamp.min_reader_version)?;
+            }
+            return Err(error.into());
+        }
     };
     within("record", payload.len(), COMMIT_BYTES_MAX)?;
-    let stamp: pb::StateStamp = message("StateStamp", payload)?;
+    let stamp = stamp(payload)?;
     readable(|| record_key(key), stamp.min_reader_version)?;
     let image = match KeyKind::of(key) {
         KeyKind::Agent => R::Agent(message("Agent", payload)?),
@@ -181,12 +198,14 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         KeyKind::Question => R::Question(message("QuestionRecord", payload)?),
         KeyKind::Draft => R::Draft(message("PlanDraft", payload)?),
         KeyKind::Schedule => R::Schedule(message("ScheduleRecord", payload)?),
+        KeyKind::Reservation => R::Reservation(message("Reservation", payload)?),
         KeyKind::Decision => R::Decision(message("Decision", payload)?),
         KeyKind::Snapshot => R::Snapshot(message("Snapshot", payload)?),
     };
     let record: Record = pb::Record {
         schema_version: stamp.schema_version,
         min_reader_version: stamp.min_reader_version,
+        key: String::new(),
         record: Some(image),
     }
     .try_into()?;
@@ -195,6 +214,47 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         return Err(CodecError::field(record_key(key), reason));
     }
     Ok((record, stamp.ledger_seq))
+}
+
+fn stamp(payload: &[u8]) -> Result<pb::StateStamp, CodecError> {
+    within("record", payload.len(), COMMIT_BYTES_MAX)?;
+    message("StateStamp", payload)
+}
+
+/// What STATE says of a record that this version cannot read and that only the ledger has: where it
+/// is. Whoever can read it makes the value anew from there.
+pub(crate) fn held_json(held: &Held, seq: u64) -> Result<Vec<u8>, CodecError> {
+    let needs = match held.why {
+        Unread::Newer { needs, .. } => needs,
+        Unread::Undecodable { .. } => MIN_READER_VERSION,
+    };
+    let stamp =
+        pb::StateStamp { ledger_seq: seq, schema_version: needs, min_reader_version: needs };
+    json::write("record", &stamp)
+}
+
+/// A record of the ledger, or what can be said of one that this version cannot read.
+pub(super) fn read_or_held(record: pb::Record) -> Result<Result<Record, Held>, CodecError> {
+    let name = record.key.clone();
+    match Record::try_from(record) {
+        Ok(record) => Ok(Ok(record)),
+        Err(error) => held(&name, &error).map(Err).ok_or(error),
+    }
+}
+
+/// What can be said of a record that cannot be read, given its key as text; nothing when that is no
+/// key that this version knows, nor a newer version's.
+#[must_use]
+pub fn held(name: &str, error: &CodecError) -> Option<Held> {
+    let key = parse_record_key(name).ok();
+    let why = if let CodecError::TooNew { needs, reads, .. } = error
+        && is_key(name)
+    {
+        Unread::Newer { needs: *needs, reads: *reads }
+    } else {
+        Unread::Undecodable { reason: key.as_ref().map(|_| error.to_string())? }
+    };
+    Some(Held { name: name.to_owned(), key, why })
 }
 
 /// What we wrote ourselves is read at one stroke; anything else with care, so that an error

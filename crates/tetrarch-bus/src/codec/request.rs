@@ -6,6 +6,7 @@ use async_nats::HeaderMap;
 use serde_json::Value;
 use tetrarch_core::id::{EpicId, NodeId, Principal, RequestId, sha256_hex};
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
+use tetrarch_core::redaction;
 use tetrarch_core::request::{MalformedKind, Request, RequestBody, Sender};
 use tetrarch_core::time::BusTime;
 
@@ -16,7 +17,8 @@ use crate::envelope;
 use crate::proto::v1 as pb;
 use crate::subject::{OpName, Subject, WrongRequest};
 
-/// Reads a message of `REQUESTS`; `seq` is its sequence there.
+/// Reads a message of `REQUESTS`, without what looks like a credential in it; `seq` is its sequence
+/// there.
 ///
 /// # Errors
 /// A subject that carries no request.
@@ -40,7 +42,10 @@ pub fn decode_request(
         .and_then(|()| json::parse("request", payload));
     let id = value.as_ref().map_err(Clone::clone).and_then(request_id);
     let body = match (known, &id) {
-        (Ok(_), Ok(_)) => value.and_then(|value| decode_body(&asked, from, value)),
+        (Ok(_), Ok(_)) => value.and_then(|mut value| {
+            redaction::value(&mut value);
+            decode_body(&asked, from, value)
+        }),
         (Err(error), _) => Err(error.into()),
         (Ok(_), Err(error)) => Err(error.clone()),
     };

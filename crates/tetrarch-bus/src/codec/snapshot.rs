@@ -2,6 +2,7 @@
 //! records with the entries they come from.
 
 use prost::Message as _;
+use tetrarch_core::held::Held;
 use tetrarch_core::ledger::Record;
 use tetrarch_core::limits::{ARTIFACT_BYTES_MAX, SNAPSHOT_PART_BYTES};
 use tetrarch_core::snapshot::Snapshot;
@@ -48,22 +49,32 @@ impl Part {
     }
 }
 
-/// Reads a part: records with the sequences of the entries that wrote them.
+/// What a part holds, each with the sequence of the entry that wrote it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Contents {
+    /// Records.
+    pub records: Vec<(Record, u64)>,
+    /// Those that this version cannot read.
+    pub held: Vec<(Held, u64)>,
+}
+
+/// Reads a part.
 ///
 /// # Errors
-/// What is wrong, with the field; [`CodecError::TooNew`] for a record that only a newer version
-/// reads without loss.
-pub fn decode_part(payload: &[u8]) -> Result<Vec<(Record, u64)>, CodecError> {
+/// What is wrong, with the field.
+pub fn decode_part(payload: &[u8]) -> Result<Contents, CodecError> {
     within("snapshot", payload.len(), ARTIFACT_BYTES_MAX)?;
     let part = pb::SnapshotPart::decode(payload)
         .map_err(|error| CodecError::Protobuf { what: "snapshot", reason: error.to_string() })?;
-    part.records
-        .into_iter()
-        .map(|placed| {
-            let record = super::read::message("record", placed.record)?;
-            Ok((record, placed.ledger_seq))
-        })
-        .collect()
+    let mut contents = Contents::default();
+    for placed in part.records {
+        let record = placed.record.ok_or(CodecError::Missing { field: "record".to_owned() })?;
+        match record::read_or_held(record)? {
+            Ok(record) => contents.records.push((record, placed.ledger_seq)),
+            Err(held) => contents.held.push((held, placed.ledger_seq)),
+        }
+    }
+    Ok(contents)
 }
 
 impl From<&Snapshot> for pb::Snapshot {

@@ -8,11 +8,14 @@ use async_nats::HeaderMap;
 use bytes::Bytes;
 
 use crate::client::{Bus, RawMessage};
+use crate::codec::CodecError;
 use crate::error::PublishError;
 use crate::state::Meta;
 use crate::subject::Subject;
+use crate::subject::key::key_subject;
 use crate::subject::pattern::STATE;
 use crate::{codec, stamp, surely};
+use tetrarch_core::held::Held;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 
 use super::OutboxError;
@@ -37,20 +40,28 @@ pub(super) fn latest(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Image>, Outbox
             newest.insert(key.clone(), (*ledger, None));
         }
     }
-    newest
-        .into_iter()
-        .map(|(key, (ledger, record))| {
-            let subject = Subject::State(key);
-            let (headers, payload) = match record {
-                Some(record) => {
-                    let headers = stamp::of_entry(ledger).headers(&subject);
-                    (headers, codec::record_json(record, ledger)?)
-                }
-                None => (stamp::dropped(&subject, ledger), Vec::new()),
-            };
-            Ok(Image { subject: subject.to_string(), ledger, headers, payload: payload.into() })
-        })
-        .collect()
+    let known = newest.into_iter().map(|(key, (ledger, record))| {
+        let subject = Subject::State(key);
+        let (headers, payload) = match record {
+            Some(record) => {
+                let headers = stamp::of_entry(ledger).headers(&subject);
+                (headers, codec::record_json(record, ledger)?)
+            }
+            None => (stamp::dropped(&subject, ledger), Vec::new()),
+        };
+        Ok(Image { subject: subject.to_string(), ledger, headers, payload: payload.into() })
+    });
+    let held = entries
+        .iter()
+        .flat_map(|(ledger, entry)| entry.held.iter().map(|held| marker(held, *ledger)));
+    known.chain(held).collect()
+}
+
+/// What says that the ledger has a record which this version cannot write.
+fn marker(held: &Held, ledger: u64) -> Result<Image, OutboxError> {
+    let headers = stamp::of_entry(ledger).headers(&Subject::StateMeta);
+    let payload = codec::held_json(held, ledger)?.into();
+    Ok(Image { subject: key_subject(&held.name), ledger, headers, payload })
 }
 
 /// The record that says how far the outbox got.
@@ -63,10 +74,11 @@ pub(super) fn meta(meta: &Meta) -> Image {
     }
 }
 
-/// Whether what is stored can be read: garbage is never as new, whatever it says of itself.
+/// Whether what is stored is somebody's word: garbage is never as new, whatever it says of itself.
 fn is_sound(found: &RawMessage) -> bool {
+    let read = || codec::record_from_json(&found.subject, &found.payload);
     stamp::is_dropped(found)
-        || codec::record_from_json(&found.subject, &found.payload).is_ok()
+        || matches!(read(), Ok(_) | Err(CodecError::TooNew { .. }))
         || found.subject == Subject::StateMeta.to_string()
             && Meta::from_json(&found.payload).is_ok()
 }

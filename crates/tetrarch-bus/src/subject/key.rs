@@ -10,6 +10,8 @@ use super::token::{SubjectError, Tokens};
 pub(super) const STATE_PREFIX: &str = "$KV.STATE.";
 /// The one ledger's own token.
 const LEDGER: &str = "main";
+/// The longest key that is borne, in bytes.
+const KEY_BYTES_MAX: usize = 256;
 /// Tokens of [`STATE_PREFIX`].
 pub(super) const STATE_TOKENS: usize = 2;
 
@@ -48,6 +50,8 @@ pub enum KeyKind {
     Draft,
     /// What begins at set times.
     Schedule,
+    /// Paths that sessions hold.
+    Reservation,
     /// Decisions.
     Decision,
     /// The latest snapshot.
@@ -56,7 +60,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -73,6 +77,7 @@ impl KeyKind {
         Self::Question,
         Self::Draft,
         Self::Schedule,
+        Self::Reservation,
         Self::Decision,
         Self::Snapshot,
     ];
@@ -97,6 +102,7 @@ impl KeyKind {
             Self::Question => "question",
             Self::Draft => "draft",
             Self::Schedule => "schedule",
+            Self::Reservation => "reservation",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
         }
@@ -122,6 +128,7 @@ impl KeyKind {
             RecordKey::Question(_) => Self::Question,
             RecordKey::Draft(..) => Self::Draft,
             RecordKey::Schedule(_) => Self::Schedule,
+            RecordKey::Reservation(_) => Self::Reservation,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
         }
@@ -198,9 +205,36 @@ pub fn record_key(key: &RecordKey) -> String {
         RecordKey::Question(question) => format!("{kind}.{question}"),
         RecordKey::Draft(epic, draft) => format!("{kind}.{epic}.{draft}"),
         RecordKey::Schedule(schedule) => format!("{kind}.{schedule}"),
+        RecordKey::Reservation(reservation) => format!("{kind}.{reservation}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
+}
+
+/// Whether a text could be a key of STATE, of whichever kind: a newer version has more of them.
+pub(crate) fn is_key(text: &str) -> bool {
+    let token = |token: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-=/".contains(&byte);
+        !token.is_empty() && token.bytes().all(fits)
+    };
+    text.len() <= KEY_BYTES_MAX && text.contains('.') && text.split('.').all(token)
+}
+
+/// Whether a key is of a kind that this version does not know.
+pub(crate) fn is_foreign(text: &str) -> bool {
+    let kind = text.split('.').next();
+    is_key(text) && KeyKind::ALL.into_iter().all(|known| Some(known.as_str()) != kind)
+}
+
+/// The subject of a key of STATE.
+pub(crate) fn key_subject(key: &str) -> String {
+    format!("{STATE_PREFIX}{key}")
+}
+
+/// The key that a subject of STATE is for; none for any other subject.
+#[must_use]
+pub fn key_of_subject(subject: &str) -> Option<&str> {
+    subject.strip_prefix(STATE_PREFIX)
 }
 
 /// Reads the key of a record in STATE, without the bucket.
@@ -238,6 +272,7 @@ pub(super) fn parse_at(
         | KeyKind::Dispatch
         | KeyKind::Question
         | KeyKind::Schedule
+        | KeyKind::Reservation
         | KeyKind::Decision
         | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
     }
@@ -259,6 +294,7 @@ pub(super) fn parse_at(
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
         KeyKind::Draft => RecordKey::Draft(epic(1)?, tokens.parse(2, "drf_<ulid>")?),
         KeyKind::Schedule => RecordKey::Schedule(tokens.parse(1, "sch_<ulid>")?),
+        KeyKind::Reservation => RecordKey::Reservation(tokens.parse(1, "rsv_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
         KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),

@@ -50,6 +50,7 @@ fn samples() -> Vec<(usize, String)> {
         (17, format!("$KV.STATE.dispatch.dsp_{U}")),
         (17, format!("$KV.STATE.question.qst_{U}")),
         (17, format!("$KV.STATE.schedule.sch_{U}")),
+        (17, format!("$KV.STATE.reservation.rsv_{U}")),
         (17, format!("$KV.STATE.decision.{U}")),
         (18, "$KV.LEASES.GO".to_owned()),
         (19, "$KV.LEASES.BUS".to_owned()),

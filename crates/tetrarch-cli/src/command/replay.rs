@@ -56,6 +56,7 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliEr
         epoch: base.epoch,
         intake_seq: base.intake_seq,
         through: base.through,
+        ..Restart::default()
     };
     for item in read_ledger(&bus, base.through + 1, through, base.epoch).await {
         match &item.entry {

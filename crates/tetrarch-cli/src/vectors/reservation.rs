@@ -1,7 +1,7 @@
 //! Cases of file reservations (spec 05).
 
 use serde_json::Value;
-use tetrarch_core::id::{AgentId, ProjectName, SessionId, Ulid};
+use tetrarch_core::id::{AgentId, ProjectName, ReservationId, SessionId, Ulid};
 use tetrarch_core::reservation::{Mode, Reservation, Wanted, reserve};
 use tetrarch_core::time::BusTime;
 
@@ -58,6 +58,7 @@ impl Holders {
         let input = field.map(&["holder", "epoch", "paths", "mode", "expires_ms"])?;
         let project = ProjectName::new("case").map_err(|error| Wrong(error.to_string()))?;
         Ok(Reservation {
+            id: ReservationId(Ulid(u128::from(fencing))),
             project,
             fencing,
             agent: self.agent(input.need("holder")?.text()?),

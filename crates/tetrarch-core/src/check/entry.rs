@@ -110,6 +110,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Question(_)
             | Record::Draft(_)
             | Record::Schedule(_)
+            | Record::Reservation(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }

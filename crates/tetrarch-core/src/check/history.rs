@@ -48,6 +48,11 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 found.must(kept, 10, &question.id, "it was answered or withdrawn, and changed");
             }
             Record::Node(epic, new) => definition(before, *epic, new, found),
+            Record::Reservation(new) => {
+                let last = before.projects.get(&new.project).map_or(0, |project| project.fencing);
+                let grows = before.reservations.contains_key(&new.id) || new.fencing > last;
+                found.must(grows, 5, &new.id, "its number was given before");
+            }
             Record::NodeState(epic, state) => node(before, *epic, state, found),
             Record::Draft(draft) => {
                 let old = before.drafts.get(&draft.epic).and_then(|all| all.get(&draft.id));
@@ -252,6 +257,7 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
         | RecordKey::Question(_)
         | RecordKey::Draft(..)
         | RecordKey::Schedule(_)
+        | RecordKey::Reservation(_)
         | RecordKey::Decision(_)
         | RecordKey::Snapshot => return,
     };

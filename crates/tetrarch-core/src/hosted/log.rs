@@ -3,6 +3,7 @@
 
 use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
+use crate::redaction::Lines;
 
 use super::{Effect, Hosted};
 
@@ -16,6 +17,8 @@ const CUT: &str = "[further output is streamed, not kept]\n";
 /// The log of one run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log {
+    /// Where its lines stand, for credentials that span several.
+    pub(super) lines: Lines,
     gathered: String,
     kept: usize,
     full: bool,

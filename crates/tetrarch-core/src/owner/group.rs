@@ -117,6 +117,7 @@ impl Group {
             intake_seq: records.intake_seq,
             events: step.events,
             records: step.records.into_values().collect(),
+            held: Vec::new(),
             dropped: step.dropped,
             seals: step.seals,
             mail: step.mail,

@@ -13,7 +13,7 @@ use crate::role::Role;
 use crate::step::Draft;
 
 use super::{
-    Policy, circuits, goals, overseeing, planning, plans, questions, replacing, schedules,
+    Policy, circuits, files, goals, overseeing, planning, plans, questions, replacing, schedules,
     sessions, stopping, work,
 };
 
@@ -98,6 +98,7 @@ fn apply(
         }
         Op::Work(op) => work::operate(draft, policy, request, op, reply),
         Op::Schedule(op) => schedules::operate(draft, request, op, reply),
+        Op::File(op) => files::operate(draft, request, op, reply),
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;
             Ok(OpReply { epic: Some(*epic), ..reply })

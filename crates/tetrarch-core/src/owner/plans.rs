@@ -12,7 +12,8 @@ use crate::id::{AgentId, EpicId, NodeId};
 use crate::intensity::Failures;
 use crate::ledger::{EventKind, Record};
 use crate::plan::{
-    Blocker, DEPENDS, Node, NodeChange, NodeState, NodeStatus, PlanReason, graph, rollup,
+    Blocker, CREDENTIAL_MISSING, DEPENDS, Node, NodeChange, NodeState, NodeStatus, PlanReason,
+    graph, rollup,
 };
 use crate::priority::Priorities;
 use crate::request::Request;
@@ -110,6 +111,11 @@ pub(super) fn block_ready(
             let detail = format!("{} does not orchestrate {}", sender.id, goal.project);
             return Err(Refusal::new(ErrorCode::Unauthorized, detail));
         }
+    }
+    if blocker.kind == CREDENTIAL_MISSING && blocker.needs.is_empty() {
+        let detail =
+            "blocker.needs is empty; say which kind of credential and where it is configured";
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     let state = draft.node_state(epic, id);
     let state = state

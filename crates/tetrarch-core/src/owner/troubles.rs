@@ -10,6 +10,9 @@ use super::sessions;
 
 const MEMORY: &str = "02 Amnesia guard";
 const LEDGER: &str = "02 One ledger, one owner";
+const ENCODINGS: &str = "02 Encodings";
+/// Records that one alert names.
+const NAMED_MAX: usize = 10;
 
 /// Tells people, and has reading go on where it says so.
 pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
@@ -50,6 +53,16 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
                  find out who else has its credential"
             );
             (Alert::StateMended, LEDGER, text)
+        }
+        Trouble::RecordsHeld { held } => {
+            let (count, some) = (held.len(), held.len().min(NAMED_MAX));
+            let text = format!(
+                "{count} records are left as they are, and requests that would change them are \
+                 refused: {}{}. Start the version of tetrarch that wrote them",
+                held[..some].join("; "),
+                if count > some { "; and more" } else { "" },
+            );
+            (Alert::RecordsHeld, ENCODINGS, text)
         }
     };
     sessions::alert(draft, &AgentId::Go, alert, rule, &text);

@@ -60,6 +60,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::Question(_)
         | Record::Draft(_)
         | Record::Schedule(_)
+        | Record::Reservation(_)
         | Record::Decision(_)
         | Record::Snapshot(_) => 0,
     });
@@ -120,6 +121,7 @@ pub(super) fn record(record: &Record) -> usize {
             RECORD + texts + proposed + draft.edit.removes.len() * ENTRY
         }
         Record::Schedule(schedule) => RECORD + schedule.bytes(),
+        Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }

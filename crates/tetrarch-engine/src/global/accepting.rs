@@ -13,7 +13,7 @@ use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::lease::{AcquireError, Lease};
 use tetrarch_bus::outbox;
 use tetrarch_bus::retry::Retry;
-use tetrarch_bus::state::{self, Loaded, Meta};
+use tetrarch_bus::state::{self, Loaded, Meta, Unreadable};
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::id::{CommitId, HumanName, Principal};
@@ -154,6 +154,11 @@ impl Found {
                 rebuilt => rebuilt?,
             }
         };
+        let newer = loaded.unreadable.iter().find_map(Unreadable::newer);
+        let held = newer.or_else(|| ledger.restart.held.values().next().map(|it| it.0.clone()));
+        if let Some(held) = held.filter(|_| because.is_some()) {
+            return Err(EngineError::Unread(held));
+        }
         let empty = extent.first > last;
         Ok(Self { last, empty, created, loaded, ledger, high, because })
     }

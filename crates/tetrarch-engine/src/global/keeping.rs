@@ -62,6 +62,8 @@ pub(super) struct Keeping {
     pub(super) retention: Retention,
     pub(super) clock: Clock,
     pub(super) owner: ActorRef<OwnerMsg>,
+    /// Whether there are records that only the ledger can keep: then all of it is kept.
+    pub(super) holds: bool,
 }
 
 /// Starts it on what the records say; `recorded` tells of what the outbox has done.
@@ -136,6 +138,9 @@ impl Keeper {
 
     /// Does what is due: removes what the latest snapshot replaces, trims behind it, takes the next.
     async fn look(&mut self) -> Result<(), EngineError> {
+        if self.with.holds {
+            return Ok(());
+        }
         if let Some(kept) = self.kept.clone() {
             self.tidy(&kept).await?;
             self.trim(&kept).await?;

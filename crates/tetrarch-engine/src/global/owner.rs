@@ -125,8 +125,8 @@ impl Actor for OwnerActor {
         let tick_every = args.tick_every;
         let hearing = Hearing::new(clock);
         let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
-        let Restored { records, last, intake_seq, unpublished, revisions, kept, troubles } =
-            restored;
+        let Restored { records, last, intake_seq, unpublished, revisions, .. } = restored;
+        let Restored { kept, troubles, holds, .. } = restored;
         let created = kept.ledger.created.clone();
         memory.send_replace(kept);
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
@@ -138,7 +138,7 @@ impl Actor for OwnerActor {
             announce(announcer, unpublished, entries, announced, ending.clone()),
             record(recorder, images, (recorded, memory.clone()), ending.clone()),
         ];
-        let keeping = Keeping { bus: bus.clone(), retention, clock, owner: myself.clone() };
+        let keeping = Keeping { bus: bus.clone(), retention, clock, owner: myself.clone(), holds };
         pumps.push(keeping::start(keeping, &records, told));
         let (reading, shrunk) = intake(&bus, intake_seq, &myself).await?;
         pumps.push(reading);

@@ -17,6 +17,7 @@ use tetrarch_bus::state::{self, Loaded, Meta, MetaError, Revisions};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::subject::{Origin, Subject};
 use tetrarch_bus::tail::{InvalidEntry, last_epoch, read_ledger};
+use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::records::Records;
 use tetrarch_core::restart::{Memory, Restart};
@@ -49,6 +50,8 @@ pub(crate) struct Restored {
     pub(crate) kept: Kept,
     /// What people have to be told.
     pub(crate) troubles: Vec<Trouble>,
+    /// Whether there are records that this version cannot read.
+    pub(crate) holds: bool,
 }
 
 /// The highest owner epoch that STATE and the ledger tell of.
@@ -82,8 +85,9 @@ pub(crate) async fn restore(
     // A commit expects nothing where everything was purged.
     let last = if empty { 0 } else { high };
     let kept = Kept { ledger: Memory { created, high }, outbox_through: outbox };
+    let holds = !(restart.held.is_empty() && restart.foreign.is_empty());
     let records = restart.records();
-    Ok(Restored { records, last, intake_seq, unpublished, revisions, kept, troubles })
+    Ok(Restored { records, last, intake_seq, unpublished, revisions, kept, troubles, holds })
 }
 
 /// All records as they are after the ledger's last entry, read beside an owner that goes on, and
@@ -95,9 +99,9 @@ pub(crate) async fn base(bus: &Bus) -> Result<(Base, Vec<Trouble>), EngineError>
     let Folded { restart, mut troubles, .. } = fold(bus, None).await?;
     // The owner itself meets what is no commit.
     troubles.retain(|trouble| matches!(trouble, Trouble::StateMended { .. }));
-    let Restart { images, epoch, intake_seq, through } = restart;
-    let records = images.into_values().collect();
-    Ok((Base { through, epoch, intake_seq, records }, troubles))
+    let Restart { images, epoch, intake_seq, through, held, .. } = restart;
+    let (records, held) = (images.into_values().collect(), held.into_values().collect());
+    Ok((Base { through, epoch, intake_seq, records, held }, troubles))
 }
 
 /// STATE with the ledger's tail.
@@ -128,17 +132,25 @@ async fn fold(bus: &Bus, kept: Option<&Kept>) -> Result<Folded, EngineError> {
     let loaded = state::load(bus).await;
     // Nothing of STATE can come from an entry after the last one.
     let (created, extent) = remembered(bus, loaded.meta.as_ref(), kept).await?;
+    let newer = loaded.unreadable.iter().filter_map(|it| Some((it.newer()?, it.ledger_seq)));
+    let newer: Vec<(Held, u64)> = newer.collect();
     let begun = match occasion(&loaded, extent.first, kept) {
         Some(reason) => mend(bus, loaded, extent.last, kept, reason).await?,
         None => as_it_is(loaded, extent.last),
     };
     let Begun { mut restart, revisions, outbox, epoch, mut troubles } = begun;
+    for (held, seq) in newer {
+        restart.hold(held, seq);
+    }
     let (mut unpublished, mut invalid) = (Vec::new(), BTreeMap::new());
     for item in read_ledger(bus, outbox + 1, extent.last, epoch).await {
         match item.entry {
             Ok(mut entry) => {
                 restart.add(item.seq, &entry);
                 restart.complete(&mut entry);
+                for held in &entry.held {
+                    note_held(bus, item.seq, held, &item.payload).await?;
+                }
                 unpublished.push((item.seq, Arc::new(entry)));
             }
             Err(error) => {
@@ -149,6 +161,16 @@ async fn fold(bus: &Bus, kept: Option<&Kept>) -> Result<Folded, EngineError> {
         }
     }
     troubles.extend(invalid.into_values());
+    let held: Vec<String> = restart
+        .held
+        .values()
+        .map(|(held, _)| held)
+        .chain(&restart.foreign)
+        .map(ToString::to_string)
+        .collect();
+    if !held.is_empty() {
+        troubles.push(Trouble::RecordsHeld { held });
+    }
     let empty = extent.first > extent.last;
     Ok(Folded { restart, empty, unpublished, revisions, created, outbox, troubles })
 }
@@ -188,7 +210,7 @@ pub(super) fn memory_of(meta: &Meta) -> Memory {
 
 /// Why STATE has to be compared with the ledger; none when there is no need.
 fn occasion(loaded: &Loaded, first: u64, kept: Option<&Kept>) -> Option<String> {
-    if let Some(broken) = loaded.unreadable.first() {
+    if let Some(broken) = loaded.unreadable.iter().find(|it| it.newer().is_none()) {
         return Some(format!("{} could not be read: {}", broken.subject, broken.error));
     }
     let written =
@@ -211,6 +233,20 @@ fn note(troubles: &mut BTreeMap<NoCommit, Trouble>, seq: u64, error: &InvalidEnt
     }
 }
 
+/// What is wrong with a record of a commit is kept for people; what only a newer version reads is not
+/// wrong.
+async fn note_held(
+    bus: &Bus,
+    seq: u64,
+    held: &Held,
+    payload: &bytes::Bytes,
+) -> Result<(), EngineError> {
+    match &held.why {
+        Unread::Newer { .. } => Ok(()),
+        Unread::Undecodable { .. } => set_aside(bus, seq, held.to_string(), payload.clone()).await,
+    }
+}
+
 /// What is no valid commit is skipped by everyone, and kept for people with the reason (spec 02).
 async fn set_aside(
     bus: &Bus,
@@ -218,7 +254,7 @@ async fn set_aside(
     reason: String,
     payload: bytes::Bytes,
 ) -> Result<(), EngineError> {
-    tracing::error!(seq, reason, "no valid commit: skipped");
+    tracing::error!(seq, reason, "an entry of the ledger was set aside");
     let subject = Subject::Ledger.to_string();
     let letter = DeadLetter { origin: Origin::Ledger, seq, subject, reason, payload };
     dead_letter(bus, &letter).await?;
@@ -234,6 +270,7 @@ fn as_it_is(loaded: Loaded, last: u64) -> Begun {
         epoch: meta.owner_epoch,
         intake_seq: meta.intake_seq,
         through: meta.outbox_through.min(last),
+        ..Restart::default()
     };
     let (outbox, epoch) = (meta.outbox_through, meta.owner_epoch);
     Begun { restart, revisions: loaded.revisions, outbox, epoch, troubles: Vec::new() }

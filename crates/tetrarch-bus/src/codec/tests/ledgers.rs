@@ -3,9 +3,10 @@
 use prost::Message as _;
 use serde_json::Value;
 use tetrarch_core::cursor::{Claim, Cursor, Positions};
+use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
-use tetrarch_core::ledger::{Entry, Event, EventKind, RecordKey, Seal};
+use tetrarch_core::ledger::{Entry, Event, EventKind, Record, RecordKey, Seal};
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_PART_BYTES};
 use tetrarch_core::mail::MailBody;
 use tetrarch_core::plan::PlanEvent;
@@ -50,6 +51,7 @@ fn entry(full: bool) -> Entry {
         at: BusTime(123),
         intake_seq: u64::MAX,
         events: EventKind::ALL.into_iter().map(event).collect(),
+        held: Vec::new(),
         dropped: records.iter().map(tetrarch_core::ledger::Record::key).collect(),
         records,
         seals: vec![seal],
@@ -112,7 +114,8 @@ fn a_part_of_a_snapshot_is_read_as_it_was_written() {
     assert!(!part.is_full());
     let bytes = part.take();
     assert!(part.is_empty());
-    assert_eq!(decode_part(&bytes).unwrap(), placed);
+    let contents = Contents { records: placed.clone(), held: Vec::new() };
+    assert_eq!(decode_part(&bytes).unwrap(), contents);
     assert!(decode_part(&bytes[..bytes.len() - 1]).is_err(), "cut short");
     let (record, _) = &placed[4];
     while !part.is_full() {
@@ -147,6 +150,7 @@ fn a_wrong_word_in_a_record_is_named() {
 #[test]
 fn an_entry_of_a_newer_version_is_told_apart_from_a_broken_one() {
     let mut message = pb::Entry::decode(&*encode_entry(&entry(true)).unwrap()).unwrap();
+    message.records[3].key = String::new();
     message.records[3].min_reader_version = 9;
     let got = decode_entry(&message.encode_to_vec());
     assert!(matches!(got, Err(CodecError::TooNew { needs: 9, .. })), "{got:?}");
@@ -154,6 +158,90 @@ fn an_entry_of_a_newer_version_is_told_apart_from_a_broken_one() {
     message.records[3].record = None;
     let got = decode_entry(&message.encode_to_vec());
     assert!(matches!(got, Err(CodecError::TooNew { .. })), "{got:?}");
+}
+
+#[test]
+fn a_record_that_cannot_be_read_does_not_spoil_its_entry() {
+    let whole = entry(true);
+    let sound = pb::Entry::decode(&*encode_entry(&whole).unwrap()).unwrap();
+    let spoiled = |spoil: &dyn Fn(&mut pb::Entry)| {
+        let mut message = sound.clone();
+        spoil(&mut message);
+        decode_entry(&message.encode_to_vec())
+    };
+    let newer = Unread::Newer { needs: 9, reads: 1 };
+    let got = spoiled(&|message| message.records[3].min_reader_version = 9).unwrap();
+    let key = whole.records[3].key();
+    let name = sound.records[3].key.clone();
+    assert_eq!(got.held, [Held { name, key: Some(key), why: newer.clone() }]);
+    assert_eq!(got.records.len() + 1, whole.records.len());
+    assert!(encode_entry(&got).is_err(), "it would be lost");
+    let got = spoiled(&|message| {
+        let future = pb::Record {
+            key: "dream.x".to_owned(),
+            min_reader_version: 9,
+            ..pb::Record::default()
+        };
+        message.records.push(future);
+        message.dropped.push("dream.y".to_owned());
+        message.events[0].kind = "dream.dreamt".to_owned();
+    });
+    let got = got.unwrap();
+    assert_eq!(got.held, [Held { name: "dream.x".to_owned(), key: None, why: newer }]);
+    let rest = (got.events.len(), &got.records, &got.dropped);
+    assert_eq!(rest, (whole.events.len() - 1, &whole.records, &whole.dropped));
+    let broken = |key: &'static str| {
+        move |message: &mut pb::Entry| {
+            message.records[1].record = Some(pb::record::Record::Host(pb::Host::default()));
+            message.records[1].key = key.to_owned();
+        }
+    };
+    let got = spoiled(&broken("host.h1")).unwrap();
+    let [Held { name, key: Some(_), why: Unread::Undecodable { reason } }] = &got.held[..] else {
+        panic!("{:?}", got.held)
+    };
+    assert!(name == "host.h1" && reason.contains("name"), "{name}: {reason}");
+    for key in ["", "dream.x", "host", "host.a b", ".."] {
+        let error = spoiled(&broken(key)).unwrap_err();
+        assert!(error.to_string().starts_with("records[1]"), "{key}: {error}");
+    }
+    assert!(spoiled(&|message| message.dropped.push("host.a b".to_owned())).is_err());
+}
+
+#[test]
+fn what_state_says_of_a_record_it_cannot_hold_is_no_record() {
+    for (why, needs) in [
+        (Unread::Newer { needs: 9, reads: 1 }, 9),
+        (Unread::Undecodable { reason: String::new() }, 1),
+    ] {
+        for record in records(true) {
+            let key = record.key();
+            let name = crate::subject::key::record_key(&key);
+            let held = Held { name, key: Some(key.clone()), why: why.clone() };
+            let bytes = held_json(&held, 17).unwrap();
+            let value: Value = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(value["minReaderVersion"], needs);
+            assert!(record_from_json(&place(&key), &bytes).is_err(), "{key:?}");
+        }
+    }
+    let foreign = r#"{"minReaderVersion":9}"#;
+    let got = record_from_json("$KV.STATE.dream.x", foreign.as_bytes());
+    assert!(matches!(got, Err(CodecError::TooNew { needs: 9, .. })), "{got:?}");
+}
+
+#[test]
+fn an_assignment_of_version_0_is_read_as_this_version_has_it() {
+    let mut known = records(true).into_iter();
+    let record = known.find(|record| matches!(record, Record::Assignment(_))).unwrap();
+    let mut value: Value = serde_json::from_slice(&record_json(&record, 1).unwrap()).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    fields.remove("recovery").unwrap();
+    let read =
+        |value: &Value| record_from_json(&place(&record.key()), value.to_string().as_bytes());
+    assert_eq!(read(&value).unwrap_err().to_string(), "recovery is missing");
+    value.as_object_mut().unwrap().remove("schemaVersion").unwrap();
+    let (Record::Assignment(read), 1) = read(&value).unwrap() else { panic!("it is one") };
+    assert_eq!(read.recovery.dispatched, read.updated);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tetrarch_core::request::planning::{PlanMode, PlanOp};
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
 use tetrarch_core::request::{
-    BriefWish, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
+    BriefWish, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
     SpawnRequest, SubagentWish, TaskWish,
 };
 use tetrarch_core::role::Role;
@@ -172,6 +172,15 @@ fn ops() -> Vec<Op> {
         planning::merged(true),
         planning::merged(false),
         planning::decided(),
+        Op::File(FileOp::Reserve {
+            paths: words("src/**"),
+            mode: tetrarch_core::reservation::Mode::Shared,
+            ttl: Some(Millis(90_000)),
+            reason: "r".to_owned(),
+        }),
+        Op::File(FileOp::Release { reservation: id("rsv_~") }),
+        Op::File(FileOp::List { project: Some(id("demo")) }),
+        Op::File(FileOp::List { project: None }),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];
     ops.extend(goal_ops().chain(work_ops()).chain(schedule_ops()));

@@ -3,6 +3,7 @@
 mod dispatch;
 pub(super) mod planning;
 mod question;
+mod reservation;
 pub(super) mod schedule;
 
 use std::fmt::Debug;
@@ -356,6 +357,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         created_by: id("human:ada"),
         created: BusTime(1),
         retired: full,
+        fencing: 3,
     };
     let status = RunStatus {
         id: id("run_~"),
@@ -390,7 +392,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 8] {
+fn epic_records(full: bool) -> [Record; 9] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -428,6 +430,7 @@ fn epic_records(full: bool) -> [Record; 8] {
         Record::Question(Box::new(question::sample(full))),
         Record::Draft(Box::new(planning::sample(full, node(full)))),
         Record::Schedule(Box::new(schedule::sample(full))),
+        Record::Reservation(Box::new(reservation::sample(full))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

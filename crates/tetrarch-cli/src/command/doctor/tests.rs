@@ -21,6 +21,7 @@ fn project(name: &str, mode: Mode) -> Record {
         created_by: Principal::Agent(AgentId::Go),
         created: BusTime(1),
         retired: false,
+        fencing: 0,
     })
 }
 
@@ -33,6 +34,7 @@ fn entry(seq: u64, records: Vec<Record>, dropped: Vec<RecordKey>) -> Entry {
         intake_seq: seq,
         events: Vec::new(),
         records,
+        held: Vec::new(),
         dropped,
         seals: Vec::new(),
         mail: Vec::new(),
@@ -107,7 +109,7 @@ fn a_state_that_does_not_follow_is_told() {
 /// What the first two entries of the ledger come to.
 fn base(mode: Mode, at: u64) -> Base {
     let records = vec![(project("a", mode), at), (project("b", Mode::Solo), 1)];
-    Base { through: 2, epoch: 0, intake_seq: 2, records }
+    Base { through: 2, epoch: 0, intake_seq: 2, records, held: Vec::new() }
 }
 
 /// The rest of that ledger after a snapshot.

@@ -103,6 +103,7 @@ impl Story {
             | Record::Question(_)
             | Record::Draft(_)
             | Record::Schedule(_)
+            | Record::Reservation(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }
@@ -157,6 +158,8 @@ impl Story {
                 | EventKind::Question
                 | EventKind::QuestionAnswered
                 | EventKind::QuestionWithdrawn
+                | EventKind::FilesReserved
+                | EventKind::FilesReleased
                 | EventKind::Recovery
                 | EventKind::RunArchived
                 | EventKind::GoalArchived

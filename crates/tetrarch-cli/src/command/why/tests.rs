@@ -19,6 +19,7 @@ fn entry(agents: &[Agent], events: Vec<Event>) -> Entry {
         intake_seq: 0,
         events,
         records,
+        held: Vec::new(),
         dropped: Vec::new(),
         seals: Vec::new(),
         mail: Vec::new(),

@@ -48,6 +48,7 @@ pub(super) fn create_project(
         created_by: sender.clone(),
         created,
         retired: false,
+        fencing: 0,
     }));
     let default = shipped_profile()?;
     if !draft.base().profiles.contains_key(&(wanted.project.clone(), default.name.clone())) {

@@ -1,7 +1,7 @@
 //! STATE made anew from the ledger: the latest snapshot and what was committed after it (spec 02).
 //! For when something of STATE cannot be read; costly, so never without need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::outbox::Mend;
@@ -45,7 +45,10 @@ pub(crate) async fn rebuild(
         epoch: base.epoch,
         intake_seq: base.intake_seq,
         through: base.through,
+        ..Restart::default()
     };
+    let mut restart = restart;
+    base.held.into_iter().for_each(|(held, seq)| restart.hold(held, seq));
     let mut rebuilt = Rebuilt { restart, raised: vec![(base.through, base.epoch)] };
     each(bus, base.through + 1, last, base.epoch, |seq, entry| rebuilt.add(seq, entry)).await;
     Ok(rebuilt)
@@ -124,9 +127,20 @@ impl Rebuilt {
         let mut found: BTreeMap<RecordKey, &(Record, u64)> =
             loaded.records.iter().map(|image| (image.0.key(), image)).collect();
         let mut mends = Vec::new();
-        let mut broken: Vec<&String> = loaded.unreadable.iter().map(|it| &it.subject).collect();
+        let garbage = loaded.unreadable.iter().filter(|it| it.newer().is_none());
+        let mut broken: Vec<&String> = garbage.map(|it| &it.subject).collect();
+        let newer = loaded.unreadable.iter().filter(|it| it.newer().is_some());
+        let newer: BTreeSet<&String> = newer.map(|it| &it.subject).collect();
+        for key in self.restart.held.keys() {
+            let subject = Subject::State(key.clone()).to_string();
+            broken.retain(|other| **other != subject);
+            found.remove(key);
+        }
         for (key, known) in &self.restart.images {
             let subject = Subject::State(key.clone()).to_string();
+            if newer.contains(&subject) {
+                continue;
+            }
             let had = broken.len();
             broken.retain(|other| **other != subject);
             let same = found.remove(key).is_some_and(|found| found == known);

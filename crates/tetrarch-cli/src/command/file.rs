@@ -1,0 +1,96 @@
+//! `file`: which paths agents hold while others must not change them (spec 05, Reservations). Agents
+//! reserve by themselves; a human looks, and releases what somebody forgot.
+
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::id::{ProjectName, ReservationId};
+use tetrarch_core::ledger::Record;
+use tetrarch_core::request::{FileOp, Op};
+use tetrarch_core::reservation::Reservation;
+
+use super::project::report;
+use crate::context::Context;
+use crate::exit::CliError;
+use crate::output::{self, Column, Listing, Row, now};
+use crate::snapshot::Snapshot;
+
+/// What `file` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch file list
+  tetrarch file list demo -o json
+  tetrarch file release rsv_01JD8Z5W6T4QK3M9X2V7B1N0AC")]
+pub(crate) enum FileCommand {
+    /// List the paths that are held.
+    List {
+        /// Of which project; of all unless said.
+        project: Option<ProjectName>,
+    },
+    /// End a reservation before its time.
+    Release {
+        /// Which, as `file list` shows it.
+        reservation: ReservationId,
+    },
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("RESERVATION"),
+    Column::always("PROJECT"),
+    Column::wide("NUMBER"),
+    Column::always("HOLDER"),
+    Column::always("MODE"),
+    Column::always("LEFT"),
+    Column::always("PATHS"),
+    Column::always("FOR"),
+];
+
+/// Runs the command.
+///
+/// # Errors
+/// The bus cannot be read, or there is no such reservation.
+pub(crate) async fn run(context: &Context, command: FileCommand) -> Result<(), CliError> {
+    match command {
+        FileCommand::List { project } => list(context, project.as_ref()).await,
+        FileCommand::Release { reservation } => {
+            let said = format!("{reservation} released");
+            let op = Op::File(FileOp::Release { reservation });
+            let reply = context.desk().await?.operate(&op).await?;
+            report(context, &reply, &said)
+        }
+    }
+}
+
+async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
+    let desk = context.desk().await?;
+    let wanted = [KeyKind::Reservation, KeyKind::Agent].map(Select::Kind);
+    let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let mut held: Vec<&Reservation> = snapshot
+        .records
+        .reservations
+        .values()
+        .filter(|it| project.is_none_or(|project| it.project == *project))
+        .filter(|it| snapshot.records.is_standing(it, now()))
+        .collect();
+    held.sort_by_key(|it| (&it.project, it.fencing));
+    let rows = held.into_iter().map(|it| row(&snapshot, it));
+    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    Ok(())
+}
+
+fn row(snapshot: &Snapshot, held: &Reservation) -> Result<Row, CliError> {
+    Ok(Row {
+        cells: vec![
+            held.id.to_string().into(),
+            held.project.to_string().into(),
+            held.fencing.to_string().into(),
+            held.agent.to_string().into(),
+            held.mode.as_str().into(),
+            (held.until - now()).to_string().into(),
+            held.paths.join(" ").into(),
+            held.reason.as_str().into(),
+        ],
+        record: snapshot.json(&Record::Reservation(Box::new(held.clone())))?,
+    })
+}
