@@ -37,6 +37,7 @@ fn entry(seq: u64, records: Vec<Record>, dropped: Vec<RecordKey>) -> Entry {
         seals: Vec::new(),
         mail: Vec::new(),
         plans: Vec::new(),
+        reviews: Vec::new(),
     }
 }
 

@@ -23,6 +23,7 @@ fn entry(agents: &[Agent], events: Vec<Event>) -> Entry {
         seals: Vec::new(),
         mail: Vec::new(),
         plans: Vec::new(),
+        reviews: Vec::new(),
     }
 }
 
