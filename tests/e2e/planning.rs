@@ -36,6 +36,52 @@ fn statuses(fleet: &Fleet, epic: &str) -> Value {
     nodes.map(word).collect::<serde_json::Map<_, _>>().into()
 }
 
+const WHY: [&str; 2] = ["--reason", "the fourth comes first"];
+
+/// Changes that are refused while the first task runs, and two that are not.
+fn split_and_merge(fleet: &Fleet, epic: &str) {
+    let parts =
+        json!([{"name": "half", "acceptance": ["a"]}, {"name": "rest", "acceptance": ["b"]}]);
+    let parts = fleet.file("parts.json", &parts.to_string());
+    let split = |on: &str| {
+        fleet.run([&["plan", "split", epic, on, parts.to_str().unwrap()], &WHY[..]].concat())
+    };
+    let refused = split("T1.1");
+    assert_eq!(refused.code, Some(5), "{}", refused.err);
+    assert!(refused.err.contains("T1.1 is being worked on by W:"), "{}", refused.err);
+    let done = split("T1.2");
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.out.contains("added S1.2.1 S1.2.2; split T1.2"), "{}", done.out);
+    let unknown = fleet.run([&["plan", "merge", epic, "T1.2", "T1.9"], &WHY[..]].concat());
+    assert_eq!(unknown.code, Some(3), "{}", unknown.err);
+    let both = ["plan", "merge", epic, "S1.2.1", "S1.2.2", "--name", "both"];
+    fleet.ok([&both, &WHY[..]].concat());
+}
+
+/// What lies between the version before all changes and the end.
+fn assert_told(fleet: &Fleet, epic: &str, base: &str) {
+    let diff = fleet.json(&["plan", "diff", epic, base]);
+    let line =
+        |it: &Value| format!("{} {}", it["node"].as_str().unwrap(), it["what"].as_str().unwrap());
+    let lines: Vec<String> = diff.as_array().unwrap().iter().map(line).collect();
+    let expected = [
+        "P1 moved",
+        "T1.1 moved",
+        "T1.2 redefined",
+        "S1.2.1 added",
+        "S1.2.2 added",
+        "T1.3 gave up",
+        "T1.4 added",
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(diff[2]["fields"]["dependsOn"]["to"], json!(["T1.1", "T1.4"]));
+    assert!(diff[5]["why"].to_string().contains("the fourth comes first"), "{diff}");
+    let history = fleet.ok(["plan", "history", epic]);
+    assert!(history.contains("replan") && history.contains("manual_override"), "{history}");
+    let none = fleet.run(["plan", "diff", epic, "1", "999"]);
+    assert_eq!(none.code, Some(3), "{}", none.err);
+}
+
 #[test]
 fn a_plan_is_changed_while_it_runs_and_comes_to_its_new_end() {
     let fleet = Fleet::up();
@@ -49,47 +95,27 @@ fn a_plan_is_changed_while_it_runs_and_comes_to_its_new_end() {
         let epic = goals.as_array()?.first()?["id"].as_str()?.to_owned();
         (statuses(&fleet, &epic)["T1.1"] == "in_progress").then_some(epic)
     });
-    let version =
-        |fleet: &Fleet| fleet.json(&["plan", "show", &epic])["plan"]["version"].as_u64().unwrap();
-    let base = version(&fleet).to_string();
+    let shown = fleet.json(&["plan", "show", &epic]);
+    let base = shown["plan"]["version"].as_u64().unwrap().to_string();
     let after = [slow, task("T1.2", &["T1.1", "T1.4"]), task("T1.4", &[])];
     let file = fleet.file("after.json", &plan(&after, &fleet));
-    let why = ["--reason", "the fourth comes first"];
-    let apply =
-        [&["plan", "apply", &epic, file.to_str().unwrap(), "--base", &base], &why[..]].concat();
-    let said = fleet.json(&apply);
-    assert_eq!(said["detail"], "added T1.4; redefined T1.2; gave up T1.3");
+    let apply = |file: &str| {
+        fleet.run([&["plan", "apply", &epic, file, "--base", &base], &WHY[..]].concat())
+    };
+    let done = apply(file.to_str().unwrap());
+    assert_eq!(done.code, Some(0), "{}", done.err);
+    assert!(done.out.contains("added T1.4; redefined T1.2; gave up T1.3"), "{}", done.out);
     wait::until("what is new is worked on", || {
         (statuses(&fleet, &epic)["T1.4"] == "done").then_some(())
     });
-
-    // The same again was made for a plan that is no more, and what runs is not touched.
+    // Made for a plan that is no more.
     let renamed = fleet.file("renamed.json", &plan(&[task("T1.1", &[])], &fleet));
-    let late =
-        [&["plan", "apply", &epic, renamed.to_str().unwrap(), "--base", &base], &why[..]].concat();
-    let refused = fleet.run(&late);
+    let refused = apply(renamed.to_str().unwrap());
     assert_eq!(refused.code, Some(5), "{}", refused.err);
-    assert!(refused.err.contains("T1.2 was defined anew in version"), "{}", refused.err);
-    assert!(
-        refused.err.contains("E_CONFLICT") && refused.err.contains("plan history"),
-        "{}",
-        refused.err
-    );
-    let parts =
-        json!([{"name": "half", "acceptance": ["a"]}, {"name": "rest", "acceptance": ["b"]}]);
-    let parts = fleet.file("parts.json", &parts.to_string());
-    let split = |on: &str| {
-        fleet.run([&["plan", "split", &epic, on, parts.to_str().unwrap()], &why[..]].concat())
-    };
-    let refused = split("T1.1");
-    assert_eq!(refused.code, Some(5), "{}", refused.err);
-    assert!(refused.err.contains("T1.1 is being worked on by W:"), "{}", refused.err);
-    let done = split("T1.2");
-    assert_eq!(done.code, Some(0), "{}", done.err);
-    assert!(done.out.contains("added S1.2.1 S1.2.2; split T1.2"), "{}", done.out);
-    let unknown = fleet.run([&["plan", "merge", &epic, "T1.2", "T1.9"], &why[..]].concat());
-    assert_eq!(unknown.code, Some(3), "{}", unknown.err);
-    fleet.ok([&["plan", "merge", &epic, "S1.2.1", "S1.2.2", "--name", "both"], &why[..]].concat());
+    for words in ["E_CONFLICT", "T1.2 was defined anew in version", "plan history"] {
+        assert!(refused.err.contains(words), "{}", refused.err);
+    }
+    split_and_merge(&fleet, &epic);
 
     fleet.file("gate", "");
     let ended = running.ended();
@@ -97,30 +123,7 @@ fn a_plan_is_changed_while_it_runs_and_comes_to_its_new_end() {
     let end = json!({"P1": "done", "T1.1": "done", "T1.2": "done", "S1.2.1": "done",
         "S1.2.2": "cancelled", "T1.3": "cancelled", "T1.4": "done"});
     assert_eq!(statuses(&fleet, &epic), end);
-
-    let diff = fleet.json(&["plan", "diff", &epic, &base]);
-    let lines: Vec<String> = diff
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| format!("{} {}", it["node"].as_str().unwrap(), it["what"].as_str().unwrap()))
-        .collect();
-    let expected = [
-        "P1 moved",
-        "T1.1 moved",
-        "T1.2 redefined",
-        "S1.2.1 added",
-        "S1.2.2 added",
-        "T1.3 gave up",
-        "T1.4 added",
-    ];
-    assert_eq!(lines, expected);
-    assert_eq!(diff[2]["fields"]["dependsOn"]["to"], json!(["T1.1", "T1.4"]));
-    assert!(diff[5]["why"].to_string().contains("the fourth comes first"), "{diff}");
-    let history = fleet.ok(["plan", "history", &epic]);
-    assert!(history.contains("replan") && history.contains("manual_override"), "{history}");
-    let none = fleet.run(["plan", "diff", &epic, "1", "999"]);
-    assert_eq!(none.code, Some(3), "{}", none.err);
+    assert_told(&fleet, &epic, &base);
     fleet.ok(["doctor", "--check-ledger"]);
 }
 

@@ -4,5 +4,6 @@ mod docs;
 mod hostile;
 mod ledgers;
 mod letters;
+mod plannings;
 mod requests;
 mod samples;

@@ -10,7 +10,6 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::{NodeStatus, PlacementWish};
 use tetrarch_core::priority::Priority;
 use tetrarch_core::request::goals::{GoalOp, GoalVerb};
-use tetrarch_core::request::planning::{PlanMode, PlanOp};
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
 use tetrarch_core::request::{
@@ -223,16 +222,16 @@ fn reports() -> Vec<Report> {
     reports
 }
 
-fn decode(subject: &str, payload: &[u8]) -> Request {
+pub(super) fn decode(subject: &str, payload: &[u8]) -> Request {
     decode_request(&id(subject), &HeaderMap::new(), payload, 9).unwrap()
 }
 
-fn decode_json(subject: &str, body: &Value) -> Request {
+pub(super) fn decode_json(subject: &str, body: &Value) -> Request {
     decode(subject, body.to_string().as_bytes())
 }
 
 /// What is said of a body that cannot be read.
-fn complaint(subject: &str, body: &Value) -> String {
+pub(super) fn complaint(subject: &str, body: &Value) -> String {
     let read = decode_json(subject, body).body;
     let RequestBody::Malformed { error, .. } = read else { panic!("{body} was accepted") };
     error
@@ -305,47 +304,6 @@ fn a_goal_carries_its_plan_as_it_was_written() {
     assert!(error.starts_with("plan:") && error.contains("phasen"), "{error}");
     let none = json!({"requestId": U, "project": "demo"});
     assert_eq!(complaint("op.goal.create.human:ada", &none), "plan is missing");
-}
-
-#[test]
-fn a_change_carries_its_plan_and_what_is_wrong_with_it_is_the_owners_to_say() {
-    let plan = json!({"title": "t", "phases": [
-        {"id": "P1", "name": "p", "tasks": [{"id": "T1.1", "name": "n", "acceptance": ["a"]}]}]});
-    let wanted = planning::wanted(true, plan.clone());
-    let bytes = encode_todo_plan(id("~"), &wanted).unwrap();
-    let RequestBody::Op(op) = decode("op.todo.plan.PO-demo", &bytes).body else { panic!() };
-    let Op::Plan(PlanOp::Plan(read)) = &op else { panic!("{op:?}") };
-    assert_eq!((read.epic, read.mode, read.base_version), (id("goal_~"), PlanMode::Draft, Some(4)));
-    assert_eq!(read.what.as_ref().unwrap().nodes.len(), 2);
-    assert!(encode_op(&op, id("~")).is_err(), "the author's words are gone");
-
-    let body = |fields: Value| {
-        let mut body = json!({"requestId": U, "epic": format!("goal_{U}"),
-            "baseVersion": 1, "plan": plan, "reason": "r"});
-        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        body
-    };
-    let subject = "op.todo.plan.human:ada";
-    let RequestBody::Op(op) = decode_json(subject, &body(json!({"plan": {"phasen": []}}))).body
-    else {
-        panic!("it is read")
-    };
-    let Op::Plan(PlanOp::Plan(read)) = op else { panic!("{op:?}") };
-    assert!(read.what.unwrap_err().contains("phasen"));
-    for (fields, words) in [
-        (json!({"baseVersion": null}), "baseVersion is missing"),
-        (json!({"plan": null}), "plan is missing"),
-        (json!({"mode": "perhaps"}), "mode: unknown word"),
-        (json!({"draft": format!("drf_{U}")}), "draft: only a draft takes"),
-    ] {
-        let error = complaint(subject, &body(fields));
-        assert!(error.starts_with(words), "{error}");
-    }
-    let subtasks = json!({"requestId": U, "epic": format!("goal_{U}"), "baseVersion": 1,
-        "node": "T1.1", "subtasks": [{"name": "n"}], "reason": "r"});
-    let RequestBody::Op(op) = decode_json("op.todo.split.GO", &subtasks).body else { panic!() };
-    let Op::Plan(PlanOp::Split(read)) = op else { panic!("{op:?}") };
-    assert!(read.what.unwrap_err().starts_with("[0].acceptance: is missing"));
 }
 
 #[test]
