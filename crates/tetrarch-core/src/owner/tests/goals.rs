@@ -54,8 +54,8 @@ fn stands(fleet: &Fleet, epic: EpicId, ids: &[&str]) -> Vec<NodeStatus> {
 fn every_pair_of_the_table_and_no_other() {
     use GoalStatus::{Active, Archived, Cancelled, Completed, Paused};
     // How to come there, and what is legal from there.
-    let rows: [(&[GoalVerb], GoalStatus, [Option<GoalStatus>; 4]); 4] = [
-        (&[], Active, [Some(Paused), None, Some(Cancelled), None]),
+    let rows = [
+        (&[][..], Active, [Some(Paused), None, Some(Cancelled), None]),
         (&[Pause], Paused, [None, Some(Active), Some(Cancelled), None]),
         (&[Cancel], Cancelled, [None, None, None, Some(Archived)]),
         (&[Cancel, Archive], Archived, [None; 4]),
@@ -166,7 +166,7 @@ fn while_it_is_paused_the_overseer_sends_nothing() {
     does(&mut fleet, epic, Pause);
     let telemetry = Telemetry { since: BusTime(0), ..Telemetry::default() };
     fleet.now = fleet.now + IDLE_AFTER;
-    let entry = fleet.one(Input::Oversee(telemetry.clone()));
+    let entry = fleet.one(Input::Oversee(telemetry));
     assert_eq!(entry.mail, [], "{entry:?}");
     let (run, update) = (fleet.run_of(&worker), r#"{"status": "done"}"#.to_owned());
     let done = Report::Update { run, dispatch: None, update, expected: None };
