@@ -300,3 +300,24 @@ fn people_and_the_overseer_each_have_their_word_on_urgency() {
     assert_eq!(late.error, Some(ErrorCode::Conflict));
     assert_eq!(fleet.records.node_states[&epic][&node("T1.1")].status, NodeStatus::Cancelled);
 }
+
+#[test]
+fn the_largest_goal_is_cancelled_at_once_however_long_the_reason() {
+    let subtask = |n: usize, t: usize, s: usize| json!({"id": format!("S{n}.{t}.{s}"), "name": "n", "acceptance": ["x"]});
+    let task_of = |n: usize, t: usize| {
+        let below: Vec<_> = (1..=7).map(|s| subtask(n, t, s)).collect();
+        json!({"id": format!("T{n}.{t}"), "name": "n", "acceptance": ["x"], "subtasks": below})
+    };
+    let phase = |n: usize| {
+        let tasks: Vec<_> = (1..=7).map(|t| task_of(n, t)).collect();
+        json!({"id": format!("P{n}"), "name": "n", "tasks": tasks})
+    };
+    let phases: Vec<_> = (1..=5).map(phase).collect();
+    let (mut fleet, epic) = Fleet::with_goal(json!({"title": "large", "phases": phases}));
+    let reason = "x".repeat(TEXT_BYTES_MAX);
+    let said = fleet.op(&human(), Op::Goal(GoalOp { epic, verb: Cancel, reason }));
+    assert_eq!(said.error, None, "{}", said.detail);
+    let states = &fleet.records.node_states[&epic];
+    assert_eq!(states.len(), 245);
+    assert!(states.values().all(|state| state.status == NodeStatus::Cancelled));
+}
