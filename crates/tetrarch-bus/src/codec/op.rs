@@ -162,20 +162,7 @@ fn question_answer(body: Value) -> Result<Op, CodecError> {
 /// Reads the body of an operation. The sender it names is checked elsewhere.
 pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
     Ok(match op.as_str() {
-        "host.join" => {
-            let join: pb::HostJoin = json::message("HostJoin", body, Unknown::Refused)?;
-            if join.lease_epoch > LEASE_EPOCH_MAX {
-                let reason = format!("{} is more than {LEASE_EPOCH_MAX}", join.lease_epoch);
-                return Err(CodecError::field("leaseEpoch", reason));
-            }
-            Op::HostJoin(HostJoin {
-                instance: join.instance,
-                lease_epoch: join.lease_epoch,
-                labels: read::pairs(join.labels),
-                capacity: join.capacity,
-                address: join.address,
-            })
-        }
+        "host.join" => host_join(body)?,
         "human.join" => {
             let join: pb::HumanJoin = json::message("HumanJoin", body, Unknown::Refused)?;
             Op::HumanJoin { human: read::text("human", &join.human)? }
@@ -239,6 +226,21 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
         }
         other => return Err(unknown(other)),
     })
+}
+
+fn host_join(body: Value) -> Result<Op, CodecError> {
+    let join: pb::HostJoin = json::message("HostJoin", body, Unknown::Refused)?;
+    if join.lease_epoch > LEASE_EPOCH_MAX {
+        let reason = format!("{} is more than {LEASE_EPOCH_MAX}", join.lease_epoch);
+        return Err(CodecError::field("leaseEpoch", reason));
+    }
+    Ok(Op::HostJoin(HostJoin {
+        instance: join.instance,
+        lease_epoch: join.lease_epoch,
+        labels: read::pairs(join.labels),
+        capacity: join.capacity,
+        address: join.address,
+    }))
 }
 
 /// No operation of this name.

@@ -32,7 +32,7 @@ A time that the clocks skip in spring is due when they have, one that comes twic
 time. What was missed while nothing ran begins once.")]
 pub(crate) enum ScheduleCommand {
     /// Have a goal or mail begin at set times.
-    Create(CreateArgs),
+    Create(Box<CreateArgs>),
     /// List what begins at set times.
     List,
     /// Show everything about one of them.
@@ -93,7 +93,7 @@ const COLUMNS: &[Column] = &[
 /// The plan is wrong; the owner refuses, or does not answer; the bus cannot be read.
 pub(crate) async fn run(context: &Context, command: ScheduleCommand) -> Result<(), CliError> {
     match command {
-        ScheduleCommand::Create(args) => create(context, args).await,
+        ScheduleCommand::Create(args) => create(context, *args).await,
         ScheduleCommand::List => list(context).await,
         ScheduleCommand::Show { schedule } => show(context, schedule).await,
         ScheduleCommand::Delete { schedule } => {

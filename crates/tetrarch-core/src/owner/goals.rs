@@ -38,7 +38,7 @@ pub(super) fn operate(
         }
         GoalVerb::Cancel => {
             move_goal(draft, op.epic, GoalStatus::Cancelled, &why)?;
-            let stopped = give_up(draft, op.epic, &format!("its goal was cancelled: {why}"));
+            let stopped = give_up(draft, op.epic);
             return Ok(match stopped {
                 0 => "cancelled".to_owned(),
                 count => format!("cancelled; {count} at work are asked to stop"),
@@ -124,8 +124,10 @@ fn move_goal(
 }
 
 /// Ends the work of a goal that is given up: what runs is asked to stop, children first, and its leaf
-/// is cancelled when it has; every other leaf is cancelled now. Gives how many are asked to stop.
-fn give_up(draft: &mut Draft<'_>, epic: EpicId, why: &str) -> usize {
+/// is cancelled when it has; every other leaf is cancelled now. Why stands with the goal, once. Gives
+/// how many are asked to stop.
+fn give_up(draft: &mut Draft<'_>, epic: EpicId) -> usize {
+    let why = "its goal was cancelled";
     questions::withdraw_escalated(draft, epic, None, why);
     let states = draft.base().node_states.get(&epic).into_iter().flatten();
     let (worked, idle): (Vec<_>, Vec<_>) = states

@@ -122,7 +122,7 @@ fn create(
 const EXPRESSION_BYTES_MAX: usize = 256;
 
 fn may_give(draft: &Draft<'_>, from: &Principal, project: &ProjectName) -> Result<(), Refusal> {
-    if !draft.base().projects.get(project).is_some_and(|known| !known.retired) {
+    if draft.base().projects.get(project).is_none_or(|known| known.retired) {
         let detail = format!("no project {project}; create it with op `project.create`");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     }

@@ -204,8 +204,9 @@ fn put_priority(
 ) {
     let voice = voice_of(&draft.actor);
     let said = priority.map_or_else(|| "none".to_owned(), |said| said.to_string());
-    let why = format!("{} priority {said}: {reason}", voice.as_str());
-    let event = draft.event(EventKind::NodePriority, "05 Insights", why.clone());
+    let why = format!("{} priority {said}", voice.as_str());
+    let words = if reason.is_empty() { why.clone() } else { format!("{why}: {reason}") };
+    let event = draft.event(EventKind::NodePriority, "05 Insights", words);
     event.epic = Some(epic);
     event.node = Some(state.id);
     let (node, status) = (state.id, state.status);

@@ -1,17 +1,15 @@
 //! Requests, operations and reports: what is accepted, and what is said of the rest.
 
+mod goals;
+
 use async_nats::HeaderMap;
 use serde_json::{Value, json};
 use tetrarch_core::agent::Mode;
-use tetrarch_core::brief::{Evidence, Tools};
+use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::overseer::Telemetry;
-use tetrarch_core::plan::{NodeStatus, PlacementWish};
-use tetrarch_core::priority::Priority;
-use tetrarch_core::request::goals::{GoalOp, GoalVerb};
-use tetrarch_core::request::schedules::ScheduleOp;
-use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
+use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{
     BriefWish, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
     SpawnRequest, SubagentWish, TaskWish,
@@ -20,8 +18,14 @@ use tetrarch_core::role::Role;
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
 
+<<<<<<< ours
 use super::samples::planning;
 use super::samples::{U, blocker, id, limits, placement, profile, result, schedule, usage, words};
+||||||| base
+use super::samples::{U, blocker, id, limits, placement, profile, result, schedule, usage, words};
+=======
+use super::samples::{U, blocker, id, limits, placement, profile, result, usage, words};
+>>>>>>> theirs
 use crate::codec::*;
 use crate::subject::{OpName, Subject};
 
@@ -68,48 +72,6 @@ pub(super) fn spawn_request(full: bool) -> SpawnRequest {
         ],
         ack_required: full,
     }
-}
-
-fn goal_ops() -> impl Iterator<Item = Op> {
-    use GoalVerb::{Archive, Cancel, Pause, Prioritise, Resume};
-    let said = |number| Some(Priority::new(number).unwrap());
-    let verbs = [Pause, Resume, Cancel, Archive, Prioritise(None), Prioritise(said(0))];
-    let op = |verb| GoalOp { epic: id("goal_~"), verb, reason: "r".to_owned() };
-    verbs.into_iter().map(move |verb| Op::Goal(op(verb)))
-}
-
-fn work_ops() -> impl Iterator<Item = Op> {
-    let done = |crystallization: &str, evidence, reason: &str| {
-        WorkVerb::Complete(Box::new(Completion {
-            node: id("T1.2"),
-            crystallization: crystallization.to_owned(),
-            evidence,
-            reason: reason.to_owned(),
-        }))
-    };
-    let said = |number| Some(Priority::new(number).unwrap());
-    let priorities = vec![(id("T1.2"), said(100)), (id("P1"), None)];
-    let verbs = [
-        done("c", result().evidence, "r"),
-        done("", Evidence::default(), ""),
-        WorkVerb::List { status: None },
-        WorkVerb::List { status: Some(NodeStatus::InProgress) },
-        WorkVerb::Reprioritise { priorities, reason: "r".to_owned() },
-        WorkVerb::Insights,
-        WorkVerb::Recommend { limit: 3 },
-        WorkVerb::Unblock { node: id("T1.2"), note: "n".to_owned() },
-    ];
-    verbs.into_iter().map(|verb| Op::Work(WorkOp { epic: id("goal_~"), verb }))
-}
-
-fn schedule_ops() -> impl Iterator<Item = Op> {
-    let create = |by_clock, goal| ScheduleOp::Create {
-        rhythm: schedule::rhythm(by_clock),
-        deed: Box::new(schedule::deed(goal)),
-    };
-    let delete = ScheduleOp::Delete { schedule: id("sch_~") };
-    let ops = [create(true, false), create(false, true), delete, ScheduleOp::List];
-    ops.into_iter().map(Op::Schedule)
 }
 
 fn ops() -> Vec<Op> {
@@ -182,7 +144,7 @@ fn ops() -> Vec<Op> {
         Op::File(FileOp::List { project: None }),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];
-    ops.extend(goal_ops().chain(work_ops()).chain(schedule_ops()));
+    ops.extend(goals::ops());
     ops
 }
 
@@ -262,31 +224,6 @@ fn requests_are_read_as_they_were_written() {
         assert_eq!(request.body, RequestBody::Report(report));
         assert_eq!(request.sender.via, Some(id("h1")));
     }
-}
-
-#[test]
-fn a_schedule_is_one_time_and_one_thing() {
-    let said = |fields: Value| {
-        let mut body = json!({"requestId": U});
-        let Value::Object(fields) = fields else { panic!("fields are a mapping") };
-        body.as_object_mut().unwrap().extend(fields);
-        complaint("op.schedule.create.human:ada", &body)
-    };
-    let mail = || json!({"to": "human:ada", "text": "t"});
-    assert_eq!(said(json!({"mail": mail()})), "cron or every is missing");
-    assert_eq!(said(json!({"every": "1h"})), "goal or mail is missing");
-    let both = said(json!({"every": "1h", "cron": "* * * * *", "mail": mail()}));
-    assert!(both.starts_with("every: cron is given"), "{both}");
-    let goal = json!({"project": "demo", "plan": {"title": "t"}});
-    let two = said(json!({"every": "1h", "mail": mail(), "goal": goal}));
-    assert!(two.starts_with("mail: a goal is given"), "{two}");
-    let zone = said(json!({"every": "1h", "zone": "UTC", "mail": mail()}));
-    assert!(zone.starts_with("zone: an interval has none"), "{zone}");
-    let high = complaint(
-        "op.goal.prioritise.human:ada",
-        &json!({"requestId": U, "epic": format!("goal_{U}"), "priority": 101}),
-    );
-    assert!(high.starts_with("priority:") && high.contains("0 to 100"), "{high}");
 }
 
 #[test]

@@ -54,8 +54,8 @@ fn stands(fleet: &Fleet, epic: EpicId, ids: &[&str]) -> Vec<NodeStatus> {
 fn every_pair_of_the_table_and_no_other() {
     use GoalStatus::{Active, Archived, Cancelled, Completed, Paused};
     // How to come there, and what is legal from there.
-    let rows: [(&[GoalVerb], GoalStatus, [Option<GoalStatus>; 4]); 4] = [
-        (&[], Active, [Some(Paused), None, Some(Cancelled), None]),
+    let rows = [
+        (&[][..], Active, [Some(Paused), None, Some(Cancelled), None]),
         (&[Pause], Paused, [None, Some(Active), Some(Cancelled), None]),
         (&[Cancel], Cancelled, [None, None, None, Some(Archived)]),
         (&[Cancel, Archive], Archived, [None; 4]),
@@ -166,7 +166,7 @@ fn while_it_is_paused_the_overseer_sends_nothing() {
     does(&mut fleet, epic, Pause);
     let telemetry = Telemetry { since: BusTime(0), ..Telemetry::default() };
     fleet.now = fleet.now + IDLE_AFTER;
-    let entry = fleet.one(Input::Oversee(telemetry.clone()));
+    let entry = fleet.one(Input::Oversee(telemetry));
     assert_eq!(entry.mail, [], "{entry:?}");
     let (run, update) = (fleet.run_of(&worker), r#"{"status": "done"}"#.to_owned());
     let done = Report::Update { run, dispatch: None, update, expected: None };
@@ -299,4 +299,25 @@ fn people_and_the_overseer_each_have_their_word_on_urgency() {
     let late = asks(&mut fleet, &human(), epic, Prioritise(said(1)));
     assert_eq!(late.error, Some(ErrorCode::Conflict));
     assert_eq!(fleet.records.node_states[&epic][&node("T1.1")].status, NodeStatus::Cancelled);
+}
+
+#[test]
+fn the_largest_goal_is_cancelled_at_once_however_long_the_reason() {
+    let subtask = |n: usize, t: usize, s: usize| json!({"id": format!("S{n}.{t}.{s}"), "name": "n", "acceptance": ["x"]});
+    let task_of = |n: usize, t: usize| {
+        let below: Vec<_> = (1..=7).map(|s| subtask(n, t, s)).collect();
+        json!({"id": format!("T{n}.{t}"), "name": "n", "acceptance": ["x"], "subtasks": below})
+    };
+    let phase = |n: usize| {
+        let tasks: Vec<_> = (1..=7).map(|t| task_of(n, t)).collect();
+        json!({"id": format!("P{n}"), "name": "n", "tasks": tasks})
+    };
+    let phases: Vec<_> = (1..=5).map(phase).collect();
+    let (mut fleet, epic) = Fleet::with_goal(json!({"title": "large", "phases": phases}));
+    let reason = "x".repeat(TEXT_BYTES_MAX);
+    let said = fleet.op(&human(), Op::Goal(GoalOp { epic, verb: Cancel, reason }));
+    assert_eq!(said.error, None, "{}", said.detail);
+    let states = &fleet.records.node_states[&epic];
+    assert_eq!(states.len(), 245);
+    assert!(states.values().all(|state| state.status == NodeStatus::Cancelled));
 }
