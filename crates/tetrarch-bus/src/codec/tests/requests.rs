@@ -18,14 +18,8 @@ use tetrarch_core::role::Role;
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
 
-<<<<<<< ours
 use super::samples::planning;
-use super::samples::{U, blocker, id, limits, placement, profile, result, schedule, usage, words};
-||||||| base
-use super::samples::{U, blocker, id, limits, placement, profile, result, schedule, usage, words};
-=======
 use super::samples::{U, blocker, id, limits, placement, profile, result, usage, words};
->>>>>>> theirs
 use crate::codec::*;
 use crate::subject::{OpName, Subject};
 

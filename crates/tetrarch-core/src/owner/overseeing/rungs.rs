@@ -30,7 +30,7 @@ pub(super) fn climb(
 ) {
     match rung {
         Rung::Nudge => send(draft, policy, assignment, (AssignmentStatus::Stalled, STATUS), why),
-        Rung::Resend => resend(draft, policy, assignment, why),
+        Rung::Resend => resend(draft, policy, assignment, AssignmentStatus::Stalled, why),
         Rung::Reassign => reassign(draft, &assignment, why),
         // Nobody can cut the node.
         Rung::Replan | Rung::Escalate => escalating::escalate(draft, assignment, why),
@@ -51,7 +51,11 @@ pub(super) fn ask_evidence(
         return;
     }
     let status = assignment.status;
-    tell(draft, &assignment, format!("{}: {why}; evidence is asked for", Rung::Nudge));
+    let rung = if same && !assignment.recovery.consumed { Rung::Resend } else { Rung::Nudge };
+    tell(draft, &assignment, format!("{rung}: {why}; evidence is asked for"));
+    if rung == Rung::Resend {
+        return resend(draft, policy, assignment, status, why);
+    }
     send(draft, policy, assignment, (status, EVIDENCE), why);
 }
 
@@ -85,7 +89,13 @@ fn send(
 }
 
 /// Sends the last words once more, under their id. A launch is no word to be repeated.
-fn resend(draft: &mut Draft<'_>, policy: &Policy, assignment: Assignment, why: &str) {
+fn resend(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    assignment: Assignment,
+    to: AssignmentStatus,
+    why: &str,
+) {
     let last = assignment.recovery.dispatch.and_then(|id| draft.dispatch(id)).cloned();
     let session = draft.agent(&assignment.agent).and_then(|agent| agent.session);
     let open = |last: &Dispatch| {
@@ -93,7 +103,6 @@ fn resend(draft: &mut Draft<'_>, policy: &Policy, assignment: Assignment, why: &
             && last.session == session
             && last.outcome == DispatchOutcome::Accepted
     };
-    let to = AssignmentStatus::Stalled;
     let Some(last) = last.filter(open) else {
         send(draft, policy, assignment, (to, STATUS), why);
         return;

@@ -101,3 +101,20 @@ fn what_cannot_be_read_or_is_about_something_else_is_refused_with_the_reason() {
         assert_eq!(assignment(&fleet, &worker), &was, "{update}");
     }
 }
+
+#[test]
+fn evidence_that_was_asked_for_and_did_not_arrive_is_asked_for_again_under_its_id() {
+    let (mut fleet, _, worker) = working(2);
+    let run = fleet.run_of(&worker);
+    let done = r#"{"status": "done"}"#.to_owned();
+    let unasked = Report::Update { run, dispatch: None, update: done, expected: None };
+    let first = asked(&fleet.report(&worker, unasked.clone()));
+    assert_eq!(first.len(), 1);
+    fleet.now = fleet.now + RESEND_AFTER;
+    assert_eq!(asked(&fleet.report(&worker, unasked.clone())), first, "it was not read");
+    assert_eq!(assignment(&fleet, &worker).status, AssignmentStatus::Active);
+    arrives(&mut fleet, &worker, first[0].dispatch);
+    fleet.now = fleet.now + RESEND_AFTER;
+    let killed_then = fleet.report(&worker, unasked);
+    assert_eq!(killed(&killed_then), [&worker], "it was asked twice");
+}
