@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use tetrarch_core::planner::{self, Bounds, Purpose};
+
 use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
@@ -33,7 +35,7 @@ const REQUESTS: [&str; 18] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 37] = [
+const OTHERS: [&str; 38] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -53,6 +55,7 @@ const OTHERS: [&str; 37] = [
     "OpReply",
     "Plan",
     "PlanEvent",
+    "Planning",
     "Project",
     "ProjectProfile",
     "Question",
@@ -95,10 +98,15 @@ const REQUIRED: [(&str, &[&str]); 18] = [
     ("WorkBlock", &["epic", "node", "blocker"]),
 ];
 
+/// What the planner answers; its own schemas, under the bounds of every plan.
+const ANSWERS: [(&str, Purpose); 2] =
+    [("PlannerPlan", Purpose::Plan), ("PlannerSplit", Purpose::Split)];
+
 /// The messages that have a schema, in order.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = REQUESTS.into_iter().chain(OTHERS).collect();
+    names.extend(ANSWERS.map(|(name, _)| name));
     names.sort_unstable();
     names
 }
@@ -106,6 +114,9 @@ pub fn names() -> Vec<&'static str> {
 /// The JSON Schema (draft 2020-12) of a public message; none for any other name.
 #[must_use]
 pub fn schema(name: &str) -> Option<Value> {
+    if let Some((_, purpose)) = ANSWERS.iter().find(|(answer, _)| *answer == name) {
+        return Some(planner::schema::answer(*purpose, Bounds::default()));
+    }
     let strict = REQUESTS.contains(&name);
     if !strict && !OTHERS.contains(&name) {
         return None;
@@ -202,7 +213,7 @@ mod tests {
         for name in names() {
             assert!(schema(name).is_some(), "{name}");
         }
-        assert_eq!(names().len(), REQUESTS.len() + OTHERS.len());
+        assert_eq!(names().len(), REQUESTS.len() + OTHERS.len() + ANSWERS.len());
         assert_eq!(schema("Entry"), None);
         for (name, required) in REQUIRED {
             let message = Message::named(name).unwrap();

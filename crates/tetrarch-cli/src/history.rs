@@ -48,6 +48,7 @@ fn tone(kind: EventKind) -> Tone {
         EventKind::Alert | EventKind::Refused | EventKind::SpawnDenied => Tone::Bad,
         EventKind::Question
         | EventKind::Recovery
+        | EventKind::PlannerAsked
         | EventKind::AgentEnding
         | EventKind::AgentReplaced => Tone::Warn,
         EventKind::OwnerStarted
@@ -73,6 +74,7 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::LedgerSnapshot
         | EventKind::IntakeMoved
         | EventKind::LedgerAccepted
+        | EventKind::PlannerAnswered
         | EventKind::Verdict => Tone::Plain,
     }
 }

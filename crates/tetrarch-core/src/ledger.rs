@@ -13,6 +13,7 @@ use crate::id::{
 };
 use crate::mail::Mail;
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
+use crate::planner::Planning;
 use crate::question::Question;
 use crate::run::{Run, RunStatus};
 use crate::snapshot::Snapshot;
@@ -48,6 +49,8 @@ pub enum Record {
     Assignment(Box<Assignment>),
     /// `dispatch.<dispatch>`.
     Dispatch(Box<Dispatch>),
+    /// A question to the planner.
+    Planning(Box<Planning>),
     /// `question.<question>`.
     Question(Box<Question>),
     /// `decision.<request>`.
@@ -85,6 +88,8 @@ pub enum RecordKey {
     Assignment(AssignmentId),
     /// Something that was sent for an assignment.
     Dispatch(DispatchId),
+    /// A question to the planner.
+    Planning(DispatchId),
     /// A question to people.
     Question(QuestionId),
     /// A decision on a request.
@@ -113,6 +118,7 @@ impl Record {
             Self::NodeState(epic, state) => RecordKey::NodeState(*epic, state.id),
             Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
             Self::Dispatch(dispatch) => RecordKey::Dispatch(dispatch.id),
+            Self::Planning(planning) => RecordKey::Planning(planning.id),
             Self::Question(question) => RecordKey::Question(question.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
@@ -200,6 +206,10 @@ pub enum EventKind {
     /// The overseer found an assignment standing still and did something about it, or its agent
     /// answered.
     Recovery,
+    /// The planner is asked.
+    PlannerAsked,
+    /// The planner answered, or did not.
+    PlannerAnswered,
     /// A reviewer judged.
     Verdict,
     /// An operation or report was refused.
@@ -228,7 +238,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -248,6 +258,8 @@ impl EventKind {
         Self::NodeStatus,
         Self::AssignmentStatus,
         Self::Recovery,
+        Self::PlannerAsked,
+        Self::PlannerAnswered,
         Self::Verdict,
         Self::Refused,
         Self::Question,
@@ -285,6 +297,8 @@ impl EventKind {
             Self::NodeStatus => "node.status",
             Self::AssignmentStatus => "assignment.status",
             Self::Recovery => "assignment.recovery",
+            Self::PlannerAsked => "planner.asked",
+            Self::PlannerAnswered => "planner.answered",
             Self::Verdict => "review.verdict",
             Self::Refused => "request.refused",
             Self::Question => "question.asked",

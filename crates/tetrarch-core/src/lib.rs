@@ -30,6 +30,7 @@ pub mod order;
 pub mod overseer;
 pub mod owner;
 pub mod plan;
+pub mod planner;
 pub mod question;
 pub mod records;
 pub mod request;

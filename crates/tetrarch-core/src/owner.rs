@@ -5,7 +5,7 @@
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
 //! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
-//! plans in `plans`, questions to people in `questions`, what the overseer does in `overseeing`.
+//! plans in `plans`, what the planner is asked in `planning`, cut tasks in `replanning`, questions to people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
@@ -17,10 +17,12 @@ mod group;
 mod hosts;
 mod operations;
 mod overseeing;
+mod planning;
 mod plans;
 mod questions;
 mod recovery;
 mod replacing;
+mod replanning;
 mod reports;
 mod restoring;
 mod sessions;
@@ -43,6 +45,7 @@ use crate::limits::{CHILDREN_MAX, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX, 
 use crate::liveness::Liveness;
 use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
 use crate::overseer::{Patience, Telemetry};
+use crate::planner::{Planner, Proposal};
 use crate::records::Records;
 use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::snapshot::{Due, Snapshot};
@@ -73,6 +76,8 @@ pub struct Policy {
     pub kept: Kept,
     /// How long an assignment may stand still, and what then (spec 05, The tick).
     pub overseer: Patience,
+    /// Who makes plans, when somebody does (spec 05, The planner).
+    pub planner: Option<Planner>,
     /// Why no work is taken at present, in words; none when it is.
     pub halted: Option<String>,
 }
@@ -87,6 +92,7 @@ impl Default for Policy {
             window: WINDOW,
             kept: Kept::default(),
             overseer: Patience::default(),
+            planner: None,
             halted: None,
         }
     }
@@ -131,6 +137,8 @@ pub enum Input {
     Tick,
     /// The overseer looks at what stands still, with what is heard of agents.
     Oversee(Telemetry),
+    /// What asking the planner came to.
+    Proposed(Box<Proposal>),
     /// All records as they were after an entry are kept, for a reason.
     Snapshot(Box<Snapshot>, Due),
     /// The ledger was nearly full and was trimmed before its time.
@@ -196,6 +204,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
             drop(overseeing::tick(&mut draft, policy, telemetry));
             draft.finish()
         }
+        Input::Proposed(proposal) => proposed(records, policy, now, proposal),
         Input::Snapshot(taken, due) => snapshot(records, now, taken, *due),
         Input::TrimmedEarly { through, bytes, limit } => {
             let mut draft = Draft::new(records, now, go());
@@ -212,6 +221,23 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
             draft.finish()
         }
     }
+}
+
+/// A proposal that no commit has room for is as good as none.
+fn proposed(records: &Records, policy: &Policy, now: BusTime, proposal: &Proposal) -> Step {
+    let decide = |proposal: &Proposal| {
+        let mut draft = Draft::new(records, now, go());
+        planning::proposed(&mut draft, policy, proposal);
+        draft.finish()
+    };
+    let step = decide(proposal);
+    let weight = weight::step(records, &step);
+    if weight <= STEP_BYTES_MAX || proposal.answer.is_none() {
+        return step;
+    }
+    let mut problems = proposal.problems.clone();
+    problems.push(format!("about {weight} bytes would be written; the bound is {STEP_BYTES_MAX}"));
+    decide(&Proposal { answer: None, problems, ..proposal.clone() })
 }
 
 const SNAPSHOTS: &str = "02 Snapshots";

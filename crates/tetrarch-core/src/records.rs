@@ -17,6 +17,7 @@ use crate::id::{
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::{Node, NodeState, Plan};
+use crate::planner::Planning;
 use crate::question::{Question, QuestionStatus};
 use crate::role::Role;
 use crate::run::{Run, RunState, RunStatus};
@@ -56,6 +57,8 @@ pub struct Records {
     pub assignments: BTreeMap<AssignmentId, Assignment>,
     /// What was sent for assignments.
     pub dispatches: BTreeMap<DispatchId, Dispatch>,
+    /// Questions to the planner.
+    pub plannings: BTreeMap<DispatchId, Planning>,
     /// Questions to people.
     pub questions: BTreeMap<QuestionId, Question>,
     /// Decisions.
@@ -151,6 +154,7 @@ impl Records {
             }
             Record::Assignment(assignment) => self.put_assignment(*assignment),
             Record::Dispatch(dispatch) => self.put_dispatch(*dispatch),
+            Record::Planning(planning) => drop(self.plannings.insert(planning.id, *planning)),
             Record::Question(question) => self.put_question(*question),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
@@ -189,6 +193,7 @@ impl Records {
             RecordKey::NodeState(epic, node) => take_node(&mut self.node_states, *epic, *node),
             RecordKey::Assignment(id) => self.remove_assignment(*id),
             RecordKey::Dispatch(id) => self.remove_dispatch(*id),
+            RecordKey::Planning(id) => drop(self.plannings.remove(id)),
             RecordKey::Question(id) => self.remove_question(*id),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
@@ -376,7 +381,7 @@ impl Records {
     pub fn count(&self) -> usize {
         let nodes: usize = self.nodes.values().map(BTreeMap::len).sum();
         let states: usize = self.node_states.values().map(BTreeMap::len).sum();
-        let assigned = self.assignments.len() + self.dispatches.len();
+        let assigned = self.assignments.len() + self.dispatches.len() + self.plannings.len();
         let work = self.runs.len() + self.run_status.len() + assigned;
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len();
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();

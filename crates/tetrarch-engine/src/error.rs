@@ -17,7 +17,7 @@ use tetrarch_core::error::Refusal;
 use tetrarch_core::restart::Amnesia;
 use tetrarch_core::sweep::WindowError;
 
-use crate::global::Keeper;
+use crate::global::{BadPlanner, Keeper};
 
 /// Why an engine process ended.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +33,9 @@ pub enum EngineError {
         /// By whom.
         holder: LeaseValue,
     },
+    /// There can be no planner.
+    #[error(transparent)]
+    Planner(#[from] BadPlanner),
     /// Another owner took over.
     #[error("deposed: an owner of epoch {epoch} writes the ledger")]
     Deposed {
@@ -152,6 +155,7 @@ impl EngineError {
             | Self::Lease(AcquireError::Held { .. })
             | Self::NoMeta(MetaError::Unreadable(_))
             | Self::Held { .. }
+            | Self::Planner(_)
             | Self::Deposed { .. }
             | Self::LeaseLost(_)
             | Self::Amnesia { .. }

@@ -42,6 +42,8 @@ pub enum KeyKind {
     Assignment,
     /// What was sent for assignments.
     Dispatch,
+    /// Questions to the planner.
+    Planning,
     /// Questions to people.
     Question,
     /// Decisions.
@@ -52,7 +54,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -66,6 +68,7 @@ impl KeyKind {
         Self::NodeState,
         Self::Assignment,
         Self::Dispatch,
+        Self::Planning,
         Self::Question,
         Self::Decision,
         Self::Snapshot,
@@ -88,6 +91,7 @@ impl KeyKind {
             Self::NodeState => "node_state",
             Self::Assignment => "assignment",
             Self::Dispatch => "dispatch",
+            Self::Planning => "planning",
             Self::Question => "question",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
@@ -111,6 +115,7 @@ impl KeyKind {
             RecordKey::NodeState(..) => Self::NodeState,
             RecordKey::Assignment(_) => Self::Assignment,
             RecordKey::Dispatch(_) => Self::Dispatch,
+            RecordKey::Planning(_) => Self::Planning,
             RecordKey::Question(_) => Self::Question,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
@@ -184,7 +189,9 @@ pub fn record_key(key: &RecordKey) -> String {
             format!("{kind}.{epic}.{}", node_token(Some(*node)))
         }
         RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
-        RecordKey::Dispatch(dispatch) => format!("{kind}.{dispatch}"),
+        RecordKey::Dispatch(dispatch) | RecordKey::Planning(dispatch) => {
+            format!("{kind}.{dispatch}")
+        }
         RecordKey::Question(question) => format!("{kind}.{question}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
@@ -223,6 +230,7 @@ pub(super) fn parse_at(
         | KeyKind::Plan
         | KeyKind::Assignment
         | KeyKind::Dispatch
+        | KeyKind::Planning
         | KeyKind::Question
         | KeyKind::Decision
         | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
@@ -242,6 +250,7 @@ pub(super) fn parse_at(
         KeyKind::NodeState => RecordKey::NodeState(epic(1)?, node()?),
         KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
         KeyKind::Dispatch => RecordKey::Dispatch(tokens.parse(1, "dsp_<ulid>")?),
+        KeyKind::Planning => RecordKey::Planning(tokens.parse(1, "dsp_<ulid>")?),
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,

@@ -12,6 +12,7 @@ use crate::id::{AgentId, EpicId};
 use crate::ledger::{Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::{NodeState, NodeStatus};
+use crate::planner::{Planning, PlanningStatus};
 use crate::question::QuestionStatus;
 use crate::records::Records;
 use crate::run::{RunEvent, RunState, RunStatus};
@@ -46,6 +47,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                     old.is_none_or(|old| old.status == QuestionStatus::Open || old == &**question);
                 found.must(kept, 10, &question.id, "it was answered or withdrawn, and changed");
             }
+            Record::Planning(new) => planning(before, new, found),
             Record::NodeState(epic, state) => node(before, *epic, state, found),
             Record::GoalState(state) => {
                 let old = before.goal_states.get(&state.id).map(|state| state.status);
@@ -212,6 +214,17 @@ fn assignment(before: &Records, new: &Assignment, found: &mut Findings) {
     found.must(bound(old) == bound(new), 14, &new.id, "it is bound to something else");
     let final_ = old.status.is_terminal() && old != new;
     found.must(!final_, 10, &new.id, "it had ended and changed");
+}
+
+/// What was asked stays what it was, and is answered once.
+fn planning(before: &Records, new: &Planning, found: &mut Findings) {
+    let Some(old) = before.plannings.get(&new.id) else { return };
+    let asked = |it: &Planning| {
+        (it.purpose, it.epic, it.assignment, it.node, it.base_version, it.inputs.clone())
+    };
+    found.must(asked(old) == asked(new), 10, &new.id, "what the planner was asked changed");
+    let open = old.status == PlanningStatus::Asked || old == new;
+    found.must(open, 10, &new.id, "the planner's answer was settled, and changed");
 }
 
 fn dispatch(before: &Records, new: &Dispatch, found: &mut Findings) {

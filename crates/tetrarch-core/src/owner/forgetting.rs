@@ -88,6 +88,9 @@ fn forget_assignment(draft: &mut Draft<'_>, id: AssignmentId, room: usize) -> us
     let sent = records.dispatched_for(id).count();
     for dispatch in records.dispatched_for(id).take(room) {
         draft.forget(RecordKey::Dispatch(dispatch));
+        if records.plannings.contains_key(&dispatch) {
+            draft.forget(RecordKey::Planning(dispatch));
+        }
     }
     if sent <= room {
         draft.forget(RecordKey::Assignment(id));
@@ -125,6 +128,8 @@ fn forget_goal(draft: &mut Draft<'_>, epic: EpicId) {
     nodes.for_each(|node| draft.forget(RecordKey::Node(epic, *node)));
     let states = records.node_states.get(&epic).into_iter().flat_map(|states| states.keys());
     states.for_each(|node| draft.forget(RecordKey::NodeState(epic, *node)));
+    let asked = records.plannings.values().filter(|planning| planning.epic == epic);
+    asked.for_each(|planning| draft.forget(RecordKey::Planning(planning.id)));
     draft.forget(RecordKey::Plan(epic));
     draft.forget(RecordKey::GoalState(epic));
     draft.forget(RecordKey::Goal(epic));

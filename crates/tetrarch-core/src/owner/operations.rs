@@ -12,7 +12,9 @@ use crate::request::{Op, Request};
 use crate::role::Role;
 use crate::step::Draft;
 
-use super::{Policy, circuits, overseeing, plans, questions, replacing, sessions, stopping};
+use super::{
+    Policy, circuits, overseeing, planning, plans, questions, replacing, sessions, stopping,
+};
 
 /// Decides on an operation and answers it.
 pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request, op: &Op) {
@@ -83,7 +85,9 @@ fn apply(
             known_agent(draft, agent)?;
             Ok(about(draft, agent, reply))
         }
-        Op::GoalCreate { project, plan } => create_goal(draft, request, project, plan, reply),
+        Op::GoalCreate { project, plan } => {
+            create_goal(draft, policy, request, project, plan, reply)
+        }
         Op::QuestionAnswer { question, text } => answer(draft, request, *question, text, reply),
         Op::OverseerTick(telemetry) => {
             Ok(OpReply { detail: overseeing::looked(draft, policy, telemetry), ..reply })
@@ -117,6 +121,7 @@ fn known_agent(draft: &Draft<'_>, agent: &AgentId) -> Result<(), Refusal> {
 
 fn create_goal(
     draft: &mut Draft<'_>,
+    policy: &Policy,
     request: &Request,
     project: &ProjectName,
     plan: &PlanFile,
@@ -126,7 +131,13 @@ fn create_goal(
         super::current(draft, &request.sender)?;
     }
     let epic = EpicId(request.id.0);
-    plans::create_goal(draft, epic, project, &request.sender.from, plan)?;
+    let owner = &request.sender.from;
+    if let (true, Some(planner)) = (plan.nodes.is_empty(), &policy.planner) {
+        planning::ask_for_plan(draft, planner, epic, project, owner, plan)?;
+        let detail = format!("{} makes its plan", planner.model);
+        return Ok(OpReply { epic: Some(epic), detail, ..reply });
+    }
+    plans::create_goal(draft, epic, project, owner, plan)?;
     Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
 }
 

@@ -1,6 +1,7 @@
 //! Values with every field set, and with none that may be absent.
 
 mod dispatch;
+mod planning;
 mod question;
 
 use std::fmt::Debug;
@@ -373,7 +374,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 6] {
+fn epic_records(full: bool) -> [Record; 7] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -408,6 +409,7 @@ fn epic_records(full: bool) -> [Record; 6] {
     [
         Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
+        Record::Planning(Box::new(planning::sample(full, goal.clone()))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

@@ -100,6 +100,7 @@ impl Story {
             | Record::NodeState(..)
             | Record::Assignment(_)
             | Record::Dispatch(_)
+            | Record::Planning(_)
             | Record::Question(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
@@ -141,6 +142,8 @@ impl Story {
                 | EventKind::NodeAdded
                 | EventKind::NodeStatus
                 | EventKind::AssignmentStatus
+                | EventKind::PlannerAsked
+                | EventKind::PlannerAnswered
                 | EventKind::Verdict
                 | EventKind::Refused
                 | EventKind::Question
