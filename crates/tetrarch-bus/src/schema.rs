@@ -114,6 +114,12 @@ pub fn names() -> Vec<&'static str> {
 /// The JSON Schema (draft 2020-12) of a public message; none for any other name.
 #[must_use]
 pub fn schema(name: &str) -> Option<Value> {
+    let mut schema = described(name)?;
+    schema.sort_all_objects();
+    Some(schema)
+}
+
+fn described(name: &str) -> Option<Value> {
     if let Some((_, purpose)) = ANSWERS.iter().find(|(answer, _)| *answer == name) {
         return Some(planner::schema::answer(*purpose, Bounds::default()));
     }

@@ -7,7 +7,7 @@ pub mod dialogue;
 pub mod schema;
 pub mod template;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 

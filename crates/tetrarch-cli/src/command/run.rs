@@ -32,11 +32,15 @@ const PROJECT: &str = "main";
 /// Executes a plan and follows it to its end.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
+    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about'\n\nA goal without a plan gets one from the planner when there is one ([planner] in the configuration), else it is one task.\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
 )]
 pub(crate) struct RunArgs {
-    /// The plan: YAML, TOML or JSON.
-    plan: PathBuf,
+    /// The plan, or a goal without one: YAML, TOML or JSON.
+    #[arg(required_unless_present = "goal")]
+    plan: Option<PathBuf>,
+    /// A goal in one line, instead of a file.
+    #[arg(long, conflicts_with = "plan")]
+    goal: Option<String>,
     /// The project that works on it; the plan's own, or `main`, unless said.
     #[arg(long)]
     project: Option<String>,
@@ -56,7 +60,10 @@ pub(crate) struct RunArgs {
 /// # Errors
 /// The plan is wrong, the fleet cannot be brought up, the goal is not reached.
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
-    let prepared = prepare::prepare(&args.plan, &args.arguments)?;
+    let prepared = match (&args.plan, &args.goal) {
+        (Some(plan), _) => prepare::prepare(plan, &args.arguments)?,
+        (None, goal) => prepare::goal(goal.as_deref().unwrap_or_default())?,
+    };
     let project = project_name(&args, &prepared.plan)?;
     let (desk, own) = fleet::ensure(context).await?;
     let outcome = execute(&desk, &args, &prepared, &project).await;

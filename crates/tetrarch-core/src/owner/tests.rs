@@ -8,6 +8,7 @@ mod deadlines;
 pub(crate) mod fleet;
 mod forgetting;
 mod overseeing;
+mod planning;
 mod questions;
 mod recovery;
 mod replacing;

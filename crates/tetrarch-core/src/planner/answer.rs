@@ -124,7 +124,15 @@ fn read_split(
             {"id": node.to_string(), "name": "a cut", "subtasks": parts},
         ],
     }]});
-    let nodes = found.with(plan_file::parse(&document))?.nodes;
+    let read = plan_file::parse(&document).map_err(|mut problems| {
+        for problem in &mut problems {
+            // The model knows nothing of what stands around its list.
+            let inner = problem.path.strip_prefix("phases[0].tasks[0].").map(str::to_owned);
+            problem.path = inner.unwrap_or_else(|| "subtasks".to_owned());
+        }
+        problems
+    });
+    let nodes = found.with(read)?.nodes;
     Ok((
         diagnosis.to_owned(),
         nodes.into_iter().filter(|part| part.id.tier() == Tier::Subtask).collect(),

@@ -23,10 +23,13 @@ pub(super) const PART: &[&str] =
 /// The JSON Schema (draft 2020-12) of the answer for a purpose.
 #[must_use]
 pub fn answer(purpose: Purpose, bounds: Bounds) -> Value {
-    match purpose {
+    let mut schema = match purpose {
         Purpose::Plan => plan(bounds),
         Purpose::Split => split(bounds),
-    }
+    };
+    // Its hash does not depend on how it is written down here.
+    schema.sort_all_objects();
+    schema
 }
 
 fn plan(bounds: Bounds) -> Value {

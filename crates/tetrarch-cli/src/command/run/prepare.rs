@@ -29,9 +29,21 @@ pub(super) fn prepare(path: &Path, arguments: &[String]) -> Result<Prepared, Cli
     let mut document = read_document(path)?;
     let plan_dir = directory(path)?;
     fill(&mut document, &plan_dir, arguments)?;
-    let plan = schema::parse(&document).map_err(|problems| {
+    read(document, &format!("{} is no valid plan", path.display()))
+}
+
+/// A goal in one line, whose plan is not its author's to make.
+///
+/// # Errors
+/// What is wrong with the line.
+pub(super) fn goal(title: &str) -> Result<Prepared, CliError> {
+    read(json!({ "goal": { "title": title } }), "--goal is no goal")
+}
+
+fn read(document: Value, wrong: &str) -> Result<Prepared, CliError> {
+    let plan = schema::parse_either(&document).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
-        let what = format!("{} is no valid plan:\n{}", path.display(), lines.join("\n"));
+        let what = format!("{wrong}:\n{}", lines.join("\n"));
         CliError::new(Code::Usage, what).hint("`tetrarch schema` prints the shape of plan files")
     })?;
     Ok(Prepared { document, plan })
