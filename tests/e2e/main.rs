@@ -19,6 +19,7 @@ mod life;
 mod loops;
 mod overseeing;
 mod pauses;
+mod planner;
 mod questions;
 mod racing;
 mod renewal;

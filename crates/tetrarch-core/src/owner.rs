@@ -57,6 +57,7 @@ use crate::trouble::Trouble;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
 pub use group::Group;
+pub use planning::goal_question;
 pub use restoring::{Frame, restoring};
 
 /// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).

@@ -38,7 +38,7 @@ pub use accepting::{Acceptance, Accepted, accept_ledger};
 pub use memory::{Keeper, remembered};
 use memory::{Kept, Memoir};
 use owner::{OwnerActor, OwnerArgs};
-pub use planning::{BadPlanner, Key, PlannerConfig, provide_tls};
+pub use planning::{BadPlanner, Key, PlannerConfig, propose, provide_tls};
 use sweeping::Patience;
 
 /// Renewals of the GO lease in one time to live (spec 04).

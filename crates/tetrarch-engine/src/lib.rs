@@ -21,6 +21,6 @@ mod tree;
 pub use error::EngineError;
 pub use global::{
     Acceptance, Accepted, BadPlanner, GlobalConfig, Keeper, Key, PlannerConfig, accept_ledger,
-    provide_tls, remembered, serve_global,
+    propose, provide_tls, remembered, serve_global,
 };
 pub use host::{HostConfig, serve_host};

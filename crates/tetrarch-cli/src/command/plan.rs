@@ -1,6 +1,8 @@
 //! `plan`: shows an epic's plan as a tree with derived statuses, and its versions from the public
 //! plan events (spec 05).
 
+mod planner;
+
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
@@ -23,10 +25,26 @@ use crate::snapshot::Snapshot;
 #[command(after_help = "\
 Examples:
   tetrarch plan show goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
-  tetrarch plan history goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o wide")]
+  tetrarch plan history goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o wide
+  tetrarch plan propose --goal 'say what the log is about'
+  tetrarch plan provenance goal_01JD8Z5W6T4QK3M9X2V7B1N0AC")]
 pub(crate) enum PlanCommand {
     /// Show a plan as it is now.
     Show {
+        /// The epic.
+        epic: EpicId,
+    },
+    /// Ask the planner configured here for a plan and print it; nothing is changed.
+    Propose {
+        /// The epic for whose goal it is.
+        #[arg(required_unless_present = "goal")]
+        epic: Option<EpicId>,
+        /// A goal in one line, instead of an epic.
+        #[arg(long, conflicts_with = "epic")]
+        goal: Option<String>,
+    },
+    /// Show what the planner was asked about an epic, and what it answered.
+    Provenance {
         /// The epic.
         epic: EpicId,
     },
@@ -42,10 +60,12 @@ pub(crate) enum PlanCommand {
 /// # Errors
 /// There is no such epic; the bus cannot be read.
 pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
+    let bus = async || context.desk().await.map(|desk| desk.bus);
     match command {
-        PlanCommand::Show { epic } => show(context, &bus, epic).await,
-        PlanCommand::History { epic } => history(context, &bus, epic).await,
+        PlanCommand::Propose { epic, goal } => planner::propose_plan(context, epic, goal).await,
+        PlanCommand::Provenance { epic } => planner::provenance(context, &bus().await?, epic).await,
+        PlanCommand::Show { epic } => show(context, &bus().await?, epic).await,
+        PlanCommand::History { epic } => history(context, &bus().await?, epic).await,
     }
 }
 

@@ -23,6 +23,7 @@ use crate::planner::answer::{self, Answer};
 use crate::planner::template::Template;
 use crate::planner::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose};
 use crate::step::Draft;
+use crate::time::BusTime;
 
 use super::fit::Room;
 use super::{Policy, overseeing, plans, replanning, stopping};
@@ -44,14 +45,17 @@ pub(super) fn ask_for_plan(
     plans::may_give(draft, project, owner)?;
     plans::put_profiles(draft, project, wish);
     let goal = plans::goal_of(draft.now, epic, project, owner, wish);
-    let inputs = goal_inputs(&goal, planner.bounds);
-    let id = DispatchId::derive(draft.now, &epic.to_string(), "plan", 0);
-    let planning = Planning {
-        goal: Some(Box::new(goal)),
-        ..asked(draft, planner, Purpose::Plan, (id, epic), inputs)
-    };
-    put_asked(draft, planning);
+    put_asked(draft, goal_question(draft.now, planner, goal));
     Ok(())
+}
+
+/// What a planner is asked about a goal. `now` is bus time.
+#[must_use]
+pub fn goal_question(now: BusTime, planner: &Planner, goal: Goal) -> Planning {
+    let inputs = goal_inputs(&goal, planner.bounds);
+    let id = DispatchId::derive(now, &goal.id.to_string(), "plan", 0);
+    let asked = asked(now, planner, Purpose::Plan, (id, goal.id), inputs);
+    Planning { goal: Some(Box::new(goal)), ..asked }
 }
 
 /// Whether the planner may be asked to cut what an assignment is about: a task without subtasks, that is
@@ -99,7 +103,7 @@ pub(super) fn ask_to_split(
         assignment: Some(assignment.id),
         node: Some(assignment.node),
         base_version,
-        ..asked(draft, planner, Purpose::Split, (id, assignment.epic), inputs)
+        ..asked(draft.now, planner, Purpose::Split, (id, assignment.epic), inputs)
     };
     put_asked(draft, planning);
     let dispatch = Dispatch {
@@ -131,7 +135,7 @@ pub(super) fn ask_to_split(
 
 /// A question; the caller fills in what it is about.
 fn asked(
-    draft: &Draft<'_>,
+    now: BusTime,
     planner: &Planner,
     purpose: Purpose,
     (id, epic): (DispatchId, EpicId),
@@ -140,7 +144,7 @@ fn asked(
     let template = Template::of(purpose);
     Planning {
         id,
-        at: draft.now,
+        at: now,
         purpose,
         epic,
         goal: None,
@@ -156,7 +160,7 @@ fn asked(
         answer: String::new(),
         problems: Vec::new(),
         reason: String::new(),
-        since: draft.now,
+        since: now,
     }
 }
 

@@ -70,7 +70,7 @@ fn read_plan(value: &Value, goal: &Goal, bounds: Bounds) -> Result<PlanFile, Vec
     let tiers = [("phases", PHASE), ("tasks", TASK), ("subtasks", &TASK[..TASK.len() - 1])];
     found.keys(value, "", PLAN);
     found.tiers(value, "", &tiers, &[bounds.phases, bounds.tasks, bounds.subtasks]);
-    let mut document = value.clone();
+    let mut document = known(value, PLAN, &tiers);
     document["title"] = json!(goal.title);
     let read = plan_file::parse(&document);
     let plan = found.with(read)?;
@@ -117,8 +117,11 @@ fn read_split(
     let phase = node.phase_number();
     let ids: Vec<NodeId> =
         (1..).zip(parts).map(|(n, _)| NodeId::subtask(phase, node.ordinal(), n)).collect();
-    let parts: Vec<Value> =
-        parts.iter().enumerate().map(|(at, part)| placed(part, at, &ids, &mut found)).collect();
+    let parts: Vec<Value> = parts
+        .iter()
+        .enumerate()
+        .map(|(at, part)| placed(&known(part, PART, &[]), at, &ids, &mut found))
+        .collect();
     let document = json!({"title": "a cut", "phases": [{
         "id": NodeId::phase(phase).to_string(), "name": "a cut", "tasks": [
             {"id": node.to_string(), "name": "a cut", "subtasks": parts},
@@ -165,6 +168,23 @@ fn placed(part: &Value, at: usize, ids: &[NodeId], found: &mut Found) -> Value {
     fields.insert("id".to_owned(), json!(ids.get(at).map(ToString::to_string)));
     fields.insert("deps".to_owned(), Value::Array(deps));
     Value::Object(fields)
+}
+
+/// A value without the keys that are none of its own, which are told of already: plan files have more.
+fn known(value: &Value, keys: &[&str], tiers: &[(&str, &[&str])]) -> Value {
+    let Value::Object(fields) = value else { return value.clone() };
+    let own = fields.iter().filter(|(key, _)| keys.contains(&key.as_str()));
+    let each = own.map(|(key, value)| {
+        let below = tiers.split_first().filter(|((name, _), _)| name == key);
+        let value = match (below, value) {
+            (Some(((_, keys), tiers)), Value::Array(list)) => {
+                list.iter().map(|entry| known(entry, keys, tiers)).collect()
+            }
+            (_, _) => value.clone(),
+        };
+        (key.clone(), value)
+    });
+    Value::Object(each.collect())
 }
 
 /// What was found to be wrong.

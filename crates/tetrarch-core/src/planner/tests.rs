@@ -99,7 +99,11 @@ fn a_changed_template_has_another_id() {
             "plan.1",
             "e62b68801b85a19f25bac51cc11ee64a94e980209096d854fa0f29967030680a",
         ),
-        (Purpose::Split, "split.1", "5011f46790666dea7a4b145c262f182d7ac547a5923df1fed6c0456c7c681417"),
+        (
+            Purpose::Split,
+            "split.1",
+            "5011f46790666dea7a4b145c262f182d7ac547a5923df1fed6c0456c7c681417",
+        ),
     ];
     for (purpose, id, hash) in known {
         let template = Template::of(purpose);

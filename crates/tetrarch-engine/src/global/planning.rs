@@ -89,6 +89,14 @@ pub(super) fn start(
     Ok((Asking(tell), pump))
 }
 
+/// Asks a planner something here and now, for nobody's ledger.
+///
+/// # Errors
+/// There can be no such planner.
+pub async fn propose(config: &PlannerConfig, planning: &Planning) -> Result<Proposal, BadPlanner> {
+    Ok(answer(Some(&Model::new(config)?), planning).await)
+}
+
 /// Asks until there is a valid answer, or none is to be expected.
 async fn answer(model: Option<&Model>, planning: &Planning) -> Proposal {
     let Some(model) = model else {
