@@ -120,11 +120,8 @@ fn whatever_the_server_says_a_goal_gets_a_valid_plan_and_is_reached() {
     }
     for (title, status, answers, problems, leaves) in rows {
         let (told, nodes) = provenance(&fleet, title);
-        assert_eq!(
-            (&told["status"], &told["attempts"]),
-            (&json!(status), &json!(answers)),
-            "{told}"
-        );
+        let asked = told["attempts"].as_u64().unwrap_or(0);
+        assert_eq!((&told["status"], asked), (&json!(status), answers), "{told}");
         assert_eq!(nodes, leaves, "{title}: {told}");
         let found = told["problems"].as_array().cloned().unwrap_or_default();
         assert!(
@@ -189,9 +186,9 @@ fn a_task_that_stands_still_is_cut_and_its_parts_come_to_an_end() {
 #[test]
 fn an_owner_that_died_while_asking_is_followed_by_one_that_asks_again() {
     let fine = json!({"content": two_tasks().to_string()});
-    // The first request is never answered while the first owner lives.
+    // No request is answered while the first owner lives.
     let scripts = [
-        once("again", &fine, &json!({"latencyMs": 30_000})),
+        once("again", &fine, &json!({"latencyMs": 8_000})),
         said("again", &two_tasks().to_string()),
     ];
     let server = ModelServer::start(&scripts);
