@@ -63,8 +63,8 @@ fn provenance(fleet: &Fleet, title: &str) -> (Value, usize) {
     (told[0].clone(), shown["nodes"].as_array().unwrap().len() - 1)
 }
 
-#[test]
-fn whatever_the_server_says_a_goal_gets_a_valid_plan_and_is_reached() {
+/// What the server says to each of the goals below.
+fn scripts() -> Vec<Value> {
     let valid = two_tasks().to_string();
     let text = |text: &str| json!({"content": text});
     let (fine, calm) = (text(&valid), json!({}));
@@ -72,7 +72,7 @@ fn whatever_the_server_says_a_goal_gets_a_valid_plan_and_is_reached() {
     // A repetition names what was wrong, and nothing else tells goals apart that are planned at one time.
     let mut armed = two_tasks();
     armed["phases"][0]["tasks"][0]["argv"] = json!(["rm", "-r", "/"]);
-    let scripts = [
+    vec![
         said("the key \"argv\"", &valid),
         said("the key \"never\"", "{\"never\": 1}"),
         said("the answer is no JSON", &format!("Of course!\n```json\n{valid}\n```\n")),
@@ -91,8 +91,12 @@ fn whatever_the_server_says_a_goal_gets_a_valid_plan_and_is_reached() {
         said("garbled", &valid),
         once("late", &fine, &json!({"latencyMs": 4_000})),
         said("late", &valid),
-    ];
-    let server = ModelServer::start(&scripts);
+    ]
+}
+
+#[test]
+fn whatever_the_server_says_a_goal_gets_a_valid_plan_and_is_reached() {
+    let server = ModelServer::start(&scripts());
     let fleet = planned(&server).started();
     // Status, answers, problems that are told in this order, leaves and what is above them.
     let rows: [(&str, &str, u64, &[&str], usize); 10] = [
