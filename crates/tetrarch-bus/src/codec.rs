@@ -20,7 +20,7 @@ mod mail_body;
 mod op;
 mod plan;
 mod plan_event;
-mod planning;
+mod planner;
 mod question;
 mod read;
 mod record;

@@ -5,10 +5,11 @@
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
 //! `forgetting`, what people are told to look at in `troubles`, circuits in `circuits`, hosts in `hosts`,
-//! plans in `plans`, what the planner is asked in `planning`, cut tasks in `replanning`, questions to people in `questions`, what the overseer does in `overseeing`.
+//! plans in `plans`, what the planner is asked in `consulting`, cut tasks in `replanning`, questions to people in `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
+mod consulting;
 mod deadlines;
 mod ending;
 mod fit;
@@ -17,7 +18,6 @@ mod group;
 mod hosts;
 mod operations;
 mod overseeing;
-mod planning;
 mod plans;
 mod questions;
 mod recovery;
@@ -54,10 +54,10 @@ use crate::sweep::Absence;
 use crate::time::{BusTime, Millis};
 use crate::trouble::Trouble;
 
+pub use consulting::goal_question;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
 pub use group::Group;
-pub use planning::goal_question;
 pub use restoring::{Frame, restoring};
 
 /// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).
@@ -228,7 +228,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
 fn proposed(records: &Records, policy: &Policy, now: BusTime, proposal: &Proposal) -> Step {
     let decide = |proposal: &Proposal| {
         let mut draft = Draft::new(records, now, go());
-        planning::proposed(&mut draft, policy, proposal);
+        consulting::proposed(&mut draft, policy, proposal);
         draft.finish()
     };
     let step = decide(proposal);

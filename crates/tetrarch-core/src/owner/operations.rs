@@ -133,7 +133,7 @@ fn create_goal(
     let epic = EpicId(request.id.0);
     let owner = &request.sender.from;
     if let (true, Some(planner)) = (plan.nodes.is_empty(), &policy.planner) {
-        planning::ask_for_plan(draft, planner, epic, project, owner, plan)?;
+        consulting::ask_for_plan(draft, planner, epic, project, owner, plan)?;
         let detail = format!("{} makes its plan", planner.model);
         return Ok(OpReply { epic: Some(epic), detail, ..reply });
     }

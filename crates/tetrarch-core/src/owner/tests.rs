@@ -4,11 +4,11 @@
 mod bounds;
 mod budgets;
 mod circuits;
+mod consulting;
 mod deadlines;
 pub(crate) mod fleet;
 mod forgetting;
 mod overseeing;
-mod planning;
 mod questions;
 mod recovery;
 mod replacing;

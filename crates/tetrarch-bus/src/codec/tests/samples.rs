@@ -1,7 +1,7 @@
 //! Values with every field set, and with none that may be absent.
 
 mod dispatch;
-mod planning;
+mod planner;
 mod question;
 
 use std::fmt::Debug;
@@ -409,7 +409,7 @@ fn epic_records(full: bool) -> [Record; 7] {
     [
         Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
-        Record::Planning(Box::new(planning::sample(full, goal.clone()))),
+        Record::Planning(Box::new(planner::sample(full, goal.clone()))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

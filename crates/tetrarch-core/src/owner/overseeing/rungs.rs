@@ -9,7 +9,7 @@ use crate::overseer::Rung;
 use crate::step::Draft;
 
 use super::{RULE, conclude, escalating, note, put};
-use crate::owner::{Policy, planning, replacing};
+use crate::owner::{Policy, consulting, replacing};
 
 /// What a status request says.
 const STATUS: &str = "Say how it stands with one overseerUpdate: what changed since the last \
@@ -40,7 +40,7 @@ pub(super) fn climb(
 /// Has the planner asked how the node can be cut; the intent is written before anybody is.
 fn replan(draft: &mut Draft<'_>, policy: &Policy, assignment: &Assignment, why: &str) {
     conclude(draft, assignment, DispatchOutcome::Timeout);
-    let asked = planning::ask_to_split(draft, policy, assignment, why);
+    let asked = consulting::ask_to_split(draft, policy, assignment, why);
     let Some((dispatch, assignment)) = asked else { return };
     note(draft, dispatch);
     put(draft, assignment, AssignmentStatus::Stalled, why);

@@ -13,7 +13,7 @@ use crate::step::Draft;
 use crate::time::BusTime;
 
 use super::{RULE, put, rungs};
-use crate::owner::{Policy, fit, planning, plans, sessions, weight};
+use crate::owner::{Policy, consulting, fit, plans, sessions, weight};
 
 /// Looks at what is due and acts; says what it did and why, a line for each assignment.
 pub(in crate::owner) fn tick(
@@ -87,7 +87,7 @@ pub(in crate::owner) fn view(
         backoff_until: recovery.backoff_until,
         diagnosis: Diagnosis::Unknown,
         means: Means {
-            replan: planning::may_split(draft, policy, assignment),
+            replan: consulting::may_split(draft, policy, assignment),
             reassign: state.attempts < node.max_attempts,
             ..Means::default()
         },
@@ -104,7 +104,7 @@ fn look(
     let view = view(draft, policy, &assignment, telemetry)?;
     let verdict = judge(&view, &policy.overseer, draft.now);
     let (node, agent) = (assignment.node, assignment.agent.clone());
-    if verdict.stands_still && planning::is_asked(draft, assignment.id) {
+    if verdict.stands_still && consulting::is_asked(draft, assignment.id) {
         // Its answer, or that there is none, is an input of its own.
         return None;
     }
