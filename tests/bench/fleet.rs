@@ -219,6 +219,7 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
         halted: tokio::sync::watch::channel(None).1,
         policy: Policy::default(),
         tick_every: None,
+        planner: None,
         retention: Retention::default(),
         ages: Ages::default(),
     };

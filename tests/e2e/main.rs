@@ -21,6 +21,7 @@ mod long_haul;
 mod loops;
 mod overseeing;
 mod pauses;
+mod planner;
 mod planning;
 mod questions;
 mod racing;

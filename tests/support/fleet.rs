@@ -67,7 +67,7 @@ pub(crate) fn nats_server() -> Option<PathBuf> {
     named.or_else(|| fetched.is_file().then_some(fetched))
 }
 
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from)
 }

@@ -6,6 +6,7 @@ pub mod dice;
 mod fleet;
 mod ledger;
 pub mod life;
+pub mod model;
 pub mod namespaces;
 mod owner;
 mod processes;

@@ -38,6 +38,7 @@ impl Owner {
             mass: MassPolicy::default(),
             replicas: 1,
             policy: Policy::default(),
+            planner: None,
             halted: watch::channel(None).1,
             tick_every: Some(Duration::from_secs(120)),
             retention: Retention::default(),

@@ -21,6 +21,7 @@ mod mail_body;
 mod op;
 mod plan;
 mod plan_event;
+mod planner;
 mod planning;
 mod priority;
 mod question;

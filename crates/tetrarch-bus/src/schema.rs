@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use tetrarch_core::planner::{self, Bounds, Purpose};
+
 use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
@@ -52,7 +54,7 @@ const REQUESTS: [&str; 37] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 41] = [
+const OTHERS: [&str; 42] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -74,6 +76,7 @@ const OTHERS: [&str; 41] = [
     "PlanDraft",
     "PlanEvent",
     "PlanReview",
+    "Planning",
     "Project",
     "ProjectProfile",
     "Question",
@@ -137,10 +140,15 @@ const REQUIRED: [(&str, &[&str]); 37] = [
     ("ScheduledMail", &["to", "text"]),
 ];
 
+/// What the planner answers; its own schemas, under the bounds of every plan.
+const ANSWERS: [(&str, Purpose); 2] =
+    [("PlannerPlan", Purpose::Plan), ("PlannerSplit", Purpose::Split)];
+
 /// The messages that have a schema, in order.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = REQUESTS.into_iter().chain(OTHERS).collect();
+    names.extend(ANSWERS.map(|(name, _)| name));
     names.sort_unstable();
     names
 }
@@ -148,6 +156,15 @@ pub fn names() -> Vec<&'static str> {
 /// The JSON Schema (draft 2020-12) of a public message; none for any other name.
 #[must_use]
 pub fn schema(name: &str) -> Option<Value> {
+    let mut schema = described(name)?;
+    schema.sort_all_objects();
+    Some(schema)
+}
+
+fn described(name: &str) -> Option<Value> {
+    if let Some((_, purpose)) = ANSWERS.iter().find(|(answer, _)| *answer == name) {
+        return Some(planner::schema::answer(*purpose, Bounds::default()));
+    }
     let strict = REQUESTS.contains(&name);
     if !strict && !OTHERS.contains(&name) {
         return None;
@@ -244,7 +261,7 @@ mod tests {
         for name in names() {
             assert!(schema(name).is_some(), "{name}");
         }
-        assert_eq!(names().len(), REQUESTS.len() + OTHERS.len());
+        assert_eq!(names().len(), REQUESTS.len() + OTHERS.len() + ANSWERS.len());
         assert_eq!(schema("Entry"), None);
         for (name, required) in REQUIRED {
             let message = Message::named(name).unwrap();

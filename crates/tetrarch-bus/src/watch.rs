@@ -220,6 +220,7 @@ impl Replies {
                 | Record::NodeState(..)
                 | Record::Assignment(_)
                 | Record::Dispatch(_)
+                | Record::Planning(_)
                 | Record::Question(_)
                 | Record::Draft(_)
                 | Record::Schedule(_)

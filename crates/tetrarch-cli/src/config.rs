@@ -3,6 +3,7 @@
 
 mod keys;
 mod laws;
+mod planner;
 mod settings;
 mod source;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::exit::CliError;
 
 pub(crate) use keys::Default as KeyDefault;
 pub(crate) use laws::check_freezing;
+pub(crate) use planner::PlannerSection;
 pub(crate) use settings::{Setting, Settings};
 
 use settings::Places;
@@ -50,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) deadlines: Deadlines,
     /// `[overseer]`.
     pub(crate) overseer: OverseerConfig,
+    /// `[planner]`.
+    pub(crate) planner: PlannerSection,
     /// `[retention]`.
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
@@ -190,6 +194,7 @@ impl Config {
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             deadlines: deadlines(&settings),
             overseer: overseer(&settings),
+            planner: PlannerSection::of(&settings),
             retention: RetentionConfig {
                 go_ttl_secs: fitted(settings.span("retention.go_ttl").as_secs(), u32::MAX),
                 ledger: Retention {

@@ -164,7 +164,7 @@ impl From<EngineError> for CliError {
             | EngineError::Unread(_) => Code::Conflict,
             EngineError::Refused { .. } => Code::Denied,
             EngineError::Unanswered(..) => Code::BusUnreachable,
-            EngineError::Window(_) => Code::Usage,
+            EngineError::Window(_) | EngineError::Planner(_) => Code::Usage,
             EngineError::LeaseLost(_)
             | EngineError::Amnesia { .. }
             | EngineError::Memory { .. }

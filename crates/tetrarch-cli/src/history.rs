@@ -112,6 +112,7 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::DraftProposed
         | EventKind::Recovery
         | EventKind::NodeOverride
+        | EventKind::PlannerAsked
         | EventKind::AgentEnding
         | EventKind::AgentReplaced => Tone::Warn,
         EventKind::OwnerStarted
@@ -146,6 +147,7 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::LedgerSnapshot
         | EventKind::IntakeMoved
         | EventKind::LedgerAccepted
+        | EventKind::PlannerAnswered
         | EventKind::Verdict => Tone::Plain,
     }
 }

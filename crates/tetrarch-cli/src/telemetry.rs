@@ -76,6 +76,7 @@ fn colours(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
 }
 
 fn provider(collector: &str) -> Result<SdkTracerProvider, CliError> {
+    tetrarch_engine::provide_tls();
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)

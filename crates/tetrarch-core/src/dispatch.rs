@@ -16,11 +16,13 @@ pub enum DispatchMode {
     Mail,
     /// As a question to people.
     Escalate,
+    /// As a question to the planner.
+    Planner,
 }
 
 impl DispatchMode {
     /// Every mode.
-    pub const ALL: [Self; 3] = [Self::Spawn, Self::Mail, Self::Escalate];
+    pub const ALL: [Self; 4] = [Self::Spawn, Self::Mail, Self::Escalate, Self::Planner];
 
     /// The lower-case word.
     #[must_use]
@@ -29,6 +31,7 @@ impl DispatchMode {
             Self::Spawn => "spawn",
             Self::Mail => "mail",
             Self::Escalate => "escalate",
+            Self::Planner => "planner",
         }
     }
 }

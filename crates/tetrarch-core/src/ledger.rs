@@ -15,6 +15,7 @@ use crate::id::{
 use crate::mail::Mail;
 use crate::plan::proposal::{PlanReview, Proposal};
 use crate::plan::{Node, NodeState, Plan, PlanEvent};
+use crate::planner::Planning;
 use crate::question::Question;
 use crate::reservation::Reservation;
 use crate::run::{Run, RunStatus};
@@ -52,6 +53,8 @@ pub enum Record {
     Assignment(Box<Assignment>),
     /// `dispatch.<dispatch>`.
     Dispatch(Box<Dispatch>),
+    /// A question to the planner.
+    Planning(Box<Planning>),
     /// `question.<question>`.
     Question(Box<Question>),
     /// `draft.<epic>.<draft>`.
@@ -95,6 +98,8 @@ pub enum RecordKey {
     Assignment(AssignmentId),
     /// Something that was sent for an assignment.
     Dispatch(DispatchId),
+    /// A question to the planner.
+    Planning(DispatchId),
     /// A question to people.
     Question(QuestionId),
     /// A proposed change of a plan.
@@ -129,6 +134,7 @@ impl Record {
             Self::NodeState(epic, state) => RecordKey::NodeState(*epic, state.id),
             Self::Assignment(assignment) => RecordKey::Assignment(assignment.id),
             Self::Dispatch(dispatch) => RecordKey::Dispatch(dispatch.id),
+            Self::Planning(planning) => RecordKey::Planning(planning.id),
             Self::Question(question) => RecordKey::Question(question.id),
             Self::Draft(draft) => RecordKey::Draft(draft.epic, draft.id),
             Self::Schedule(schedule) => RecordKey::Schedule(schedule.id),
@@ -237,6 +243,10 @@ pub enum EventKind {
     /// The overseer found an assignment standing still and did something about it, or its agent
     /// answered.
     Recovery,
+    /// The planner is asked.
+    PlannerAsked,
+    /// The planner answered, or did not.
+    PlannerAnswered,
     /// A reviewer judged.
     Verdict,
     /// An operation or report was refused.
@@ -269,7 +279,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 44] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -298,6 +308,8 @@ impl EventKind {
         Self::ScheduleFired,
         Self::AssignmentStatus,
         Self::Recovery,
+        Self::PlannerAsked,
+        Self::PlannerAnswered,
         Self::Verdict,
         Self::Refused,
         Self::Question,
@@ -346,6 +358,8 @@ impl EventKind {
             Self::ScheduleFired => "schedule.fired",
             Self::AssignmentStatus => "assignment.status",
             Self::Recovery => "assignment.recovery",
+            Self::PlannerAsked => "planner.asked",
+            Self::PlannerAnswered => "planner.answered",
             Self::Verdict => "review.verdict",
             Self::Refused => "request.refused",
             Self::Question => "question.asked",

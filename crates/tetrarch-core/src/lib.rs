@@ -31,6 +31,7 @@ pub mod order;
 pub mod overseer;
 pub mod owner;
 pub mod plan;
+pub mod planner;
 pub mod priority;
 pub mod question;
 pub mod records;

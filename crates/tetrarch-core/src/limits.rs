@@ -184,6 +184,20 @@ pub const RESTART_WINDOW: Millis = Millis::from_secs(60);
 pub const TASK_RESTARTS_MAX: u32 = 3;
 /// The time they are counted over (spec 04).
 pub const TASK_RESTART_WINDOW: Millis = Millis::from_secs(72 * 3600);
+/// How often an answer of the planner that is not valid is sent back, unless configured (spec 05).
+pub const REPAIRS_MAX: u32 = 2;
+/// What the planner is told of a goal or a task, in bytes.
+pub const PLANNER_INPUT_BYTES_MAX: usize = 6 * 1024;
+/// Longest answer of the planner that is read, in bytes: it is kept in a record.
+pub const PLANNER_ANSWER_BYTES_MAX: usize = 40 * 1024;
+/// What is kept of what was wrong with the planner's answers, in bytes.
+pub const PLANNER_PROBLEMS_BYTES_MAX: usize = 4 * 1024;
+/// What is repeated to the planner of an answer that is not valid, in bytes.
+pub const PLANNER_REPEAT_BYTES_MAX: usize = 16 * 1024;
+/// Entries of a list of words in an answer of the planner.
+pub const PLANNER_LIST_MAX: usize = 20;
+/// Questions to the planner about one assignment; those that were dropped are asked again.
+pub const REPLANS_MAX: usize = 3;
 /// How long an assignment may show nothing before it is stalled, unless configured (spec 05).
 pub const IDLE_AFTER: Millis = Millis::from_secs(15 * 60);
 /// Status requests and repetitions before the ladder goes on, unless configured (spec 05).

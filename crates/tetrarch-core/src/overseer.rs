@@ -231,7 +231,8 @@ pub fn judge(view: &View, patience: &Patience, now: BusTime) -> Verdict {
 }
 
 /// Why silence is no stall (spec 05): a crash is another rule's, and who waits is not idle.
-fn excuse(view: &View) -> Option<&'static str> {
+#[must_use]
+pub fn excuse(view: &View) -> Option<&'static str> {
     match view.liveness {
         Liveness::Offline | Liveness::Terminated => return Some("its session is lost or over"),
         Liveness::Register | Liveness::Active | Liveness::Stale => {}

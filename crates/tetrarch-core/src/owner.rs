@@ -5,12 +5,14 @@
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
 //! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
 //! `forgetting`, what cannot be read in `holding`, what people are told to look at in `troubles`,
-//! circuits in `circuits`, hosts in `hosts`, plans in `plans`, changes of plans in `planning`, goals in
-//! `goals`, work in `work`, what begins at set times in `schedules`, reservations of files in `files`,
-//! questions to people in `questions`, what the overseer does in `overseeing`.
+//! circuits in `circuits`, hosts in `hosts`, plans in `plans`, changes of plans in `planning`, what the
+//! planner is asked in `consulting`, tasks that it cuts in `replanning`, goals in `goals`, work in `work`,
+//! what begins at set times in `schedules`, reservations of files in `files`, questions to people in
+//! `questions`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
+mod consulting;
 mod deadlines;
 mod ending;
 mod files;
@@ -27,6 +29,7 @@ mod plans;
 mod questions;
 mod recovery;
 mod replacing;
+mod replanning;
 mod reports;
 mod restoring;
 mod schedules;
@@ -53,6 +56,7 @@ use crate::limits::{CHILDREN_MAX, DECISIONS_MAX, DEPTH_CEILING, STEP_BYTES_MAX, 
 use crate::liveness::Liveness;
 use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
 use crate::overseer::{Patience, Telemetry};
+use crate::planner::{Planner, Proposal};
 use crate::records::Records;
 use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::snapshot::{Due, Snapshot};
@@ -61,6 +65,7 @@ use crate::sweep::Absence;
 use crate::time::{BusTime, Millis};
 use crate::trouble::Trouble;
 
+pub use consulting::goal_question;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
 pub use group::Group;
@@ -85,6 +90,8 @@ pub struct Policy {
     pub overseer: Patience,
     /// Who may change plans besides GO and people (spec 05, `E_UNAUTHORIZED`).
     pub plan_appliers: BTreeSet<Principal>,
+    /// Who makes plans, when somebody does (spec 05, The planner).
+    pub planner: Option<Planner>,
     /// Why no work is taken at present, in words; none when it is.
     pub halted: Option<String>,
 }
@@ -100,6 +107,7 @@ impl Default for Policy {
             kept: Kept::default(),
             overseer: Patience::default(),
             plan_appliers: BTreeSet::new(),
+            planner: None,
             halted: None,
         }
     }
@@ -144,6 +152,8 @@ pub enum Input {
     Tick,
     /// The overseer looks at what stands still, with what is heard of agents.
     Oversee(Telemetry),
+    /// What asking the planner came to.
+    Proposed(Box<Proposal>),
     /// All records as they were after an entry are kept, for a reason.
     Snapshot(Box<Snapshot>, Due),
     /// The ledger was nearly full and was trimmed before its time.
@@ -193,6 +203,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         | Input::MassSilence { .. }
         | Input::Tick
         | Input::Oversee(_)
+        | Input::Proposed(_)
         | Input::Snapshot(..)
         | Input::TrimmedEarly { .. }
         | Input::Trouble(_) => holding::spare(records, step),
@@ -228,6 +239,7 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             drop(overseeing::tick(&mut draft, policy, telemetry));
             draft.finish()
         }
+        Input::Proposed(proposal) => proposed(records, policy, now, proposal),
         Input::Snapshot(taken, due) => snapshot(records, now, taken, *due),
         Input::TrimmedEarly { through, bytes, limit } => {
             let mut draft = Draft::new(records, now, go());
@@ -244,6 +256,23 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             draft.finish()
         }
     }
+}
+
+/// A proposal that no commit has room for is as good as none.
+fn proposed(records: &Records, policy: &Policy, now: BusTime, proposal: &Proposal) -> Step {
+    let decide = |proposal: &Proposal| {
+        let mut draft = Draft::new(records, now, go());
+        consulting::proposed(&mut draft, policy, proposal);
+        draft.finish()
+    };
+    let step = decide(proposal);
+    let weight = weight::step(records, &step);
+    if weight <= STEP_BYTES_MAX || proposal.answer.is_none() {
+        return step;
+    }
+    let mut problems = proposal.problems.clone();
+    problems.push(format!("about {weight} bytes would be written; the bound is {STEP_BYTES_MAX}"));
+    decide(&Proposal { answer: None, problems, ..proposal.clone() })
 }
 
 const SNAPSHOTS: &str = "02 Snapshots";

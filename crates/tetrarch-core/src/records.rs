@@ -20,6 +20,7 @@ use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::proposal::Proposal;
 use crate::plan::{Node, NodeState, Plan};
+use crate::planner::Planning;
 use crate::question::{Question, QuestionStatus};
 use crate::reservation::Reservation;
 use crate::role::Role;
@@ -61,6 +62,8 @@ pub struct Records {
     pub assignments: BTreeMap<AssignmentId, Assignment>,
     /// What was sent for assignments.
     pub dispatches: BTreeMap<DispatchId, Dispatch>,
+    /// Questions to the planner.
+    pub plannings: BTreeMap<DispatchId, Planning>,
     /// Questions to people.
     pub questions: BTreeMap<QuestionId, Question>,
     /// Proposed changes of plans.
@@ -180,6 +183,7 @@ impl Records {
             }
             Record::Assignment(assignment) => self.put_assignment(*assignment),
             Record::Dispatch(dispatch) => self.put_dispatch(*dispatch),
+            Record::Planning(planning) => drop(self.plannings.insert(planning.id, *planning)),
             Record::Question(question) => self.put_question(*question),
             Record::Draft(draft) => {
                 self.drafts.entry(draft.epic).or_default().insert(draft.id, *draft);
@@ -224,6 +228,7 @@ impl Records {
             RecordKey::NodeState(epic, node) => take_of(&mut self.node_states, *epic, node),
             RecordKey::Assignment(id) => self.remove_assignment(*id),
             RecordKey::Dispatch(id) => self.remove_dispatch(*id),
+            RecordKey::Planning(id) => drop(self.plannings.remove(id)),
             RecordKey::Question(id) => self.remove_question(*id),
             RecordKey::Draft(epic, id) => take_of(&mut self.drafts, *epic, id),
             RecordKey::Schedule(id) => self.remove_schedule(*id),
@@ -431,7 +436,7 @@ impl Records {
     pub fn count(&self) -> usize {
         let nodes: usize = self.nodes.values().map(BTreeMap::len).sum();
         let states: usize = self.node_states.values().map(BTreeMap::len).sum();
-        let assigned = self.assignments.len() + self.dispatches.len();
+        let assigned = self.assignments.len() + self.dispatches.len() + self.plannings.len();
         let work = self.runs.len() + self.run_status.len() + assigned;
         let drafts: usize = self.drafts.values().map(BTreeMap::len).sum();
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len() + drafts;

@@ -16,6 +16,7 @@ use crate::ledger::{Event, EventKind, Record, RecordKey, Seal};
 use crate::mail::{Mail, MailBody};
 use crate::plan::proposal::{Proposal, ReviewAsk};
 use crate::plan::{Node, NodeChange, NodeState, NodeStatus, PlanReason, PlanSource};
+use crate::planner::Planning;
 use crate::question::{Question, QuestionStatus};
 use crate::records::Records;
 use crate::run::{Run, RunStatus};
@@ -191,6 +192,15 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// A question to the planner as it would be.
+    #[must_use]
+    pub fn planning(&self, id: DispatchId) -> Option<&Planning> {
+        match self.step.records.get(&RecordKey::Planning(id)) {
+            Some(Record::Planning(planning)) => Some(planning),
+            Some(_) | None => self.base.plannings.get(&id),
+        }
+    }
+
     /// A question as it would be.
     #[must_use]
     pub fn question(&self, id: QuestionId) -> Option<&Question> {
@@ -298,6 +308,13 @@ impl<'a> Draft<'a> {
                 && *of == epic
             {
                 statuses.insert(state.id, state.status);
+            }
+        }
+        for key in &self.step.dropped {
+            if let RecordKey::NodeState(of, id) = key
+                && *of == epic
+            {
+                statuses.remove(id);
             }
         }
         statuses

@@ -18,7 +18,7 @@ use tetrarch_core::held::Held;
 use tetrarch_core::restart::Amnesia;
 use tetrarch_core::sweep::WindowError;
 
-use crate::global::Keeper;
+use crate::global::{BadPlanner, Keeper};
 
 /// Why an engine process ended.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,9 @@ pub enum EngineError {
         /// By whom.
         holder: LeaseValue,
     },
+    /// There can be no planner.
+    #[error(transparent)]
+    Planner(#[from] BadPlanner),
     /// Another owner took over.
     #[error("deposed: an owner of epoch {epoch} writes the ledger")]
     Deposed {
@@ -156,6 +159,7 @@ impl EngineError {
             | Self::Lease(AcquireError::Held { .. })
             | Self::NoMeta(MetaError::Unreadable(_))
             | Self::Held { .. }
+            | Self::Planner(_)
             | Self::Deposed { .. }
             | Self::LeaseLost(_)
             | Self::Amnesia { .. }

@@ -7,6 +7,7 @@ mod hearing;
 mod keeping;
 mod memory;
 mod owner;
+mod planning;
 mod reached;
 mod restore;
 mod spans;
@@ -37,6 +38,7 @@ pub use accepting::{Acceptance, Accepted, accept_ledger};
 pub use memory::{Keeper, remembered};
 use memory::{Kept, Memoir};
 use owner::{OwnerActor, OwnerArgs};
+pub use planning::{BadPlanner, Key, PlannerConfig, propose, provide_tls};
 use sweeping::Patience;
 
 /// Renewals of the GO lease in one time to live (spec 04).
@@ -71,6 +73,8 @@ pub struct GlobalConfig {
     pub policy: Policy,
     /// How often the overseer looks at what stands still (`overseer.tick_every`); none when it is off.
     pub tick_every: Option<Duration>,
+    /// Who makes plans; none when nobody does.
+    pub planner: Option<PlannerConfig>,
     /// Why no work is taken, as long as it says so; what is given up says none.
     pub halted: watch::Receiver<Option<String>>,
     /// How long the ledger is kept.
@@ -272,7 +276,11 @@ async fn spell(
     let (tell, mut endings) = mpsc::channel(1);
     let args = OwnerArgs {
         bus: bus.clone(),
-        policy: config.policy.clone(),
+        policy: Policy {
+            planner: config.planner.as_ref().map(PlannerConfig::planner),
+            ..config.policy.clone()
+        },
+        planner: config.planner.clone(),
         halted: config.halted.clone(),
         tick_every: config.tick_every,
         retention: config.retention,

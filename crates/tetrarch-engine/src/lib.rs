@@ -20,6 +20,7 @@ mod tree;
 
 pub use error::EngineError;
 pub use global::{
-    Acceptance, Accepted, GlobalConfig, Keeper, accept_ledger, remembered, serve_global,
+    Acceptance, Accepted, BadPlanner, GlobalConfig, Keeper, Key, PlannerConfig, accept_ledger,
+    propose, provide_tls, remembered, serve_global,
 };
 pub use host::{HostConfig, serve_host};

@@ -285,7 +285,7 @@ fn goal_create(body: Value) -> Result<Op, CodecError> {
         return Err(CodecError::Missing { field: "plan".to_owned() });
     }
     let plan = json::parse("plan", create.plan.as_bytes())?;
-    let plan: PlanFile = schema::parse(&plan).map_err(|problems| {
+    let plan: PlanFile = schema::parse_either(&plan).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         CodecError::field("plan", problems.join("; "))
     })?;

@@ -44,6 +44,8 @@ pub enum KeyKind {
     Assignment,
     /// What was sent for assignments.
     Dispatch,
+    /// Questions to the planner.
+    Planning,
     /// Questions to people.
     Question,
     /// Proposed changes of plans.
@@ -60,7 +62,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -74,6 +76,7 @@ impl KeyKind {
         Self::NodeState,
         Self::Assignment,
         Self::Dispatch,
+        Self::Planning,
         Self::Question,
         Self::Draft,
         Self::Schedule,
@@ -99,6 +102,7 @@ impl KeyKind {
             Self::NodeState => "node_state",
             Self::Assignment => "assignment",
             Self::Dispatch => "dispatch",
+            Self::Planning => "planning",
             Self::Question => "question",
             Self::Draft => "draft",
             Self::Schedule => "schedule",
@@ -125,6 +129,7 @@ impl KeyKind {
             RecordKey::NodeState(..) => Self::NodeState,
             RecordKey::Assignment(_) => Self::Assignment,
             RecordKey::Dispatch(_) => Self::Dispatch,
+            RecordKey::Planning(_) => Self::Planning,
             RecordKey::Question(_) => Self::Question,
             RecordKey::Draft(..) => Self::Draft,
             RecordKey::Schedule(_) => Self::Schedule,
@@ -201,7 +206,9 @@ pub fn record_key(key: &RecordKey) -> String {
             format!("{kind}.{epic}.{}", node_token(Some(*node)))
         }
         RecordKey::Assignment(assignment) => format!("{kind}.{assignment}"),
-        RecordKey::Dispatch(dispatch) => format!("{kind}.{dispatch}"),
+        RecordKey::Dispatch(dispatch) | RecordKey::Planning(dispatch) => {
+            format!("{kind}.{dispatch}")
+        }
         RecordKey::Question(question) => format!("{kind}.{question}"),
         RecordKey::Draft(epic, draft) => format!("{kind}.{epic}.{draft}"),
         RecordKey::Schedule(schedule) => format!("{kind}.{schedule}"),
@@ -270,6 +277,7 @@ pub(super) fn parse_at(
         | KeyKind::Plan
         | KeyKind::Assignment
         | KeyKind::Dispatch
+        | KeyKind::Planning
         | KeyKind::Question
         | KeyKind::Schedule
         | KeyKind::Reservation
@@ -291,6 +299,7 @@ pub(super) fn parse_at(
         KeyKind::NodeState => RecordKey::NodeState(epic(1)?, node()?),
         KeyKind::Assignment => RecordKey::Assignment(tokens.parse(1, "asg_<ulid>")?),
         KeyKind::Dispatch => RecordKey::Dispatch(tokens.parse(1, "dsp_<ulid>")?),
+        KeyKind::Planning => RecordKey::Planning(tokens.parse(1, "dsp_<ulid>")?),
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
         KeyKind::Draft => RecordKey::Draft(epic(1)?, tokens.parse(2, "drf_<ulid>")?),
         KeyKind::Schedule => RecordKey::Schedule(tokens.parse(1, "sch_<ulid>")?),

@@ -48,6 +48,7 @@ fn samples() -> Vec<(usize, String)> {
         (17, format!("$KV.STATE.node_state.goal_{U}.P1")),
         (17, format!("$KV.STATE.assignment.asg_{U}")),
         (17, format!("$KV.STATE.dispatch.dsp_{U}")),
+        (17, format!("$KV.STATE.planning.dsp_{U}")),
         (17, format!("$KV.STATE.question.qst_{U}")),
         (17, format!("$KV.STATE.schedule.sch_{U}")),
         (17, format!("$KV.STATE.reservation.rsv_{U}")),

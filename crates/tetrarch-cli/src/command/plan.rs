@@ -6,6 +6,8 @@ mod change;
 mod diff;
 mod drafts;
 
+mod planner;
+
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
@@ -34,6 +36,8 @@ Examples:
   tetrarch plan diff goal_01JD8Z5W6T4QK3M9X2V7B1N0AC 3 5
   tetrarch plan apply goal_01JD8Z5W6T4QK3M9X2V7B1N0AC plan.yaml --reason 'the parser comes first'
   tetrarch plan drafts goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch plan propose --goal 'say what the log is about'
+  tetrarch plan provenance goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
 A change is made for a version of the plan: the one it has, unless --base says another. What changed
 since and has nothing to do with it is kept; otherwise it is refused with 5, and `plan diff` shows what
@@ -42,6 +46,20 @@ goes away stays in the plan as cancelled.")]
 pub(crate) enum PlanCommand {
     /// Show a plan as it is now.
     Show {
+        /// The epic.
+        epic: EpicId,
+    },
+    /// Ask the planner configured here for a plan and print it; nothing is changed.
+    Propose {
+        /// The epic for whose goal it is.
+        #[arg(required_unless_present = "goal")]
+        epic: Option<EpicId>,
+        /// A goal in one line, instead of an epic.
+        #[arg(long, conflicts_with = "epic")]
+        goal: Option<String>,
+    },
+    /// Show what the planner was asked about an epic, and what it answered.
+    Provenance {
         /// The epic.
         epic: EpicId,
     },
@@ -77,24 +95,28 @@ pub(crate) enum PlanCommand {
 /// # Errors
 /// There is no such epic; the bus cannot be read.
 pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), CliError> {
-    let desk = context.desk().await?;
+    let desk = async || context.desk().await;
     match command {
-        PlanCommand::Show { epic } => show(context, &desk.bus, epic).await,
-        PlanCommand::History { epic } => history(context, &desk.bus, epic).await,
-        PlanCommand::Diff(args) => diff::run(context, &desk, &args).await,
-        PlanCommand::Apply(args) => change::apply(context, &desk, args).await,
-        PlanCommand::Draft(args) => change::draft(context, &desk, args).await,
-        PlanCommand::Add(args) => change::add(context, &desk, args).await,
-        PlanCommand::Split(args) => change::split(context, &desk, args).await,
-        PlanCommand::Merge(args) => change::merge(context, &desk, args).await,
-        PlanCommand::Drafts(args) => drafts::list(context, &desk, &args).await,
-        PlanCommand::Approve(args) => drafts::approve(context, &desk, args).await,
+        PlanCommand::Show { epic } => show(context, &desk().await?.bus, epic).await,
+        PlanCommand::History { epic } => history(context, &desk().await?.bus, epic).await,
+        PlanCommand::Diff(args) => diff::run(context, &desk().await?, &args).await,
+        PlanCommand::Apply(args) => change::apply(context, &desk().await?, args).await,
+        PlanCommand::Draft(args) => change::draft(context, &desk().await?, args).await,
+        PlanCommand::Add(args) => change::add(context, &desk().await?, args).await,
+        PlanCommand::Split(args) => change::split(context, &desk().await?, args).await,
+        PlanCommand::Merge(args) => change::merge(context, &desk().await?, args).await,
+        PlanCommand::Drafts(args) => drafts::list(context, &desk().await?, &args).await,
+        PlanCommand::Approve(args) => drafts::approve(context, &desk().await?, args).await,
         PlanCommand::Refine(args) => {
-            drafts::decide(context, &desk, args, DraftVerdict::Refine).await
+            drafts::decide(context, &desk().await?, args, DraftVerdict::Refine).await
         }
         PlanCommand::Reject(args) => {
-            drafts::decide(context, &desk, args, DraftVerdict::Reject).await
+            drafts::decide(context, &desk().await?, args, DraftVerdict::Reject).await
         }
+        PlanCommand::Provenance { epic } => {
+            planner::provenance(context, &desk().await?.bus, epic).await
+        }
+        PlanCommand::Propose { epic, goal } => planner::propose_plan(context, epic, goal).await,
     }
 }
 

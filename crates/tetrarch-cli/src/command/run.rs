@@ -34,11 +34,15 @@ const PROJECT: &str = "main";
 /// Executes a plan and follows it to its end.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
+    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about'\n\nA goal without a plan gets one from the planner when there is one ([planner] in the configuration), else it is one task.\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
 )]
 pub(crate) struct RunArgs {
-    /// The plan: YAML, TOML or JSON.
-    plan: PathBuf,
+    /// The plan, or a goal without one: YAML, TOML or JSON.
+    #[arg(required_unless_present = "goal")]
+    plan: Option<PathBuf>,
+    /// A goal in one line, instead of a file.
+    #[arg(long, conflicts_with = "plan")]
+    goal: Option<String>,
     /// The project that works on it; the plan's own, or `main`, unless said.
     #[arg(long)]
     project: Option<String>,
@@ -58,7 +62,7 @@ pub(crate) struct RunArgs {
 /// # Errors
 /// The plan is wrong, the fleet cannot be brought up, the goal is not reached.
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
-    let prepared = prepared(Some(&args.plan), None, &args.arguments)?;
+    let prepared = prepared(args.plan.as_deref(), args.goal.as_deref(), &args.arguments)?;
     let project = project_name(args.project.as_deref(), &prepared.plan)?;
     let (desk, own) = fleet::ensure(context).await?;
     let outcome = execute(&desk, &args, &prepared, &project).await;

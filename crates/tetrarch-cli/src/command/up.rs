@@ -51,6 +51,8 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
         return Err(CliError::new(Code::Usage, what)
             .hint("run `tetrarch serve --global` and `tetrarch host` against it"));
     }
+    // The owner would say so too, each time it is started again.
+    context.config.planner.prepared()?;
     let stop = stop_signal(args.with_parent)?;
     let _lock = DataDirLock::acquire(&data_dir)?;
     let server = ServerConfig {

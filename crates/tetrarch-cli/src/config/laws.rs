@@ -24,6 +24,19 @@ pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
             return Err(broken(settings, least, most, "the first must not be longer"));
         }
     }
+    if settings.flag("planner.enabled") {
+        let needed = ["planner.provider", "planner.model"];
+        if let Some(missing) = needed.into_iter().find(|name| settings.text(name).is_none()) {
+            let why = "a planner needs a provider and a model";
+            return Err(broken(settings, "planner.enabled", missing, why));
+        }
+        let elsewhere = settings.text("planner.base_url").is_some();
+        if settings.text("planner.key_from").is_none() && !elsewhere {
+            let why =
+                "the provider's own address wants a key; only a server of one's own needs none";
+            return Err(broken(settings, "planner.key_from", "planner.base_url", why));
+        }
+    }
     let managed = settings.flag("bus.managed");
     let own = settings.text("bus.url").is_none();
     if own && !managed {

@@ -174,7 +174,10 @@ impl Kind {
             Self::Labels => {
                 let pairs = json.as_object()?.iter();
                 let pairs = pairs.map(|(key, value)| Some((key.clone(), full(value)?.to_owned())));
-                pairs.collect::<Option<Vec<_>>>().map(Value::Labels)
+                let mut labels: Vec<(String, String)> = pairs.collect::<Option<_>>()?;
+                // Labels have no order, so the same ones are the same value.
+                labels.sort_unstable();
+                Some(Value::Labels(labels))
             }
             Self::Growth => growth(json),
             Self::Text

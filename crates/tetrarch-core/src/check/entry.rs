@@ -107,6 +107,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Goal(_)
             | Record::Assignment(_)
             | Record::Dispatch(_)
+            | Record::Planning(_)
             | Record::Question(_)
             | Record::Draft(_)
             | Record::Schedule(_)

@@ -13,6 +13,7 @@ use crate::ledger::{Entry, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::proposal::DraftStatus;
 use crate::plan::{Node, NodeState, NodeStatus};
+use crate::planner::{Planning, PlanningStatus};
 use crate::question::QuestionStatus;
 use crate::records::Records;
 use crate::run::{RunEvent, RunState, RunStatus};
@@ -53,6 +54,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let grows = before.reservations.contains_key(&new.id) || new.fencing > last;
                 found.must(grows, 5, &new.id, "its number was given before");
             }
+            Record::Planning(new) => planning(before, new, found),
             Record::NodeState(epic, state) => node(before, *epic, state, found),
             Record::Draft(draft) => {
                 let old = before.drafts.get(&draft.epic).and_then(|all| all.get(&draft.id));
@@ -231,6 +233,17 @@ fn assignment(before: &Records, new: &Assignment, found: &mut Findings) {
     found.must(!final_, 10, &new.id, "it had ended and changed");
 }
 
+/// What was asked stays what it was, and is answered once.
+fn planning(before: &Records, new: &Planning, found: &mut Findings) {
+    let Some(old) = before.plannings.get(&new.id) else { return };
+    let asked = |it: &Planning| {
+        (it.purpose, it.epic, it.assignment, it.node, it.base_version, it.inputs.clone())
+    };
+    found.must(asked(old) == asked(new), 10, &new.id, "what the planner was asked changed");
+    let open = old.status == PlanningStatus::Asked || old == new;
+    found.must(open, 10, &new.id, "the planner's answer was settled, and changed");
+}
+
 fn dispatch(before: &Records, new: &Dispatch, found: &mut Findings) {
     let Some(old) = before.dispatches.get(&new.id) else { return };
     let sent = |it: &Dispatch| (it.assignment, it.session, it.hash.clone(), it.mode, it.at);
@@ -258,6 +271,7 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
         | RecordKey::Draft(..)
         | RecordKey::Schedule(_)
         | RecordKey::Reservation(_)
+        | RecordKey::Planning(_)
         | RecordKey::Decision(_)
         | RecordKey::Snapshot => return,
     };

@@ -88,6 +88,9 @@ fn forget_assignment(draft: &mut Draft<'_>, id: AssignmentId, room: usize) -> us
     let sent = records.dispatched_for(id).count();
     for dispatch in records.dispatched_for(id).take(room) {
         draft.forget(RecordKey::Dispatch(dispatch));
+        if records.plannings.contains_key(&dispatch) {
+            draft.forget(RecordKey::Planning(dispatch));
+        }
     }
     if sent <= room {
         draft.forget(RecordKey::Assignment(id));
@@ -127,6 +130,8 @@ fn forget_goal(draft: &mut Draft<'_>, epic: EpicId) {
     states.for_each(|node| draft.forget(RecordKey::NodeState(epic, *node)));
     let drafts = records.drafts.get(&epic).into_iter().flat_map(|drafts| drafts.keys());
     drafts.for_each(|id| draft.forget(RecordKey::Draft(epic, *id)));
+    let asked = records.plannings.values().filter(|planning| planning.epic == epic);
+    asked.for_each(|planning| draft.forget(RecordKey::Planning(planning.id)));
     draft.forget(RecordKey::Plan(epic));
     draft.forget(RecordKey::GoalState(epic));
     draft.forget(RecordKey::Goal(epic));

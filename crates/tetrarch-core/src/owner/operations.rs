@@ -12,9 +12,10 @@ use crate::request::{Op, Request};
 use crate::role::Role;
 use crate::step::Draft;
 
+use super::consulting::Begun;
 use super::{
-    Policy, circuits, files, goals, overseeing, planning, plans, questions, replacing, schedules,
-    sessions, stopping, work,
+    Policy, circuits, consulting, files, goals, overseeing, planning, plans, questions, replacing,
+    schedules, sessions, stopping, work,
 };
 
 /// Decides on an operation and answers it.
@@ -86,7 +87,9 @@ fn apply(
             known_agent(draft, agent)?;
             Ok(about(draft, agent, reply))
         }
-        Op::GoalCreate { project, plan } => create_goal(draft, request, project, plan, reply),
+        Op::GoalCreate { project, plan } => {
+            create_goal(draft, policy, request, project, plan, reply)
+        }
         Op::Plan(op) => planning::plan(draft, policy, request, op, reply),
         Op::QuestionAnswer { question, text } => answer(draft, request, *question, text, reply),
         Op::OverseerTick(telemetry) => {
@@ -128,6 +131,7 @@ fn known_agent(draft: &Draft<'_>, agent: &AgentId) -> Result<(), Refusal> {
 
 fn create_goal(
     draft: &mut Draft<'_>,
+    policy: &Policy,
     request: &Request,
     project: &ProjectName,
     plan: &PlanFile,
@@ -137,8 +141,13 @@ fn create_goal(
         super::current(draft, &request.sender)?;
     }
     let epic = EpicId(request.id.0);
-    plans::create_goal(draft, epic, project, &request.sender.from, plan)?;
-    Ok(OpReply { epic: Some(epic), version: Some(1), ..reply })
+    let owner = &request.sender.from;
+    Ok(match consulting::give(draft, policy, epic, project, owner, plan)? {
+        Begun::Asked { model } => {
+            OpReply { epic: Some(epic), detail: format!("{model} makes its plan"), ..reply }
+        }
+        Begun::Planned => OpReply { epic: Some(epic), version: Some(1), ..reply },
+    })
 }
 
 /// Fills in what the record says of an agent.

@@ -18,7 +18,8 @@ use crate::step::Draft;
 use super::{fit, plans};
 
 pub(super) use escalating::{answered, try_again};
-pub(super) use ticking::{looked, tick};
+pub(super) use rungs::after_replan;
+pub(super) use ticking::{looked, tick, view};
 pub(super) use updates::{arrived, update};
 
 const RULE: &str = "05 The tick";
@@ -84,6 +85,11 @@ fn conclude(draft: &mut Draft<'_>, assignment: &Assignment, outcome: DispatchOut
     if let Some(dispatch) = open.cloned() {
         draft.put(Record::Dispatch(Box::new(Dispatch { outcome, ..dispatch })));
     }
+}
+
+/// What came of a dispatch that was no mail.
+pub(super) fn concluded(draft: &mut Draft<'_>, assignment: &Assignment, outcome: DispatchOutcome) {
+    conclude(draft, assignment, outcome);
 }
 
 /// The agent has what was last sent to it.

@@ -19,6 +19,8 @@ use crate::step::Draft;
 
 use super::Policy;
 
+pub(super) use applying::write;
+
 const RULE: &str = "05 Plan events";
 
 /// Decides on an operation that changes plans.

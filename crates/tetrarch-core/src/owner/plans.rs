@@ -21,7 +21,7 @@ use crate::run::Run;
 use crate::step::Draft;
 
 pub(super) use attempt::end_attempt;
-pub(super) use goal::{book_goal_result, create_goal};
+pub(super) use goal::{book_goal_result, create_goal, goal_of, may_give, put_profiles};
 
 /// Moves a node, when the table allows it, and lets the caller change what goes with it.
 pub(super) fn move_node(

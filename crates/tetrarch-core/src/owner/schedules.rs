@@ -20,7 +20,7 @@ use crate::time::BusTime;
 
 use super::goals::fits;
 use super::work::Answer;
-use super::{Policy, plans, weight};
+use super::{Policy, consulting, weight};
 
 const RULE: &str = "05 Schedules";
 
@@ -153,7 +153,7 @@ fn may_write(draft: &Draft<'_>, from: &Principal, to: &Principal) -> Result<(), 
 fn read_plan(plan: &str) -> Result<PlanFile, Refusal> {
     let invalid = |detail: String| Refusal::new(ErrorCode::InvalidPlan, format!("plan: {detail}"));
     let document: Value = serde_json::from_str(plan).map_err(|error| invalid(error.to_string()))?;
-    schema::parse(&document).map_err(|problems| {
+    schema::parse_either(&document).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         invalid(problems.join("; "))
     })
@@ -184,7 +184,7 @@ pub(super) fn fire_due(draft: &mut Draft<'_>, policy: &Policy) {
     let due = draft.base().scheduled().take_while(|(at, _)| *at <= now).take(FIRED_MAX);
     for (at, id) in due {
         let Some(schedule) = draft.base().schedules.get(&id) else { continue };
-        fire(draft, schedule.clone(), at);
+        fire(draft, policy, schedule.clone(), at);
         if weight::step(draft.base(), draft.written()) >= FIRED_BYTES_MAX {
             return;
         }
@@ -193,13 +193,13 @@ pub(super) fn fire_due(draft: &mut Draft<'_>, policy: &Policy) {
 }
 
 /// Begins it once for the time it was due and all that have passed since.
-fn fire(draft: &mut Draft<'_>, mut schedule: Schedule, due: BusTime) {
+fn fire(draft: &mut Draft<'_>, policy: &Policy, mut schedule: Schedule, due: BusTime) {
     let epic = schedule.firing(due);
     draft.request = Some(RequestId(epic.0));
     let begun = match &schedule.deed {
         Deed::Goal { project, plan } => read_plan(plan).and_then(|plan| {
-            plans::create_goal(draft, epic, project, &schedule.owner, &plan)
-                .map(|()| format!("{epic} for {project}"))
+            consulting::give(draft, policy, epic, project, &schedule.owner, &plan)
+                .map(|_| format!("{epic} for {project}"))
         }),
         Deed::Mail { to, text } => {
             draft.mail(to.clone(), None, MailBody::Info { text: text.clone() });

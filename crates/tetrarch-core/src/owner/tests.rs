@@ -4,6 +4,7 @@
 mod bounds;
 mod budgets;
 mod circuits;
+mod consulting;
 mod deadlines;
 mod files;
 pub(crate) mod fleet;

@@ -3,9 +3,11 @@
 
 use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Verdict};
+use crate::goal::Goal;
 use crate::ledger::{Event, Record};
 use crate::mail::{Mail, MailBody, SpawnAnswer};
 use crate::plan::{Node, NodeState};
+use crate::planner::Planning;
 use crate::records::Records;
 use crate::step::{PlanTouch, Step};
 
@@ -57,6 +59,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::Plan(_)
         | Record::Assignment(_)
         | Record::Dispatch(_)
+        | Record::Planning(_)
         | Record::Question(_)
         | Record::Draft(_)
         | Record::Schedule(_)
@@ -96,11 +99,7 @@ pub(super) fn record(record: &Record) -> usize {
         }
         Record::Run(run) => RECORD + brief(&run.brief),
         Record::RunStatus(status) => ITEM + status.result.as_ref().map_or(0, result),
-        Record::Goal(goal) => {
-            let lists = [&goal.success_criteria, &goal.non_goals, &goal.constraints, &goal.tags];
-            let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
-            RECORD + goal.title.len() + goal.problem_statement.len() + lists
-        }
+        Record::Goal(it) => goal(it),
         Record::GoalState(state) => {
             let kept = state.result.as_ref().map_or(0, |result| {
                 result.summary.len() + result.deliverable.len() + artifacts(&result.artifacts)
@@ -112,6 +111,7 @@ pub(super) fn record(record: &Record) -> usize {
         Record::NodeState(_, state) => node_state(state),
         Record::Assignment(assignment) => RECORD + assignment.reason.len(),
         Record::Dispatch(dispatch) => RECORD + dispatch.text.len() + dispatch.notes.len(),
+        Record::Planning(it) => planning(it),
         Record::Question(question) => {
             RECORD + question.text.len() + question.answer.len() + list(&question.options)
         }
@@ -125,6 +125,17 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
+}
+
+fn goal(goal: &Goal) -> usize {
+    let lists = [&goal.success_criteria, &goal.non_goals, &goal.constraints, &goal.tags];
+    let lists: usize = lists.into_iter().map(|texts| list(texts)).sum();
+    RECORD + goal.title.len() + goal.problem_statement.len() + lists
+}
+
+fn planning(it: &Planning) -> usize {
+    let texts = it.model.len() + it.inputs.len() + it.answer.len() + it.reason.len();
+    2 * RECORD + texts + list(&it.problems) + it.goal.as_deref().map_or(0, goal)
 }
 
 /// A brief.

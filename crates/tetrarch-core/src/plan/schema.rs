@@ -80,6 +80,7 @@ pub const RESULT_VALIDATES: &str = "result validates";
 const DEFINITION_BYTES_MAX: usize = RECORD_BYTES_MAX - 8 * 1024;
 const PLAN_KEYS: &[&str] =
     &["planVersion", "title", "goal", "project", "mode", "output", "profiles", "phases"];
+const UNPLANNED_KEYS: &[&str] = &["planVersion", "title", "goal", "project", "mode", "profiles"];
 const GOAL_KEYS: &[&str] =
     &["title", "problemStatement", "successCriteria", "nonGoals", "constraints", "tags"];
 
@@ -101,6 +102,30 @@ pub fn parse(value: &Value) -> Result<PlanFile, Vec<PlanProblem>> {
         (Some(plan), found) if found.is_empty() => Ok(plan),
         (_, found) => Err(found),
     }
+}
+
+/// Reads a goal that comes without a plan: a plan file without `phases` (spec 05, The planner). Its plan
+/// is somebody else's to make, so it has no nodes.
+///
+/// # Errors
+/// Every problem of the document, as of a plan's.
+pub fn parse_goal(value: &Value) -> Result<PlanFile, Vec<PlanProblem>> {
+    let problems = Problems::default();
+    let keys = Entry::root(value, &problems).map(UNPLANNED_KEYS);
+    let read = keys.map(|top| read_around(&top, Vec::new()));
+    match (read, problems.into_found()) {
+        (Some(plan), found) if found.is_empty() => Ok(plan),
+        (_, found) => Err(found),
+    }
+}
+
+/// Reads what `goal.create` and `tetrarch run` take: a plan, or a goal without one.
+///
+/// # Errors
+/// Every problem of the document.
+pub fn parse_either(value: &Value) -> Result<PlanFile, Vec<PlanProblem>> {
+    let planned = value.get("phases").is_some() || value.get("goal").is_none();
+    if planned { parse(value) } else { parse_goal(value) }
 }
 
 /// Reads one profile from a document of its own: what a plan file says of a profile, with its
@@ -178,7 +203,26 @@ pub fn one_task(title: &str) -> PlanFile {
     }
 }
 
+impl PlanFile {
+    /// The same goal with the plan that every goal can have: one task of its title (spec 05, The planner).
+    #[must_use]
+    pub fn with_one_task(&self) -> Self {
+        let Self { nodes, output, .. } = one_task(&self.title);
+        Self { nodes, output, ..self.clone() }
+    }
+}
+
 fn read_plan(top: &Fields<'_>, problems: &Problems) -> PlanFile {
+    let placed = read_phases(top);
+    check_edges(&placed, problems);
+    let output = top.get("output").and_then(|output| read_output(&output, &placed));
+    let mut nodes: Vec<Node> = placed.into_iter().map(|placed| placed.node).collect();
+    nodes.sort_by_key(|node| node.id);
+    PlanFile { output, ..read_around(top, nodes) }
+}
+
+/// Reads all of a plan but its nodes.
+fn read_around(top: &Fields<'_>, nodes: Vec<Node>) -> PlanFile {
     if let Some(version) = top.get("planVersion")
         && version.value().as_u64() != Some(1)
     {
@@ -188,13 +232,8 @@ fn read_plan(top: &Fields<'_>, problems: &Problems) -> PlanFile {
     if let Some(goal) = &goal {
         goal.check_size(&[], DEFINITION_BYTES_MAX);
     }
-    let placed = read_phases(top);
-    check_edges(&placed, problems);
     let texts = |key| goal.as_ref().map(|goal| goal.texts(key)).unwrap_or_default();
     let statement = goal.as_ref().and_then(|goal| goal.text("problemStatement", TEXT_BYTES_MAX));
-    let output = top.get("output").and_then(|output| read_output(&output, &placed));
-    let mut nodes: Vec<Node> = placed.into_iter().map(|placed| placed.node).collect();
-    nodes.sort_by_key(|node| node.id);
     PlanFile {
         title: read_title(top, goal.as_ref()),
         problem_statement: statement.unwrap_or_default(),
@@ -205,7 +244,7 @@ fn read_plan(top: &Fields<'_>, problems: &Problems) -> PlanFile {
         project: top.name("project"),
         mode: top.word("mode", "solo, tight, orchestrator", |text| Mode::parse(text).ok()),
         profiles: read_profiles(top),
-        output,
+        output: None,
         nodes,
     }
 }

@@ -28,6 +28,7 @@ use super::Ending;
 use super::hearing::Hearing;
 use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
+use super::planning::{self, Asking, PlannerConfig};
 use super::reached;
 use super::restore::Restored;
 use super::spans::traced;
@@ -69,6 +70,7 @@ pub(super) enum OwnerMsg {
 pub(super) struct OwnerArgs {
     pub(super) bus: Bus,
     pub(super) policy: Policy,
+    pub(super) planner: Option<PlannerConfig>,
     pub(super) halted: watch::Receiver<Option<String>>,
     pub(super) retention: Retention,
     pub(super) instance: String,
@@ -100,6 +102,7 @@ pub(super) struct OwnerState {
     committer: Option<Committer>,
     commits: usize,
     sweeper: mpsc::Sender<Told>,
+    asking: Asking,
     outbox: mpsc::Sender<Committed>,
     memory: watch::Sender<Kept>,
     ready: watch::Sender<bool>,
@@ -124,6 +127,8 @@ impl Actor for OwnerActor {
         let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
         let tick_every = args.tick_every;
         let hearing = Hearing::new(clock);
+        let (asking, answers) =
+            planning::start(args.planner.as_ref(), &args.restored.records, myself.clone())?;
         let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
         let Restored { records, last, intake_seq, unpublished, revisions, .. } = restored;
         let Restored { kept, troubles, holds, .. } = restored;
@@ -145,6 +150,7 @@ impl Actor for OwnerActor {
         let (sweeper, sweeping) =
             sweeping::start(&bus, (patience, hearing.clone()), &records, myself.clone()).await?;
         pumps.push(sweeping);
+        pumps.push(answers);
         pumps.push(ticks(&myself, TICK_EVERY, || OwnerMsg::Tick));
         pumps.extend(tick_every.map(|every| ticks(&myself, every, || OwnerMsg::Oversee)));
         pumps.push(inboxes(&bus, &myself));
@@ -162,6 +168,7 @@ impl Actor for OwnerActor {
             waiting: VecDeque::new(),
             commits: 0,
             sweeper,
+            asking,
             outbox,
             memory,
             ready,
@@ -257,6 +264,7 @@ impl OwnerState {
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
         self.tell_sweeper(&entry);
         let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
+        let asking = self.asking.clone();
         // The task reports back by itself; a dropped actor has no use for the outcome.
         drop(tokio::spawn(async move {
             reached::decided(&entry);
@@ -264,6 +272,7 @@ impl OwnerState {
             if let Ok((seq, _)) = &outcome {
                 reached::committed(&entry);
                 memory.send_modify(|kept| kept.ledger.high = kept.ledger.high.max(*seq));
+                asking.ask(&entry).await;
                 // A closed outbox has told why.
                 let _closed = outbox.send((*seq, entry)).await;
             }

@@ -1,6 +1,7 @@
 //! Values with every field set, and with none that may be absent.
 
 mod dispatch;
+mod planner;
 pub(super) mod planning;
 mod question;
 mod reservation;
@@ -392,7 +393,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 9] {
+fn epic_records(full: bool) -> [Record; 10] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -431,6 +432,7 @@ fn epic_records(full: bool) -> [Record; 9] {
         Record::Draft(Box::new(planning::sample(full, node(full)))),
         Record::Schedule(Box::new(schedule::sample(full))),
         Record::Reservation(Box::new(reservation::sample(full))),
+        Record::Planning(Box::new(planner::sample(full, goal.clone()))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),
         Record::Plan(Box::new(plan)),

@@ -21,6 +21,7 @@ const FETCHED: &str = "`tetrarch up` fetches it once, with Python 3 and pip and 
 /// Every check of this machine.
 pub(super) async fn checks(context: &Context) -> Vec<Check> {
     let mut checks = vec![configuration(context)];
+    checks.extend(planner(context));
     if context.config.bus.url.is_none() {
         checks.push(server(&context.config.bus.data_dir).await);
     }
@@ -43,6 +44,21 @@ fn configuration(context: &Context) -> Check {
         Check::ok("configuration", what)
     } else {
         Check::warn("configuration", what, advice.join("; "))
+    }
+}
+
+/// Whether there can be a planner where one is wanted; nobody is asked.
+fn planner(context: &Context) -> Option<Check> {
+    match context.config.planner.prepared() {
+        Ok(None) => None,
+        Ok(Some(planner)) => {
+            let at = planner.base_url.as_deref().unwrap_or("the provider's own address");
+            Some(Check::ok("planner", format!("{} {} at {at}", planner.provider, planner.model)))
+        }
+        Err(error) => {
+            let next = error.hint.clone().unwrap_or_else(|| "correct [planner]".to_owned());
+            Some(Check::fail("planner", error.what, next))
+        }
     }
 }
 

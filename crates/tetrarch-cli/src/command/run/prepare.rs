@@ -21,7 +21,8 @@ pub(in crate::command) struct Prepared {
     pub(in crate::command) plan: PlanFile,
 }
 
-/// The plan of a file, else one task of this title.
+/// The plan or goal of a file, else a goal of this title, whose plan is not its author's to make (spec
+/// 05, The planner).
 ///
 /// # Errors
 /// Neither is given; it cannot be read; everything that is wrong with it, with its place.
@@ -32,16 +33,9 @@ pub(in crate::command) fn prepared(
 ) -> Result<Prepared, CliError> {
     match (path, title) {
         (Some(path), _) => prepare(path, arguments),
-        (None, Some(title)) => checked(one_task(title), "the title"),
-        (None, None) => Err(CliError::new(Code::Usage, "give a plan file, or --title")),
+        (None, Some(title)) => read(json!({"goal": {"title": title}}), "that is no goal"),
+        (None, None) => Err(CliError::new(Code::Usage, "give a plan file, or a title")),
     }
-}
-
-/// The document of a goal that comes without a plan (spec 05, The planner).
-fn one_task(title: &str) -> Value {
-    let task = json!({"id": "T1.1", "name": title, "acceptance": [schema::RESULT_VALIDATES]});
-    let phase = json!({"id": "P1", "name": title, "tasks": [task]});
-    json!({"title": title, "output": "T1.1", "phases": [phase]})
 }
 
 /// Reads a plan file, fills its profiles in and checks it. `arguments` are for its programs.
@@ -52,13 +46,13 @@ fn prepare(path: &Path, arguments: &[String]) -> Result<Prepared, CliError> {
     let mut document = read_document(path)?;
     let plan_dir = directory(path)?;
     fill(&mut document, &plan_dir, arguments)?;
-    checked(document, &path.display().to_string())
+    read(document, &format!("{} is no valid plan", path.display()))
 }
 
-fn checked(document: Value, named: &str) -> Result<Prepared, CliError> {
-    let plan = schema::parse(&document).map_err(|problems| {
+fn read(document: Value, wrong: &str) -> Result<Prepared, CliError> {
+    let plan = schema::parse_either(&document).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
-        let what = format!("{named} is no valid plan:\n{}", lines.join("\n"));
+        let what = format!("{wrong}:\n{}", lines.join("\n"));
         CliError::new(Code::Usage, what).hint("`tetrarch schema` prints the shape of plan files")
     })?;
     Ok(Prepared { document, plan })

@@ -100,6 +100,7 @@ impl Story {
             | Record::NodeState(..)
             | Record::Assignment(_)
             | Record::Dispatch(_)
+            | Record::Planning(_)
             | Record::Question(_)
             | Record::Draft(_)
             | Record::Schedule(_)
@@ -153,6 +154,8 @@ impl Story {
                 | EventKind::ScheduleDeleted
                 | EventKind::ScheduleFired
                 | EventKind::AssignmentStatus
+                | EventKind::PlannerAsked
+                | EventKind::PlannerAnswered
                 | EventKind::Verdict
                 | EventKind::Refused
                 | EventKind::Question

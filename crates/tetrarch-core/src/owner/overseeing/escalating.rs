@@ -122,7 +122,11 @@ fn words(draft: &Draft<'_>, assignment: &Assignment, why: &str) -> String {
     let tried = sent.iter().rev().take(TOLD).rev().filter_map(|id| draft.dispatch(*id));
     let tried = tried.filter(|dispatch| dispatch.rung.is_some()).map(|dispatch| {
         let ago = draft.now - dispatch.at;
-        format!("a status request {ago} ago ({})", became(dispatch.outcome))
+        let what = match dispatch.mode {
+            DispatchMode::Planner => "the planner",
+            DispatchMode::Mail | DispatchMode::Spawn | DispatchMode::Escalate => "a status request",
+        };
+        format!("{what} {ago} ago ({})", became(dispatch.outcome))
     });
     let tried: Vec<String> = tried.collect();
     if !tried.is_empty() {

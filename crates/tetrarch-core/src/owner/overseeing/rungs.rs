@@ -9,7 +9,7 @@ use crate::overseer::Rung;
 use crate::step::Draft;
 
 use super::{conclude, escalating, note, put, tell};
-use crate::owner::{Policy, replacing};
+use crate::owner::{Policy, consulting, replacing};
 
 /// What a status request says.
 const STATUS: &str = "Say how it stands with one overseerUpdate: what changed since the last \
@@ -32,9 +32,33 @@ pub(super) fn climb(
         Rung::Nudge => send(draft, policy, assignment, (AssignmentStatus::Stalled, STATUS), why),
         Rung::Resend => resend(draft, policy, assignment, AssignmentStatus::Stalled, why),
         Rung::Reassign => reassign(draft, &assignment, why),
-        // Nobody can cut the node.
-        Rung::Replan | Rung::Escalate => escalating::escalate(draft, assignment, why),
+        Rung::Replan => replan(draft, policy, &assignment, why),
+        Rung::Escalate => escalating::escalate(draft, assignment, why),
     }
+}
+
+/// Has the planner asked how the node can be cut; the intent is written before anybody is.
+fn replan(draft: &mut Draft<'_>, policy: &Policy, assignment: &Assignment, why: &str) {
+    conclude(draft, assignment, DispatchOutcome::Timeout);
+    let asked = consulting::ask_to_split(draft, policy, assignment, why);
+    let Some((dispatch, assignment)) = asked else { return };
+    note(draft, dispatch);
+    put(draft, assignment, AssignmentStatus::Stalled, why);
+}
+
+/// The rung after the planner's, at once: asking it did not help.
+pub(in crate::owner) fn after_replan(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    assignment: Assignment,
+    why: &str,
+) {
+    let (epic, node) = (assignment.epic, assignment.node);
+    let attempts = draft.node_state(epic, node).map_or(u32::MAX, |state| state.attempts);
+    let left = draft.node(epic, node).is_some_and(|node| attempts < node.max_attempts);
+    let rung = if left { Rung::Reassign } else { Rung::Escalate };
+    tell(draft, &assignment, format!("{rung}: {why}"));
+    climb(draft, policy, assignment, rung, why);
 }
 
 /// Asks for what shows that it is done, unless it was just asked.

@@ -12,7 +12,7 @@ use crate::step::Draft;
 use crate::time::BusTime;
 
 use super::{put, rungs, tell};
-use crate::owner::{Policy, fit, plans, sessions, weight};
+use crate::owner::{Policy, consulting, fit, plans, sessions, weight};
 
 /// Looks at what is due and acts; says what it did and why, a line for each assignment.
 pub(in crate::owner) fn tick(
@@ -61,8 +61,9 @@ fn due(draft: &Draft<'_>, policy: &Policy, telemetry: &Telemetry) -> Vec<Assignm
 }
 
 /// What a tick sees of an assignment; none when its agent or run is not known any more.
-pub(super) fn view(
+pub(in crate::owner) fn view(
     draft: &Draft<'_>,
+    policy: &Policy,
     assignment: &Assignment,
     telemetry: &Telemetry,
 ) -> Option<View> {
@@ -84,7 +85,11 @@ pub(super) fn view(
         retries: recovery.retries,
         backoff_until: recovery.backoff_until,
         diagnosis: Diagnosis::Unknown,
-        means: Means { reassign: state.attempts < node.max_attempts, ..Means::default() },
+        means: Means {
+            replan: consulting::may_split(draft, policy, assignment),
+            reassign: state.attempts < node.max_attempts,
+            ..Means::default()
+        },
     })
 }
 
@@ -95,9 +100,13 @@ fn look(
     id: AssignmentId,
 ) -> Option<String> {
     let assignment = draft.assignment(id).filter(|it| !it.status.is_terminal()).cloned()?;
-    let view = view(draft, &assignment, telemetry)?;
+    let view = view(draft, policy, &assignment, telemetry)?;
     let verdict = judge(&view, &policy.overseer, draft.now);
     let (node, agent) = (assignment.node, assignment.agent.clone());
+    if verdict.stands_still && consulting::is_asked(draft, assignment.id) {
+        // Its answer, or that there is none, is an input of its own.
+        return None;
+    }
     let did = if verdict.stands_still {
         match busy(draft, &assignment, &view) {
             Some(why) => excuse(draft, assignment, draft.now, why),

@@ -87,7 +87,11 @@ fn unproved(draft: &mut Draft<'_>, policy: &Policy, assignment: Assignment) {
         return;
     }
     let why = "it says that it is done, and shows nothing";
-    let view = ticking::view(draft, &assignment, &Telemetry::default());
+    let mut view = ticking::view(draft, policy, &assignment, &Telemetry::default());
+    if let Some(view) = &mut view {
+        // What is called done is neither too large nor unclear.
+        view.means.replan = false;
+    }
     match view.filter(|view| view.retries >= policy.overseer.max_retries) {
         Some(view) => {
             let (rung, _) = next_rung(&view, &policy.overseer);

@@ -17,7 +17,7 @@ use crate::owner::{fit, plans, questions};
 const WHY_BYTES: usize = 160;
 
 /// Writes a change; gives what it did in words.
-pub(super) fn write(
+pub(in crate::owner) fn write(
     draft: &mut Draft<'_>,
     epic: EpicId,
     changed: &Changed,

@@ -11,6 +11,7 @@ use crate::plan::schema::PlanFile;
 use crate::plan::{Plan, PlanReason, PlanSource, graph};
 use crate::priority::Priorities;
 use crate::step::Draft;
+use crate::time::BusTime;
 
 use super::{define, put_leaf, settle};
 
@@ -25,20 +26,12 @@ pub(in crate::owner) fn create_goal(
     owner: &Principal,
     plan: &PlanFile,
 ) -> Result<(), Refusal> {
-    let po = AgentId::Po(project.clone());
-    let known = draft.base().projects.get(project).filter(|project| !project.retired);
-    if known.is_none() || draft.agent(&po).is_none() {
-        let detail = format!("no project {project}; create it with op `project.create`");
-        return Err(Refusal::new(ErrorCode::NotFound, detail));
-    }
-    if owner.agent().is_some_and(|agent| *agent != po && *agent != AgentId::Go) {
-        let detail = format!("{owner} may not give goals to {project}");
-        return Err(Refusal::new(ErrorCode::Unauthorized, detail));
-    }
-    put_goal(draft, epic, project, owner, plan);
-    for profile in &plan.profiles {
-        draft.put(Record::Profile(project.clone(), Box::new(profile.clone())));
-    }
+    let po = may_give(draft, project, owner)?;
+    let goal = goal_of(draft.now, epic, project, owner, plan);
+    put_profiles(draft, project, plan);
+    let alone = plan.nodes.is_empty().then(|| plan.with_one_task());
+    let plan = alone.as_ref().unwrap_or(plan);
+    put_goal(draft, goal, plan);
     for node in &plan.nodes {
         define(draft, epic, node);
     }
@@ -54,18 +47,48 @@ pub(in crate::owner) fn create_goal(
     Ok(())
 }
 
-fn put_goal(
+/// The orchestrator of a project that takes goals from somebody.
+///
+/// # Errors
+/// The project is unknown, retired or somebody else's.
+pub(in crate::owner) fn may_give(
+    draft: &Draft<'_>,
+    project: &ProjectName,
+    owner: &Principal,
+) -> Result<AgentId, Refusal> {
+    let po = AgentId::Po(project.clone());
+    let known = draft.base().projects.get(project).filter(|project| !project.retired);
+    if known.is_none() || draft.agent(&po).is_none() {
+        let detail = format!("no project {project}; create it with op `project.create`");
+        return Err(Refusal::new(ErrorCode::NotFound, detail));
+    }
+    if owner.agent().is_some_and(|agent| *agent != po && *agent != AgentId::Go) {
+        let detail = format!("{owner} may not give goals to {project}");
+        return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+    }
+    Ok(po)
+}
+
+/// Sets the profiles that come with a plan.
+pub(in crate::owner) fn put_profiles(
     draft: &mut Draft<'_>,
+    project: &ProjectName,
+    plan: &PlanFile,
+) {
+    for profile in &plan.profiles {
+        draft.put(Record::Profile(project.clone(), Box::new(profile.clone())));
+    }
+}
+
+/// What a plan says of its goal.
+pub(in crate::owner) fn goal_of(
+    now: BusTime,
     epic: EpicId,
     project: &ProjectName,
     owner: &Principal,
     plan: &PlanFile,
-) {
-    let now = draft.now;
-    draft
-        .event(EventKind::GoalCreated, "05 Records", format!("{:?} for {project}", plan.title))
-        .epic = Some(epic);
-    draft.put(Record::Goal(Box::new(Goal {
+) -> Goal {
+    Goal {
         id: epic,
         project: project.clone(),
         title: plan.title.clone(),
@@ -76,7 +99,15 @@ fn put_goal(
         tags: plan.tags.clone(),
         owner: owner.clone(),
         created: now,
-    })));
+    }
+}
+
+fn put_goal(draft: &mut Draft<'_>, goal: Goal, plan: &PlanFile) {
+    let (now, epic, project) = (draft.now, goal.id, goal.project.clone());
+    draft
+        .event(EventKind::GoalCreated, "05 Records", format!("{:?} for {project}", goal.title))
+        .epic = Some(epic);
+    draft.put(Record::Goal(Box::new(goal)));
     draft.put(Record::GoalState(Box::new(GoalState {
         id: epic,
         status: GoalStatus::Active,
@@ -85,11 +116,11 @@ fn put_goal(
         since: now,
         priorities: Priorities::default(),
     })));
-    let seed = draft.seed("goal");
+    let seed = draft.seed(&epic.to_string());
     draft.put(Record::Plan(Box::new(Plan {
         epic,
         id: PlanId::derive(now, &seed, "plan", 0),
-        project: project.clone(),
+        project,
         version: 0,
         source: PlanSource::Overseer,
         reason: PlanReason::InitialCreate,

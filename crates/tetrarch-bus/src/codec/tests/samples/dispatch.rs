@@ -12,7 +12,7 @@ pub(super) fn sample(full: bool) -> Dispatch {
         id: id("dsp_~"),
         assignment: id("asg_~"),
         at: BusTime(1),
-        mode: if full { DispatchMode::Mail } else { DispatchMode::Spawn },
+        mode: if full { DispatchMode::Planner } else { DispatchMode::Spawn },
         rung: full.then_some(Rung::Resend),
         to: id("W:~"),
         session: full.then(|| id("~")),

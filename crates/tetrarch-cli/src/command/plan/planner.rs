@@ -1,0 +1,124 @@
+//! `plan propose` and `plan provenance`: what the planner would answer, and what it was asked and answered
+//! (spec 05, The planner). Neither changes anything.
+
+use serde_json::{Value, json};
+use tetrarch_bus::Bus;
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::goal::Goal;
+use tetrarch_core::id::{EpicId, Principal, ProjectName};
+use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::owner::goal_question;
+use tetrarch_core::planner::{Planning, Proposal};
+use tetrarch_engine::propose;
+
+use crate::context::{Context, new_ulid};
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Sheet, is_coloured, now, stamp};
+use crate::snapshot::Snapshot;
+
+/// The project of a goal that nobody gave.
+const PROJECT: &str = "main";
+
+/// Asks the planner configured here for a plan, from here, and prints it.
+///
+/// # Errors
+/// There is no planner, or it gave no valid plan.
+pub(super) async fn propose_plan(
+    context: &Context,
+    epic: Option<EpicId>,
+    goal: Option<String>,
+) -> Result<(), CliError> {
+    let config = context.config.planner.prepared()?.ok_or_else(|| {
+        CliError::new(Code::Usage, "no planner is configured: planner.enabled is false")
+            .hint("set [planner] enabled, provider, model and key_from; `tetrarch config explain planner`")
+    })?;
+    let goal = match (epic, goal) {
+        (Some(epic), _) => given(context, epic).await?,
+        (None, text) => fresh(context, text.unwrap_or_default())?,
+    };
+    let planning = goal_question(now(), &config.planner(), goal);
+    let proposal = propose(&config, &planning)
+        .await
+        .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let Proposal { answer, attempts, problems, .. } = proposal;
+    let Some(answer) = answer else {
+        let what = format!("no valid plan in {attempts} answers:\n{}", problems.join("\n"));
+        return Err(CliError::new(Code::Failed, what));
+    };
+    let plan: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
+    let value = json!({
+        "plan": plan,
+        "model": planning.model,
+        "template": planning.template,
+        "templateHash": planning.template_hash,
+        "attempts": attempts,
+        "problems": problems,
+    });
+    output::record(context.output, &value, || format!("{plan:#}"))?;
+    Ok(())
+}
+
+async fn given(context: &Context, epic: EpicId) -> Result<Goal, CliError> {
+    let bus = context.desk().await?.bus;
+    let snapshot = Snapshot::read(&bus, &[Select::One(RecordKey::Goal(epic))]).await?;
+    snapshot.records.goals.get(&epic).cloned().ok_or_else(|| super::missing(epic))
+}
+
+fn fresh(context: &Context, title: String) -> Result<Goal, CliError> {
+    let project =
+        ProjectName::new(PROJECT).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    Ok(Goal {
+        id: EpicId(new_ulid()),
+        project,
+        title,
+        problem_statement: String::new(),
+        success_criteria: Vec::new(),
+        non_goals: Vec::new(),
+        constraints: Vec::new(),
+        tags: Vec::new(),
+        owner: Principal::Human(context.human()?),
+        created: now(),
+    })
+}
+
+/// Shows what the planner was asked about an epic and what it answered.
+///
+/// # Errors
+/// The planner was never asked about it.
+pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
+    let snapshot = Snapshot::read(bus, &[Select::Kind(KeyKind::Planning)]).await?;
+    let asked = snapshot.records.plannings.values().filter(|planning| planning.epic == epic);
+    let asked: Vec<&Planning> = asked.collect();
+    if asked.is_empty() {
+        let what = format!("the planner was never asked about {epic}");
+        return Err(CliError::new(Code::NotFound, what));
+    }
+    let all: Result<Vec<Value>, CliError> = asked
+        .iter()
+        .map(|planning| snapshot.json(&Record::Planning(Box::new((*planning).clone()))))
+        .collect();
+    let sheets = || asked.iter().map(|planning| sheet(planning)).collect::<Vec<_>>().join("\n");
+    output::record(context.output, &Value::Array(all?), sheets)?;
+    Ok(())
+}
+
+fn sheet(planning: &Planning) -> String {
+    let Planning { template, template_hash, .. } = planning;
+    let mut sheet = Sheet::new(&planning.id.to_string(), is_coloured());
+    sheet
+        .field("purpose", planning.purpose.as_str())
+        .field("node", Cell::some(planning.node))
+        .field("status", Cell::state(planning.status.as_str()))
+        .field("reason", planning.reason.as_str())
+        .field("asked", stamp(planning.at))
+        .field("settled", stamp(planning.since))
+        .field("model", planning.model.as_str())
+        .field("template", format!("{template}, sha256 {template_hash}"))
+        .field("plan version", planning.base_version.to_string())
+        .field("answers", planning.attempts.to_string())
+        .list("problems", planning.problems.iter().cloned())
+        .passage("inputs", &planning.inputs)
+        .passage("answer", &planning.answer);
+    sheet.finish()
+}

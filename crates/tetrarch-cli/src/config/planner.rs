@@ -1,0 +1,81 @@
+//! `[planner]`: what the planner is made of, once somebody wants one. The key is read from the variable that is
+//! named, when the owner starts, and is in no value of the configuration.
+
+use std::time::Duration;
+
+use tetrarch_core::planner::Bounds;
+use tetrarch_engine::{Key, PlannerConfig};
+
+use super::fitted;
+use super::settings::Settings;
+use crate::exit::{CliError, Code};
+
+/// `[planner]`.
+#[derive(Debug, Clone)]
+pub(crate) struct PlannerSection {
+    enabled: bool,
+    provider: Option<String>,
+    model: Option<String>,
+    base_url: Option<String>,
+    /// The variable that holds the key.
+    key_from: Option<String>,
+    timeout: Duration,
+    max_tokens: u32,
+    bounds: Bounds,
+}
+
+impl PlannerSection {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let bound = |name| fitted(settings.whole(name), usize::MAX);
+        let key_from = settings.text("planner.key_from");
+        Self {
+            enabled: settings.flag("planner.enabled"),
+            provider: settings.text("planner.provider"),
+            model: settings.text("planner.model"),
+            base_url: settings.text("planner.base_url"),
+            key_from: key_from.and_then(|from| from.strip_prefix("env:").map(str::to_owned)),
+            timeout: settings.span("planner.timeout"),
+            max_tokens: fitted(settings.whole("planner.max_tokens"), u32::MAX),
+            bounds: Bounds {
+                phases: bound("planner.max_phases"),
+                tasks: bound("planner.max_tasks_per_phase"),
+                subtasks: bound("planner.max_subtasks_per_task"),
+                repairs: fitted(settings.whole("planner.max_repair_attempts"), u32::MAX),
+            },
+        }
+    }
+
+    /// The planner with its key; none when nobody wants one.
+    ///
+    /// # Errors
+    /// The variable with the key is not set, or there can be no such planner.
+    pub(crate) fn prepared(&self) -> Result<Option<PlannerConfig>, CliError> {
+        let (true, Some(provider), Some(model)) = (self.enabled, &self.provider, &self.model)
+        else {
+            return Ok(None);
+        };
+        let key = self.key_from.as_ref().map(|name| {
+            let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+            value.map(|value| Key::new(value.trim().to_owned())).ok_or_else(|| {
+                let what = format!(
+                    "planner.key_from = env:{name}: the environment has no variable {name}, or it is empty"
+                );
+                let hint = format!(
+                    "set {name} to the key of {provider} where the owner starts, or planner.enabled = false"
+                );
+                CliError::new(Code::Usage, what).hint(hint)
+            })
+        });
+        let config = PlannerConfig {
+            provider: provider.clone(),
+            model: model.clone(),
+            base_url: self.base_url.clone(),
+            key: key.transpose()?,
+            timeout: self.timeout,
+            max_tokens: self.max_tokens,
+            bounds: self.bounds,
+        };
+        config.check().map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+        Ok(Some(config))
+    }
+}

@@ -1,0 +1,377 @@
+//! What the planner is asked, and what becomes of its answers, at every stage of a goal and of a task.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, human, killed, plan_of, po, project, success, task, topics};
+use crate::assignment::AssignmentStatus;
+use crate::dispatch::{DispatchMode, DispatchOutcome};
+use crate::error::ErrorCode;
+use crate::id::{AgentId, DispatchId, EpicId, NodeId};
+use crate::ledger::{Entry, EventKind, Record};
+use crate::liveness::Liveness;
+use crate::overseer::{Rung, Telemetry};
+use crate::owner::Input;
+use crate::plan::{Node, NodeStatus, PlanReason, PlanSource, schema};
+use crate::planner::tests::any_answer;
+use crate::planner::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose};
+use crate::request::{Op, Report};
+use crate::role::Role;
+use crate::time::{BusTime, Millis};
+
+fn planner() -> Planner {
+    Planner { model: "openai m".to_owned(), bounds: Bounds::default() }
+}
+
+fn ready() -> Fleet {
+    let mut fleet = Fleet::ready();
+    fleet.policy.planner = Some(planner());
+    fleet
+}
+
+fn wish() -> Op {
+    let goal = json!({"goal": {"title": "tidy", "successCriteria": ["it is tidy"]}});
+    Op::GoalCreate { project: project(), plan: Box::new(schema::parse_goal(&goal).unwrap()) }
+}
+
+fn a_plan() -> Value {
+    json!({"phases": [{"id": "P1", "name": "all", "tasks": [
+        {"id": "T1.1", "name": "look", "acceptance": ["seen"]},
+        {"id": "T1.2", "name": "tidy", "acceptance": ["tidy"], "deps": ["T1.1"]},
+    ]}], "output": "T1.2"})
+}
+
+fn a_cut() -> Value {
+    json!({"diagnosis": "two things at once", "subtasks": [
+        {"name": "a", "objective": "do a", "acceptance": ["a holds"]},
+        {"name": "b", "objective": "do b", "acceptance": ["b holds"], "after": [1]},
+    ]})
+}
+
+fn only(fleet: &Fleet) -> &Planning {
+    assert_eq!(fleet.records.plannings.len(), 1);
+    fleet.records.plannings.values().next().unwrap()
+}
+
+fn latest(fleet: &Fleet) -> Planning {
+    fleet.records.plannings.values().last().unwrap().clone()
+}
+
+fn propose(fleet: &mut Fleet, id: DispatchId, answer: Option<&str>) -> Entry {
+    let problems = vec!["answer 1: no".to_owned()];
+    let answer = answer.map(str::to_owned);
+    fleet.one(Input::Proposed(Box::new(Proposal { id, answer, attempts: 2, problems })))
+}
+
+fn told(entry: &Entry, kind: EventKind) -> Vec<String> {
+    let of = entry.events.iter().filter(|event| event.kind == kind);
+    of.map(|event| event.reason.clone()).collect()
+}
+
+fn nodes(fleet: &Fleet, epic: EpicId) -> Vec<String> {
+    fleet.records.nodes[&epic].keys().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_goal_without_a_plan_begins_with_the_one_that_was_made_for_it() {
+    let mut fleet = ready();
+    let reply = fleet.op(&human(), wish());
+    assert_eq!((reply.error, reply.version), (None, None));
+    let epic = reply.epic.unwrap();
+    assert!(fleet.records.goals.is_empty(), "it begins with its plan");
+    let asked = only(&fleet).clone();
+    assert_eq!(
+        (asked.purpose, asked.status, asked.epic),
+        (Purpose::Plan, PlanningStatus::Asked, epic)
+    );
+    assert_eq!((&*asked.model, &*asked.template), ("openai m", "plan.1"));
+    assert!(asked.inputs.contains("it is tidy"), "{}", asked.inputs);
+
+    let entry = propose(&mut fleet, asked.id, Some(&a_plan().to_string()));
+    assert_eq!(nodes(&fleet, epic), ["P1", "T1.1", "T1.2"]);
+    let event = &entry.plans[0];
+    assert_eq!((event.version, event.reason), (1, PlanReason::InitialCreate));
+    assert_eq!(event.source, PlanSource::Overseer);
+    assert_eq!(topics(&entry, &po()), ["instruction"]);
+    assert_eq!(fleet.records.goals[&epic].owner, human());
+    let kept = only(&fleet).clone();
+    assert_eq!((kept.status, kept.attempts, kept.goal), (PlanningStatus::Accepted, 2, None));
+    assert_eq!(kept.answer, a_plan().to_string());
+    assert_eq!(kept.problems, ["answer 1: no"]);
+    assert_eq!(propose(&mut fleet, asked.id, None).records, [], "it is answered once");
+}
+
+#[test]
+fn a_goal_of_which_no_valid_plan_was_made_is_one_task() {
+    for answer in [None, Some("{}"), Some("no"), Some(&*a_cut().to_string())] {
+        let mut fleet = ready();
+        let epic = fleet.op(&human(), wish()).epic.unwrap();
+        let id = only(&fleet).id;
+        let entry = propose(&mut fleet, id, answer);
+        assert_eq!(nodes(&fleet, epic), ["P1", "T1.1"], "{answer:?}");
+        assert_eq!(fleet.records.goals[&epic].success_criteria, ["it is tidy"]);
+        let kept = only(&fleet);
+        assert_eq!((kept.status, &*kept.answer), (PlanningStatus::Refused, ""));
+        let [why] = told(&entry, EventKind::PlannerAnswered).try_into().unwrap();
+        assert!(why.contains("refused: no valid plan: the goal is one task (2 answers"), "{why}");
+    }
+}
+
+#[test]
+fn without_a_planner_a_goal_is_one_task_at_once() {
+    let mut fleet = Fleet::ready();
+    let reply = fleet.op(&human(), wish());
+    assert_eq!((reply.error, reply.version), (None, Some(1)));
+    assert_eq!(nodes(&fleet, reply.epic.unwrap()), ["P1", "T1.1"]);
+    assert!(fleet.records.plannings.is_empty());
+}
+
+#[test]
+fn a_goal_that_nobody_may_give_is_not_planned() {
+    let mut fleet = ready();
+    let Op::GoalCreate { plan, .. } = wish() else { panic!() };
+    let other = crate::id::ProjectName::new("other").unwrap();
+    let reply = fleet.op(&human(), Op::GoalCreate { project: other, plan });
+    assert_eq!(reply.error, Some(ErrorCode::NotFound));
+    assert!(fleet.records.plannings.is_empty());
+
+    fleet.op(&human(), wish());
+    fleet.op(&human(), Op::ProjectRetire { project: project() });
+    let id = only(&fleet).id;
+    let entry = propose(&mut fleet, id, Some(&a_plan().to_string()));
+    assert_eq!(only(&fleet).status, PlanningStatus::Dropped);
+    assert!(fleet.records.goals.is_empty());
+    assert!(entry.mail.iter().any(|mail| mail.to == human()), "its owner is told");
+}
+
+fn silence() -> Telemetry {
+    Telemetry { since: BusTime(0), ..Telemetry::default() }
+}
+
+fn oversee(fleet: &mut Fleet) -> Entry {
+    fleet.now = fleet.now + Millis::from_secs(40 * 60);
+    fleet.one(Input::Oversee(silence()))
+}
+
+/// One who was asked as often as there are retries, about a task with these fields.
+fn worn_out(fields: Value) -> (Fleet, EpicId, AgentId) {
+    let mut fleet = ready();
+    let mut plan = plan_of(&[task("T1.1", fields)]);
+    plan["output"] = json!("T1.1");
+    let epic = fleet.goal(plan);
+    let worker = fleet.worker(epic, "T1.1");
+    for _ in 0..fleet.policy.overseer.max_retries {
+        let sent = oversee(&mut fleet);
+        assert_eq!(topics(&sent, &worker), ["status.request"]);
+    }
+    (fleet, epic, worker)
+}
+
+fn asked() -> (Fleet, EpicId, AgentId, DispatchId) {
+    let (mut fleet, epic, worker) = worn_out(json!({}));
+    oversee(&mut fleet);
+    let id = only(&fleet).id;
+    (fleet, epic, worker, id)
+}
+
+fn standing(fleet: &Fleet, worker: &AgentId) -> AssignmentStatus {
+    let work = fleet.agent(worker).work.as_ref().unwrap();
+    fleet.records.assignments[&work.assignment].status
+}
+
+#[test]
+fn when_asking_did_not_help_the_planner_is_asked_and_nobody_else_meanwhile() {
+    let (mut fleet, epic, worker) = worn_out(json!({"objective": "find the leak"}));
+    let entry = oversee(&mut fleet);
+    let planning = only(&fleet).clone();
+    let version = fleet.records.plans[&epic].version;
+    assert_eq!((planning.purpose, planning.base_version), (Purpose::Split, version));
+    assert_eq!(planning.node, Some("T1.1".parse().unwrap()));
+    assert!(planning.inputs.contains("find the leak"), "{}", planning.inputs);
+    let dispatch = &fleet.records.dispatches[&planning.id];
+    assert_eq!((dispatch.mode, dispatch.rung), (DispatchMode::Planner, Some(Rung::Replan)));
+    assert_eq!(dispatch.outcome, DispatchOutcome::Accepted);
+    assert!(dispatch.notes.starts_with(&format!("plan version {version}: ")), "{}", dispatch.notes);
+    assert_eq!(topics(&entry, &worker), [""; 0]);
+    assert!(told(&entry, EventKind::Recovery)[0].starts_with("replan: asking did not help"));
+    assert_eq!(standing(&fleet, &worker), AssignmentStatus::Stalled);
+    for _ in 0..3 {
+        assert_eq!(oversee(&mut fleet).records, [], "it is waited for");
+    }
+}
+
+#[test]
+fn a_task_is_cut_as_proposed_after_its_attempt_is_ended() {
+    let (mut fleet, epic, worker, id) = asked();
+    let before = fleet.records.plans[&epic].version;
+    let entry = propose(&mut fleet, id, Some(&a_cut().to_string()));
+    assert_eq!(killed(&entry), [&worker]);
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+    assert_eq!(nodes(&fleet, epic), ["P1", "T1.1", "S1.1.1", "S1.1.2"]);
+    let [event] = &*entry.plans else { panic!() };
+    assert_eq!((event.version, event.reason), (before + 1, PlanReason::Replan));
+    let defined: Vec<NodeId> = event.definitions.iter().map(|node| node.id).collect();
+    assert_eq!(defined, ["S1.1.1".parse().unwrap(), "S1.1.2".parse().unwrap()]);
+    assert_eq!(
+        event.output,
+        Some("S1.1.2".parse().unwrap()),
+        "what the task brings its last part does"
+    );
+    assert_eq!(fleet.node(epic, "S1.1.1").status, NodeStatus::Queued);
+    assert_eq!(fleet.node(epic, "S1.1.2").status, NodeStatus::Todo);
+    assert_eq!(only(&fleet).status, PlanningStatus::Accepted);
+    assert_eq!(fleet.records.dispatches[&id].outcome, DispatchOutcome::Ok);
+    let [why] = told(&entry, EventKind::PlannerAnswered).try_into().unwrap();
+    assert!(why.contains("cut into 2 for plan version"), "{why}");
+
+    for part in ["S1.1.1", "S1.1.2"] {
+        let next = fleet.member(epic, part, Role::Worker);
+        fleet.end(&next, success("done"));
+    }
+    assert_eq!(fleet.records.goal_states[&epic].percent, 100);
+    assert_eq!(fleet.records.goal_states[&epic].status.as_str(), "completed");
+    assert_eq!(propose(&mut fleet, id, Some(&a_cut().to_string())).records, []);
+}
+
+#[test]
+fn parts_are_done_as_their_task_would_have_been() {
+    let fields = json!({"domain": "api", "role": "specialist", "keyFacts": ["it is cold"],
+        "scopePaths": ["src"], "maxAttempts": 3, "outputSchema": {"type": "object"}});
+    let mut fleet = ready();
+    let epic = fleet.goal(plan_of(&[task("T1.1", fields)]));
+    let worker = fleet.member(epic, "T1.1", Role::Specialist);
+    for _ in 0..=fleet.policy.overseer.max_retries {
+        oversee(&mut fleet);
+    }
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Active);
+    let id = only(&fleet).id;
+    propose(&mut fleet, id, Some(&a_cut().to_string()));
+    let part = |id: &str| &fleet.records.nodes[&epic][&id.parse::<NodeId>().unwrap()];
+    let task: &Node = part("T1.1");
+    for (id, schema) in [("S1.1.1", None), ("S1.1.2", task.output_schema.clone())] {
+        let got = part(id);
+        assert_eq!((got.role, &got.domain, got.max_attempts), (task.role, &task.domain, 3));
+        assert_eq!((&got.scope_paths, &got.key_facts), (&task.scope_paths, &task.key_facts));
+        assert_eq!(got.output_schema, schema, "{id}");
+    }
+}
+
+#[test]
+fn where_the_planner_is_no_help_the_ladder_goes_on_at_once() {
+    let none = json!({"diagnosis": "it waits for a key", "subtasks": []}).to_string();
+    for answer in [None, Some("{}"), Some(&*none)] {
+        for (attempts, rung) in [(2, "reassign: "), (1, "escalate: ")] {
+            let (mut fleet, epic, worker) = worn_out(json!({"maxAttempts": attempts}));
+            oversee(&mut fleet);
+            let id = only(&fleet).id;
+            let entry = propose(&mut fleet, id, answer);
+            assert_eq!(only(&fleet).status, PlanningStatus::Refused);
+            assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+            let [why] = told(&entry, EventKind::Recovery).try_into().unwrap();
+            assert!(why.starts_with(rung), "{why}");
+            let to = if attempts == 2 { NodeStatus::Queued } else { NodeStatus::Blocked };
+            assert_eq!(fleet.node(epic, "T1.1").status, to);
+        }
+    }
+}
+
+#[test]
+fn a_subtask_is_never_cut_and_neither_is_anything_without_a_planner() {
+    let mut subtask = task("T1.1", json!({}));
+    subtask["subtasks"] = json!([{"id": "S1.1.1", "name": "s", "acceptance": ["a"]}]);
+    let mut fleet = ready();
+    let epic = fleet.goal(plan_of(&[subtask]));
+    let worker = fleet.worker(epic, "S1.1.1");
+    let (mut alone, _, of_none) = worn_out(json!({}));
+    alone.policy.planner = None;
+    let (mut short, _, of_one) = worn_out(json!({}));
+    short.policy.planner.as_mut().unwrap().bounds.subtasks = 1;
+    for _ in 0..fleet.policy.overseer.max_retries {
+        oversee(&mut fleet);
+    }
+    for (mut fleet, worker) in [(fleet, worker), (alone, of_none), (short, of_one)] {
+        let entry = oversee(&mut fleet);
+        assert!(told(&entry, EventKind::Recovery)[0].starts_with("reassign: "));
+        assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+        assert!(fleet.records.plannings.is_empty());
+    }
+}
+
+#[test]
+fn an_answer_for_what_changed_meanwhile_is_dropped_and_asked_again() {
+    let (mut fleet, epic, worker, first) = asked();
+    let run = fleet.run_of(&worker);
+    let update = "{\"status\": \"in_progress\", \"summary\": \"it goes on\"}".to_owned();
+    fleet.report(&worker, Report::Update { run, dispatch: None, update, expected: None });
+    assert_eq!(standing(&fleet, &worker), AssignmentStatus::Active);
+    let entry = propose(&mut fleet, first, Some(&a_cut().to_string()));
+    assert_eq!(latest(&fleet).status, PlanningStatus::Dropped);
+    let [why] = told(&entry, EventKind::PlannerAnswered).try_into().unwrap();
+    assert!(why.contains("dropped: E_CONFLICT: asg_"), "{why}");
+    assert_eq!(nodes(&fleet, epic), ["P1", "T1.1"]);
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Active);
+
+    for _ in 0..=fleet.policy.overseer.max_retries {
+        oversee(&mut fleet);
+    }
+    let second = latest(&fleet);
+    assert_ne!(second.id, first);
+    assert_eq!(second.status, PlanningStatus::Asked, "silent again, it is asked again");
+    let mut task = fleet.records.nodes[&epic][&"T1.1".parse().unwrap()].clone();
+    task.objective = "something else".to_owned();
+    fleet.records.put(Record::Node(epic, Box::new(task)));
+    let entry = propose(&mut fleet, second.id, Some(&a_cut().to_string()));
+    let [why] = told(&entry, EventKind::PlannerAnswered).try_into().unwrap();
+    assert!(why.contains("E_CONFLICT: T1.1 changed, the plan has version"), "{why}");
+
+    oversee(&mut fleet);
+    let third = latest(&fleet);
+    assert_eq!(third.status, PlanningStatus::Asked);
+    fleet.report(&worker, Report::Crashed { cause: "signal 9".to_owned() });
+    let entry = propose(&mut fleet, third.id, Some(&a_cut().to_string()));
+    let [why] = told(&entry, EventKind::PlannerAnswered).try_into().unwrap();
+    assert!(why.contains("E_CONFLICT: something else was sent since"), "{why}");
+    fleet.report(&worker, Report::Ready);
+    for _ in 0..=fleet.policy.overseer.max_retries {
+        oversee(&mut fleet);
+    }
+    assert_eq!(fleet.records.plannings.len(), 3, "not for ever");
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+}
+
+#[test]
+fn what_was_asked_is_forgotten_with_what_it_was_about() {
+    let (mut fleet, _, _, id) = asked();
+    propose(&mut fleet, id, None);
+    fleet.now = fleet.now + fleet.policy.kept.ended + Millis(1);
+    fleet.one(Input::Tick);
+    assert!(fleet.records.plannings.is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    // Every commit is checked by the fleet: whatever is answered, the plan of record stays valid.
+    #[test]
+    fn whatever_is_answered_about_a_goal_its_plan_is_valid(
+        answer in proptest::option::of(any_answer(Purpose::Plan)),
+        text in proptest::option::of("\\PC*"),
+    ) {
+        let mut fleet = ready();
+        let epic = fleet.op(&human(), wish()).epic.unwrap();
+        let said = text.or_else(|| answer.map(|value| value.to_string()));
+        let id = only(&fleet).id;
+        propose(&mut fleet, id, said.as_deref());
+        prop_assert!(fleet.records.goals.contains_key(&epic));
+    }
+
+    #[test]
+    fn whatever_is_answered_about_a_task_its_plan_is_valid(
+        answer in proptest::option::of(any_answer(Purpose::Split)),
+    ) {
+        let (mut fleet, epic, _, id) = asked();
+        propose(&mut fleet, id, answer.map(|value| value.to_string()).as_deref());
+        prop_assert!(fleet.records.nodes[&epic].len() != 3, "never cut into one");
+        prop_assert!(only(&fleet).status != PlanningStatus::Asked);
+    }
+}

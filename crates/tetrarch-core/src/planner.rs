@@ -1,0 +1,163 @@
+//! The planner (spec 05, The planner): what a model is asked for, what of its answer counts, and what is
+//! kept of both. It asks nobody itself. Templates are in `template`, the answers' schemas in `schema`,
+//! reading them in `answer`, asking again in `dialogue`.
+
+pub mod answer;
+pub mod dialogue;
+pub mod schema;
+pub mod template;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::fmt;
+
+use crate::goal::Goal;
+use crate::id::{AssignmentId, DispatchId, EpicId, NodeId};
+use crate::limits::{PHASES_MAX, REPAIRS_MAX, SUBTASKS_MAX, TASKS_MAX};
+use crate::time::BusTime;
+
+/// What an operator allows the planner (spec 12, `[planner]`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Phases of a plan, 1 to 5.
+    pub phases: usize,
+    /// Tasks of a phase, 1 to 7.
+    pub tasks: usize,
+    /// Subtasks of a task, 1 to 7.
+    pub subtasks: usize,
+    /// How often an answer that is not valid is sent back.
+    pub repairs: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { phases: PHASES_MAX, tasks: TASKS_MAX, subtasks: SUBTASKS_MAX, repairs: REPAIRS_MAX }
+    }
+}
+
+/// A planner that there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planner {
+    /// Its model, for people and records.
+    pub model: String,
+    /// What it may propose.
+    pub bounds: Bounds,
+}
+
+/// What it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// A plan for a goal that was given without one.
+    Plan,
+    /// Smaller tasks in place of one that stands still, or why it does.
+    Split,
+}
+
+impl Purpose {
+    /// Every purpose.
+    pub const ALL: [Self; 2] = [Self::Plan, Self::Split];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Split => "split",
+        }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What became of a question to the planner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlanningStatus {
+    /// It is asked; whoever owns the ledger asks again after a death.
+    Asked,
+    /// Its answer was applied.
+    Accepted,
+    /// It gave no valid answer, or none that helps: the deterministic way is gone.
+    Refused,
+    /// What it was asked about changed meanwhile.
+    Dropped,
+}
+
+impl PlanningStatus {
+    /// Every status.
+    pub const ALL: [Self; 4] = [Self::Asked, Self::Accepted, Self::Refused, Self::Dropped];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Accepted => "accepted",
+            Self::Refused => "refused",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+impl fmt::Display for PlanningStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One question to the planner with its provenance (spec 05, The planner).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planning {
+    /// Its id; that of the dispatch too, when it is a rung of the recovery ladder.
+    pub id: DispatchId,
+    /// When it was asked.
+    pub at: BusTime,
+    /// What for.
+    pub purpose: Purpose,
+    /// The epic.
+    pub epic: EpicId,
+    /// The goal that waits for its plan; none once it has one.
+    pub goal: Option<Box<Goal>>,
+    /// The assignment that stands still.
+    pub assignment: Option<AssignmentId>,
+    /// The node that is to be cut.
+    pub node: Option<NodeId>,
+    /// The plan's version it is made for; 0 when there is no plan yet.
+    pub base_version: u32,
+    /// The model.
+    pub model: String,
+    /// The prompt template.
+    pub template: String,
+    /// Lower-case hexadecimal sha256 of the template and the answer's schema.
+    pub template_hash: String,
+    /// What the model is told, JSON, bounded.
+    pub inputs: String,
+    /// Where it stands.
+    pub status: PlanningStatus,
+    /// Answers that were asked for.
+    pub attempts: u32,
+    /// The answer that was accepted, JSON; empty otherwise.
+    pub answer: String,
+    /// What was wrong with the answers, and with asking.
+    pub problems: Vec<String>,
+    /// What came of it, in words.
+    pub reason: String,
+    /// Since when it stands there.
+    pub since: BusTime,
+}
+
+/// What asking came to. The owner reads the answer again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// Which question it answers.
+    pub id: DispatchId,
+    /// An answer that was found to be valid, JSON; none when there was none.
+    pub answer: Option<String>,
+    /// Answers that were asked for.
+    pub attempts: u32,
+    /// What was wrong with them, and with asking; bounded.
+    pub problems: Vec<String>,
+}

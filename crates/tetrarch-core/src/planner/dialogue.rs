@@ -1,0 +1,146 @@
+//! Asking a model until its answer is valid, at most so many times (spec 05, The planner). What is said is
+//! decided here; saying it is the shell's.
+
+use serde_json::Value;
+
+use crate::limits::{LIST_MAX, PLANNER_PROBLEMS_BYTES_MAX, PLANNER_REPEAT_BYTES_MAX};
+
+use super::template::Template;
+use super::{Bounds, Planning, Proposal, answer, schema};
+
+/// Who says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaker {
+    /// We, before anything else.
+    System,
+    /// We.
+    User,
+    /// The model.
+    Model,
+}
+
+/// Something that was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// By whom.
+    pub by: Speaker,
+    /// What.
+    pub text: String,
+}
+
+/// One question with what was said so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dialogue {
+    planning: Planning,
+    bounds: Bounds,
+    turns: Vec<Turn>,
+    attempts: u32,
+    problems: Vec<String>,
+}
+
+/// What follows from an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// It is sent back with what is wrong with it.
+    Ask(Box<Dialogue>),
+    /// That was the last one.
+    End(Proposal),
+}
+
+impl Dialogue {
+    /// The first thing that is said about a question.
+    #[must_use]
+    pub fn begin(planning: &Planning, bounds: Bounds) -> Self {
+        let template = Template::of(planning.purpose);
+        let schema = schema::answer(planning.purpose, bounds);
+        let system = format!("{}\nJSON Schema of the answer:\n{schema}\n", template.text);
+        let turns = vec![
+            Turn { by: Speaker::System, text: system },
+            Turn { by: Speaker::User, text: planning.inputs.clone() },
+        ];
+        Self { planning: planning.clone(), bounds, turns, attempts: 0, problems: Vec::new() }
+    }
+
+    /// What was said so far; the model is next.
+    #[must_use]
+    pub fn turns(&self) -> &[Turn] {
+        &self.turns
+    }
+
+    /// What the answer has to satisfy.
+    #[must_use]
+    pub fn schema(&self) -> Value {
+        schema::answer(self.planning.purpose, self.bounds)
+    }
+
+    /// Notes that an attempt at asking failed; another may follow.
+    pub fn troubled(&mut self, why: &str) {
+        self.problems.push(why.to_owned());
+    }
+
+    /// Takes an answer. `check` says what of the schema it does not satisfy.
+    #[must_use]
+    pub fn answered(mut self, text: &str, check: impl FnOnce(&Value) -> Vec<String>) -> Next {
+        self.attempts += 1;
+        let read = answer::json_of(text).and_then(|value| {
+            // The rules of plans say more of what is wrong than their schema does.
+            answer::read(&self.planning, self.bounds, &value)?;
+            let found = check(&value);
+            if found.is_empty() { Ok(value) } else { Err(found) }
+        });
+        let found = match read {
+            Ok(value) => return Next::End(self.end(Some(value.to_string()))),
+            Err(found) => bounded(&found),
+        };
+        let attempt = self.attempts;
+        self.problems.extend(found.iter().map(|problem| format!("answer {attempt}: {problem}")));
+        if self.attempts > self.bounds.repairs {
+            return Next::End(self.end(None));
+        }
+        let said = start(text, PLANNER_REPEAT_BYTES_MAX).to_owned();
+        let again = format!(
+            "That answer is not valid:\n- {}\nAnswer again with the whole JSON object, corrected.",
+            found.join("\n- ")
+        );
+        self.turns.truncate(2);
+        self.turns.push(Turn { by: Speaker::Model, text: said });
+        self.turns.push(Turn { by: Speaker::User, text: again });
+        Next::Ask(Box::new(self))
+    }
+
+    /// Gives up asking.
+    #[must_use]
+    pub fn failed(mut self, why: &str) -> Proposal {
+        self.problems.push(why.to_owned());
+        self.end(None)
+    }
+
+    fn end(self, answer: Option<String>) -> Proposal {
+        let problems = bounded(&self.problems);
+        Proposal { id: self.planning.id, answer, attempts: self.attempts, problems }
+    }
+}
+
+/// As many problems as there is room for.
+pub(crate) fn bounded(problems: &[String]) -> Vec<String> {
+    let mut room = PLANNER_PROBLEMS_BYTES_MAX;
+    let mut kept = Vec::new();
+    for problem in problems.iter().take(LIST_MAX) {
+        let text = start(problem, room.min(PLANNER_PROBLEMS_BYTES_MAX / 4));
+        if text.is_empty() {
+            break;
+        }
+        room -= text.len();
+        kept.push(text.to_owned());
+    }
+    kept
+}
+
+/// The beginning of a text, of at most so many bytes.
+fn start(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,121 @@
+//! Asks the planner what the records say it is asked (spec 05, The planner): a task beside the owner, which
+//! never waits for it. Questions come from committed records, at the start those that a former owner left open;
+//! each ends as one input. What is said, and what of an answer counts, is core's; how it is sent `model`'s.
+
+mod model;
+
+use std::sync::Arc;
+
+use ractor::ActorRef;
+use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::owner::Input;
+use tetrarch_core::planner::dialogue::{Dialogue, Next};
+use tetrarch_core::planner::{Bounds, Planning, PlanningStatus, Proposal};
+use tetrarch_core::records::Records;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use super::owner::OwnerMsg;
+use crate::error::EngineError;
+use crate::pump::Pump;
+
+pub use model::{BadPlanner, Key, PlannerConfig, provide_tls};
+use model::{Model, faults};
+
+/// Questions that are asked at one time.
+const ASKED_AT_ONCE: usize = 2;
+/// Questions that wait to be taken up, which takes no longer than starting a task.
+const TAKEN_UP: usize = 64;
+
+/// What is asked from now on.
+#[derive(Debug, Clone)]
+pub(super) struct Asking(mpsc::Sender<Planning>);
+
+impl Asking {
+    /// Asks what a committed entry says is to be asked.
+    pub(super) async fn ask(&self, entry: &Entry) {
+        for record in &entry.records {
+            if let Record::Planning(planning) = record
+                && planning.status == PlanningStatus::Asked
+            {
+                // A spell that ended is followed by one that asks again.
+                let _ended = self.0.send((**planning).clone()).await;
+            }
+        }
+    }
+}
+
+/// Starts asking, with what is open already. Without a planner every question ends at once.
+pub(super) fn start(
+    config: Option<&PlannerConfig>,
+    records: &Records,
+    owner: ActorRef<OwnerMsg>,
+) -> Result<(Asking, Pump), EngineError> {
+    let model = config.map(Model::new).transpose()?.map(Arc::new);
+    let open = records.plannings.values().filter(|it| it.status == PlanningStatus::Asked);
+    let open: Vec<Planning> = open.cloned().collect();
+    let (tell, mut told) = mpsc::channel(TAKEN_UP);
+    let places = Arc::new(Semaphore::new(ASKED_AT_ONCE));
+    let pump = Pump::run(async move {
+        let mut asking = JoinSet::new();
+        let take = |asking: &mut JoinSet<()>, planning| {
+            let (model, places, owner) = (model.clone(), Arc::clone(&places), owner.clone());
+            asking.spawn(async move {
+                // The semaphore is never closed.
+                let _place = places.acquire().await;
+                let proposal = answer(model.as_deref(), &planning).await;
+                let input = Box::new(Input::Proposed(Box::new(proposal)));
+                // An owner that ended is followed by one that asks again.
+                let _ended = owner.cast(OwnerMsg::Found(input));
+            });
+        };
+        for planning in open {
+            take(&mut asking, planning);
+        }
+        loop {
+            tokio::select! {
+                planning = told.recv() => match planning {
+                    Some(planning) => take(&mut asking, planning),
+                    None => return,
+                },
+                Some(ended) = asking.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "asking the planner failed");
+                    }
+                }
+            }
+        }
+    });
+    Ok((Asking(tell), pump))
+}
+
+/// Asks a planner something here and now, for nobody's ledger.
+///
+/// # Errors
+/// There can be no such planner.
+pub async fn propose(config: &PlannerConfig, planning: &Planning) -> Result<Proposal, BadPlanner> {
+    Ok(answer(Some(&Model::new(config)?), planning).await)
+}
+
+/// Asks until there is a valid answer, or none is to be expected.
+async fn answer(model: Option<&Model>, planning: &Planning) -> Proposal {
+    let Some(model) = model else {
+        return Dialogue::begin(planning, Bounds::default()).failed("no planner is configured");
+    };
+    let mut dialogue = Dialogue::begin(planning, model.bounds());
+    let schema = dialogue.schema();
+    loop {
+        let text = match model.say(&mut dialogue, planning.id).await {
+            Ok(text) => text,
+            Err(why) => return dialogue.failed(&why),
+        };
+        match dialogue.answered(&text, |value| faults(&schema, value)) {
+            Next::Ask(again) => dialogue = *again,
+            Next::End(proposal) => {
+                let (id, attempts) = (planning.id, proposal.attempts);
+                tracing::info!(%id, attempts, valid = proposal.answer.is_some(), "the planner answered");
+                return proposal;
+            }
+        }
+    }
+}
