@@ -281,10 +281,17 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
     let subject = format!("{epic} {id}");
     let of_node = matches!(key, RecordKey::Node(..));
     found.must(!of_node, 10, &subject, "its id is forgotten while its goal is kept");
+    // Its attempt may end with it.
+    let over = |record: &Record, state: &NodeState| {
+        matches!(record, Record::Assignment(it)
+            if state.assignment == Some(it.id) && it.status.is_terminal())
+    };
+    let ended = |state: &NodeState| entry.records.iter().any(|record| over(record, state));
     let states = before.node_states.get(&epic);
-    let free = states
-        .and_then(|states| states.get(&id))
-        .is_none_or(|state| !state.status.is_settled() && state.status != NodeStatus::InProgress);
+    let free = states.and_then(|states| states.get(&id)).is_none_or(|state| {
+        let idle = state.status != NodeStatus::InProgress || ended(state);
+        idle && !state.status.is_settled()
+    });
     found.must(free, 10, &subject, "its state is forgotten, and it was settled or worked on");
 }
 
