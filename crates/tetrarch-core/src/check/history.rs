@@ -87,13 +87,15 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Decision(_) => {}
         }
     }
-    for key in &entry.dropped {
-        if let RecordKey::Agent(id) = key {
-            let live = before.agents.get(id).is_some_and(is_live);
-            found.must(!live, 5, id, "it is forgotten before it ended");
-        }
-        forgotten_work(before, entry, key, found);
+    entry.dropped.iter().for_each(|key| forgotten(before, entry, key, found));
+}
+
+fn forgotten(before: &Records, entry: &Entry, key: &RecordKey, found: &mut Findings) {
+    if let RecordKey::Agent(id) = key {
+        let live = before.agents.get(id).is_some_and(is_live);
+        found.must(!live, 5, id, "it is forgotten before it ended");
     }
+    forgotten_work(before, entry, key, found);
 }
 
 /// Whether some legal path leads from one state to another; notes the pair when none does.

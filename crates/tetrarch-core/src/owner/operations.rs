@@ -57,13 +57,9 @@ fn apply(
             projects::set_mode(draft, project, *mode)?;
             Ok(reply)
         }
-        Op::ProjectRetire { project } => {
-            projects::retire_project(draft, project)?;
-            Ok(reply)
-        }
+        Op::ProjectRetire { project } => projects::retire_project(draft, project).map(|()| reply),
         Op::ProfileApply { project, profile } => {
-            projects::apply_profile(draft, project, profile)?;
-            Ok(reply)
+            projects::apply_profile(draft, project, profile).map(|()| reply)
         }
         Op::AgentRegister => joining::register(draft, request).map(|id| about(draft, &id, reply)),
         Op::AgentRetire { agent, reason } => {
