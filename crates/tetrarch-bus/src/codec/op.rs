@@ -86,16 +86,10 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
         Op::Work(op) => work_op::encode(op, id),
         Op::Schedule(op) => schedule::encode(op, id),
         Op::OverseerTick(_) => finish("OverseerTick", &pb::OverseerTick { request_id, sender }),
-        Op::WorkBlock { epic, node, blocker } => finish(
-            "WorkBlock",
-            &pb::WorkBlock {
-                request_id,
-                sender,
-                epic: epic.to_string(),
-                node: node.to_string(),
-                blocker: Some(blocker.into()),
-            },
-        ),
+        Op::WorkBlock { epic, node, blocker } => {
+            let (epic, node, blocker) = (epic.to_string(), node.to_string(), Some(blocker.into()));
+            finish("WorkBlock", &pb::WorkBlock { request_id, sender, epic, node, blocker })
+        }
         Op::File(op) => reservation::encode(op, id),
         Op::GoalCreate { .. } => Err(CodecError::field(
             "plan",
