@@ -70,7 +70,7 @@ say("result", outcome="success", deliverable={"n": 1})
     assert_eq!(result.outcome, Outcome::Failure);
     let error = "the deliverable does not satisfy its schema: /n: 0 is less than the minimum of 1";
     assert_eq!(result.error, error);
-    assert_eq!((result.partial.as_str(), result.deliverable.as_str()), (r#"{"m":1,"n":0}"#, ""));
+    assert_eq!((result.partial.as_str(), result.deliverable.as_str()), (r#"{"n":0,"m":1}"#, ""));
     assert_eq!((result.crystallization.as_str(), result.usage.turns), ("so far", 2));
     assert_eq!(result.evidence.tests, ["1 ok"]);
     assert_eq!(files.len(), 1, "{files:?}");

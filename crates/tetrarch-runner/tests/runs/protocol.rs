@@ -63,7 +63,7 @@ async fn a_program_reads_its_brief_and_tells_every_event() {
         RunnerEvent::Unblocked,
         RunnerEvent::Spawn {
             request: text(
-                r#"{"requestId":"r1","requestedSubagents":[{"role":"worker"}],"spawnReason":"help"}"#,
+                r#"{"requestedSubagents":[{"role":"worker"}],"requestId":"r1","spawnReason":"help"}"#,
             ),
         },
         RunnerEvent::Update { update: text(r#"{"status":"in_progress"}"#) },

@@ -1,6 +1,7 @@
 //! Values with every field set, and with none that may be absent.
 
 mod dispatch;
+mod plan;
 mod planner;
 pub(super) mod planning;
 mod question;
@@ -13,25 +14,22 @@ use std::str::FromStr;
 use tetrarch_core::agent::{
     Agent, Ending, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work,
 };
-use tetrarch_core::assignment::Purpose;
 use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
     Runner, RunnerKind, Tools, Usage, Verdict, Worktree,
 };
 use tetrarch_core::budget::{Account, Limits, Spend};
-use tetrarch_core::goal::{Goal, GoalResult, GoalState, GoalStatus};
+use tetrarch_core::goal::{Goal, GoalState, GoalStatus};
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::ledger::{Decision, Record};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
-use tetrarch_core::plan::{
-    Blocker, Node, NodeChange, NodeResult, NodeState, NodeStatus, NodeView, PlacementWish, Plan,
-    PlanEvent, PlanReason, PlanSource, Review,
-};
-use tetrarch_core::priority::{Priorities, Priority};
-use tetrarch_core::role::Role;
+use tetrarch_core::plan::{Blocker, PlacementWish, Plan, PlanReason, PlanSource};
 use tetrarch_core::run::{Run, RunState, RunStatus};
 use tetrarch_core::time::{BusTime, Millis};
+
+pub(super) use plan::plan_event;
+use plan::{goal_result, node, node_state, priorities};
 
 pub(super) const U: &str = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
 pub(super) const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -225,108 +223,8 @@ pub(super) fn profile() -> Profile {
     }
 }
 
-fn node(full: bool) -> Node {
-    Node {
-        id: id("S1.2.3"),
-        name: "n".to_owned(),
-        objective: "o".to_owned(),
-        acceptance: words("a"),
-        definition_of_done: "d".to_owned(),
-        depends_on: if full { vec![id("P1"), id("T1.1")] } else { Vec::new() },
-        role: Role::Reviewer,
-        domain: full.then(|| id("api")),
-        profile: full.then(|| id("default")),
-        tools: words("t").into_iter().collect(),
-        key_facts: words("k"),
-        output_schema: full.then(|| "{}".to_owned()),
-        scope_paths: words("s"),
-        budget: if full { limits() } else { Limits::default() },
-        wall: full.then_some(Millis(1)),
-        max_attempts: 2,
-        review: full.then(|| Review { domain: id("api"), profile: Some(id("strict")) }),
-        placement: if full { placement() } else { PlacementWish::default() },
-        added: if full { 1 } else { 0 },
-        defined: if full { 4 } else { 0 },
-    }
-}
-
-fn node_state(full: bool) -> NodeState {
-    NodeState {
-        id: id("S1.2.3"),
-        status: NodeStatus::InProgress,
-        assignee: full.then(|| id("W:~")),
-        assignment: full.then(|| id("asg_~")),
-        purpose: if full { Purpose::Review } else { Purpose::Execute },
-        attempts: 1,
-        findings: words("f"),
-        blocker: full.then(blocker),
-        result: full.then(|| NodeResult {
-            run: Some(id("run_~")),
-            deliverable: "d".to_owned(),
-            artifacts: vec![artifact()],
-            evidence: result().evidence,
-            crystallization: "c".to_owned(),
-        }),
-        since: BusTime(3),
-        failures: Failures::new(if full { vec![BusTime(3)] } else { Vec::new() }),
-        latest: full.then(|| id("asg_~")),
-        begun: if full { 3 } else { 0 },
-        settled: if full { 4 } else { 0 },
-        priorities: priorities(full),
-        created: BusTime(2),
-    }
-}
-
-fn priorities(full: bool) -> Priorities {
-    let said = |number| full.then(|| Priority::new(number).unwrap());
-    Priorities { user: said(80), overseer: said(0) }
-}
-
 pub(super) fn blocker() -> Blocker {
     Blocker { kind: "k".to_owned(), detail: "d".to_owned(), needs: "n".to_owned() }
-}
-
-fn goal_result() -> GoalResult {
-    GoalResult { summary: "s".to_owned(), deliverable: "d".to_owned(), artifacts: vec![artifact()] }
-}
-
-pub(super) fn plan_event(full: bool) -> PlanEvent {
-    let view = NodeView {
-        id: id("T1.2"),
-        title: "t".to_owned(),
-        status: NodeStatus::Blocked,
-        assignee: full.then(|| id("W:~")),
-        purpose: Purpose::Execute,
-        attempts: 1,
-        findings: words("f"),
-        priorities: priorities(full),
-        created: BusTime(2),
-    };
-    let change = NodeChange {
-        node: id("T1.2"),
-        from: full.then_some(NodeStatus::Queued),
-        to: NodeStatus::InProgress,
-        why: "w".to_owned(),
-    };
-    PlanEvent {
-        epic: id("goal_~"),
-        plan: id("plan_~"),
-        project: id("demo"),
-        version: 4,
-        source: PlanSource::Human,
-        reason: PlanReason::GuardViolation,
-        changes: vec![change],
-        nodes: vec![view],
-        definitions: vec![node(full)],
-        title: if full { "t".to_owned() } else { String::new() },
-        output: full.then(|| id("T1.2")),
-        goal: GoalStatus::Active,
-        percent: 100,
-        result: full.then(goal_result),
-        priorities: priorities(full),
-        trace: full.then(|| TRACE.to_owned()),
-        at: BusTime(u64::MAX),
-    }
 }
 
 /// Mail around a body.

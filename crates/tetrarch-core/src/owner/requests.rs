@@ -1,0 +1,100 @@
+//! What becomes of a request: it is decided on once, answered the same again, and refused when no
+//! commit has room for what it would write (spec 02, Operations).
+
+use crate::error::{ErrorCode, Refusal};
+use crate::ledger::{Decision, EventKind, Record};
+use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX};
+use crate::records::Records;
+use crate::request::{Request, RequestBody};
+use crate::step::{Draft, Step};
+use crate::time::BusTime;
+
+use super::{Policy, operations, refuse, reports, spawn, weight};
+
+/// Decides on a request or a report.
+pub(super) fn decide(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
+    let step = decide_small(records, policy, now, request);
+    let weight = weight::step(records, &step);
+    if weight <= STEP_BYTES_MAX { step } else { too_large(records, policy, now, request, weight) }
+}
+
+fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
+    let mut draft = Draft::new(records, now, request.sender.from.clone());
+    draft.request = Some(request.id);
+    draft.trace.clone_from(&request.trace);
+    if let RequestBody::Report(report) = &request.body {
+        reports::report(&mut draft, policy, request, report);
+        return draft.finish();
+    }
+    if let Some(decision) = records.decisions.get(&request.id) {
+        answer_again(&mut draft, request, decision);
+        return draft.finish();
+    }
+    if records.decisions.len() >= DECISIONS_MAX {
+        let detail = format!("{DECISIONS_MAX} decisions are remembered; ask again later");
+        refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
+        return draft.finish();
+    }
+    match &request.body {
+        RequestBody::Spawn(wanted) => spawn::spawn(&mut draft, policy, request, wanted),
+        RequestBody::Op(op) => operations::operate(&mut draft, policy, request, op),
+        RequestBody::Malformed { error, .. } => {
+            refuse(&mut draft, request, &Refusal::new(ErrorCode::InvalidRequest, error.clone()));
+        }
+        RequestBody::Report(_) => {}
+    }
+    decided(&mut draft, request);
+    draft.finish()
+}
+
+/// Remembers what was decided on a request.
+fn decided(draft: &mut Draft<'_>, request: &Request) {
+    let answer = draft.answer_to(&request.sender.from).cloned().map(Box::new);
+    let decision = Decision {
+        request: request.id,
+        digest: request.digest.clone(),
+        sender: request.sender.from.clone(),
+        answer,
+        at: draft.now,
+    };
+    draft.put(Record::Decision(Box::new(decision)));
+}
+
+/// What a request that no commit has room for comes to: it is refused; a result, which cannot be,
+/// is noted without its texts.
+fn too_large(
+    records: &Records,
+    policy: &Policy,
+    now: BusTime,
+    request: &Request,
+    weight: usize,
+) -> Step {
+    let mut draft = Draft::new(records, now, request.sender.from.clone());
+    draft.request = Some(request.id);
+    draft.trace.clone_from(&request.trace);
+    let detail = format!(
+        "about {weight} bytes would be written, at most {STEP_BYTES_MAX} are allowed; ask for less \
+         at once, and keep long texts in artifacts"
+    );
+    if let RequestBody::Report(report) = &request.body {
+        draft.event(EventKind::Alert, "02 Bounds", detail.clone()).agent =
+            request.sender.from.agent().cloned();
+        reports::report(&mut draft, policy, request, &report.bare(&detail));
+        return draft.finish();
+    }
+    refuse(&mut draft, request, &Refusal::new(ErrorCode::InvalidRequest, detail));
+    decided(&mut draft, request);
+    draft.finish()
+}
+
+/// The same request is answered the same; another body under its id is a conflict.
+fn answer_again(draft: &mut Draft<'_>, request: &Request, decision: &Decision) {
+    if decision.digest == request.digest && decision.sender == request.sender.from {
+        if let Some(answer) = &decision.answer {
+            draft.mail_again((**answer).clone());
+        }
+        return;
+    }
+    let detail = format!("request id {} was used with another body", request.id);
+    refuse(draft, request, &Refusal::new(ErrorCode::Conflict, detail));
+}
