@@ -74,6 +74,15 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let what = format_args!("it goes up to {through}, the one before it up to {old}");
                 found.must(between, 20, &"snapshot", what);
             }
+            Record::Crystallization(it) => {
+                let known = before.goals.contains_key(&it.epic);
+                found.must(
+                    known,
+                    13,
+                    &it.id,
+                    "something is handed over of a goal that is not known",
+                );
+            }
             Record::Schedule(new) => {
                 let old = before.schedules.get(&new.id);
                 let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
@@ -271,6 +280,7 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
         | RecordKey::Dispatch(_)
         | RecordKey::Question(_)
         | RecordKey::Draft(..)
+        | RecordKey::Crystallization(..)
         | RecordKey::Schedule(_)
         | RecordKey::Reservation(_)
         | RecordKey::Planning(_)
