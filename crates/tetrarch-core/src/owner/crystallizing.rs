@@ -38,7 +38,9 @@ pub(super) fn of_result(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
         summary: summary.cloned().unwrap_or_default(),
         current_state: match result.outcome {
             Outcome::Success => stands.as_str().to_owned(),
-            outcome => format!("{stands}: the run ended {outcome}"),
+            Outcome::Failure | Outcome::BudgetExceeded | Outcome::Cancelled => {
+                format!("{stands}: the run ended {}", result.outcome)
+            }
         },
         known_blockers: Some(result.error.clone())
             .into_iter()
