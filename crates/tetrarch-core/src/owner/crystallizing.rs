@@ -29,13 +29,13 @@ pub(super) fn of_result(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
     let kept = state.and_then(|state| state.result.as_ref());
     let kept = kept.filter(|kept| kept.run == Some(run.id));
     let said = [&result.crystallization, &result.partial].into_iter().find(|it| !it.is_empty());
-    let summary = kept.map(|kept| &kept.crystallization).filter(|it| !it.is_empty()).or(said);
-    if summary.is_none() && result.evidence.is_empty() {
+    // Without words there is nothing to say that the node's own result does not.
+    if said.is_none() && (kept.is_some() || result.evidence.is_empty()) {
         return;
     }
     let stands = state.map_or(NodeStatus::Cancelled, |state| state.status);
     let handoff = Handoff {
-        summary: summary.cloned().unwrap_or_default(),
+        summary: said.cloned().unwrap_or_default(),
         current_state: match result.outcome {
             Outcome::Success => stands.as_str().to_owned(),
             Outcome::Failure | Outcome::BudgetExceeded | Outcome::Cancelled => {
@@ -168,17 +168,15 @@ fn summed_up(
         .filter(|(id, _)| id.parent() == place)
         .map(|(id, s)| (*id, *s))
         .collect();
-    let left: Vec<Option<&Handoff>> = below
-        .iter()
-        .map(|(id, _)| draft.crystallization(epic, Some(*id)).map(|it| &it.handoff))
-        .collect();
+    let left: Vec<Option<Handoff>> =
+        below.iter().map(|(id, _)| left_at(draft, epic, *id)).collect();
     left.iter().flatten().next()?;
     let done = below.iter().filter(|(_, status)| *status == NodeStatus::Done).count();
     let mut summary = format!("{done} of {} done", below.len());
     let each = (most / 2).saturating_sub(summary.len()) / below.len().max(1);
     for ((id, status), left) in below.iter().zip(&left) {
         let name = nodes.get(id).map_or("", |node| node.name.as_str());
-        let said = left.map_or("", |left| left.summary.as_str());
+        let said = left.as_ref().and_then(|left| left.summary.lines().next()).unwrap_or_default();
         let line = format!("\n{id} {name} ({status}): {said}");
         summary.push_str(&Room::of(each).text(&line, usize::MAX));
     }
@@ -214,6 +212,20 @@ fn summed_up(
         },
     };
     Some(within(&handoff, most / 2, most / 2))
+}
+
+/// What somebody left at a node; else what its result shows.
+fn left_at(draft: &Draft<'_>, epic: EpicId, id: NodeId) -> Option<Handoff> {
+    if let Some(it) = draft.crystallization(epic, Some(id)) {
+        let said = it.handoff.clone();
+        // What shows a roll-up stands with it, once.
+        let (evidence, references) = (Evidence::default(), References::default());
+        let summed_up = it.source == Source::RollUp;
+        return Some(if summed_up { Handoff { evidence, references, ..said } } else { said });
+    }
+    let kept = draft.node_state(epic, id)?.result.as_ref()?;
+    let (summary, evidence) = (kept.crystallization.clone(), kept.evidence.clone());
+    Some(Handoff { summary, evidence, ..Handoff::default() })
 }
 
 fn put(
