@@ -182,7 +182,7 @@ fn summed_up(
     }
     let all = |of: fn(&Handoff) -> &Vec<String>| {
         let mut known = BTreeSet::new();
-        let texts = left.iter().flatten().flat_map(|left| of(left));
+        let texts = left.iter().flatten().flat_map(of);
         texts.filter(|text| known.insert(text.as_str())).cloned().collect::<Vec<String>>()
     };
     let handoff = Handoff {
