@@ -54,12 +54,13 @@ const REQUESTS: [&str; 37] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 42] = [
+const OTHERS: [&str; 43] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
     "Answer",
     "Assignment",
+    "Crystallization",
     "Cursor",
     "Decision",
     "Dispatch",

@@ -223,6 +223,7 @@ impl Replies {
                 | Record::Planning(_)
                 | Record::Question(_)
                 | Record::Draft(_)
+                | Record::Crystallization(_)
                 | Record::Schedule(_)
                 | Record::Reservation(_)
                 | Record::Snapshot(_) => None,

@@ -411,6 +411,10 @@ ulid_type!(
     /// A proposed change of a plan.
     DraftId, "drf_"
 );
+ulid_type!(
+    /// What whoever goes on from a place needs to know.
+    CrystallizationId, "cry_"
+);
 
 /// A ULID whose random part is a hash of what causes it.
 #[must_use]

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::Assignment;
+use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::held::Held;
@@ -59,6 +60,8 @@ pub enum Record {
     Question(Box<Question>),
     /// `draft.<epic>.<draft>`.
     Draft(Box<Proposal>),
+    /// `crystallization.<epic>.<node>`, with `-` for the goal itself.
+    Crystallization(Box<Crystallization>),
     /// `schedule.<schedule>`.
     Schedule(Box<Schedule>),
     /// `reservation.<reservation>`.
@@ -104,6 +107,8 @@ pub enum RecordKey {
     Question(QuestionId),
     /// A proposed change of a plan.
     Draft(EpicId, DraftId),
+    /// The latest handoff of a node, or of the goal itself.
+    Crystallization(EpicId, Option<NodeId>),
     /// What begins at set times.
     Schedule(ScheduleId),
     /// Paths that a session holds.
@@ -137,6 +142,7 @@ impl Record {
             Self::Planning(planning) => RecordKey::Planning(planning.id),
             Self::Question(question) => RecordKey::Question(question.id),
             Self::Draft(draft) => RecordKey::Draft(draft.epic, draft.id),
+            Self::Crystallization(it) => RecordKey::Crystallization(it.epic, it.node),
             Self::Schedule(schedule) => RecordKey::Schedule(schedule.id),
             Self::Reservation(reservation) => RecordKey::Reservation(reservation.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),

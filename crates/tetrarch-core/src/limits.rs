@@ -85,6 +85,8 @@ pub const INSTRUCTION_BYTES_MAX: usize = 16 * 1024;
 pub const SUMMARY_BYTES_MAX: usize = 8 * 1024;
 /// Any other text, in bytes (spec 05).
 pub const TEXT_BYTES_MAX: usize = 4 * 1024;
+/// What roll-ups say together when one commit settles many places at once, in bytes.
+pub const ROLL_UPS_BYTES_MAX: usize = 4 * SUMMARY_BYTES_MAX;
 /// Entries of a list (spec 05).
 pub const LIST_MAX: usize = 200;
 /// Deliverable kept inside a record, in bytes; a larger one is an artifact.

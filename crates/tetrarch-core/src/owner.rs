@@ -13,6 +13,7 @@
 mod brief;
 mod circuits;
 mod consulting;
+mod crystallizing;
 mod deadlines;
 mod ending;
 mod files;

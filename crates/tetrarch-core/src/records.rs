@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Host, Hosting, Placement, Profile, Project};
 use crate::assignment::Assignment;
+use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::held::Held;
@@ -68,6 +69,8 @@ pub struct Records {
     pub questions: BTreeMap<QuestionId, Question>,
     /// Proposed changes of plans.
     pub drafts: BTreeMap<EpicId, BTreeMap<DraftId, Proposal>>,
+    /// The latest handoffs of nodes, and of the goals themselves.
+    pub crystallizations: BTreeMap<EpicId, BTreeMap<Option<NodeId>, Crystallization>>,
     /// What begins at set times.
     pub schedules: BTreeMap<ScheduleId, Schedule>,
     /// Paths that sessions hold.
@@ -188,6 +191,9 @@ impl Records {
             Record::Draft(draft) => {
                 self.drafts.entry(draft.epic).or_default().insert(draft.id, *draft);
             }
+            Record::Crystallization(it) => {
+                self.crystallizations.entry(it.epic).or_default().insert(it.node, *it);
+            }
             Record::Schedule(schedule) => self.put_schedule(*schedule),
             Record::Reservation(it) => drop(self.reservations.insert(it.id, *it)),
             Record::Decision(decision) => {
@@ -231,6 +237,9 @@ impl Records {
             RecordKey::Planning(id) => drop(self.plannings.remove(id)),
             RecordKey::Question(id) => self.remove_question(*id),
             RecordKey::Draft(epic, id) => take_of(&mut self.drafts, *epic, id),
+            RecordKey::Crystallization(epic, node) => {
+                take_of(&mut self.crystallizations, *epic, node);
+            }
             RecordKey::Schedule(id) => self.remove_schedule(*id),
             RecordKey::Reservation(id) => drop(self.reservations.remove(id)),
             RecordKey::Decision(request) => {
@@ -442,7 +451,9 @@ impl Records {
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len() + drafts;
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
         let asked = self.questions.len() + self.schedules.len() + self.reservations.len();
-        let rest = self.profiles.len()
+        let kept: usize = self.crystallizations.values().map(BTreeMap::len).sum();
+        let rest = kept
+            + self.profiles.len()
             + self.decisions.len()
             + asked
             + usize::from(self.snapshot.is_some());

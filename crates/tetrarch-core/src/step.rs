@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Host, Placement};
 use crate::assignment::Assignment;
+use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
 use crate::goal::GoalState;
 use crate::id::{
@@ -162,6 +163,15 @@ impl<'a> Draft<'a> {
             Some(Record::NodeState(_, state)) => Some(state),
             Some(_) | None if self.is_forgotten(&RecordKey::NodeState(epic, id)) => None,
             Some(_) | None => self.base.node_states.get(&epic)?.get(&id),
+        }
+    }
+
+    /// The handoff of a node, or of the goal itself, as it would be.
+    #[must_use]
+    pub fn crystallization(&self, epic: EpicId, node: Option<NodeId>) -> Option<&Crystallization> {
+        match self.step.records.get(&RecordKey::Crystallization(epic, node)) {
+            Some(Record::Crystallization(it)) => Some(it),
+            Some(_) | None => self.base.crystallizations.get(&epic)?.get(&node),
         }
     }
 

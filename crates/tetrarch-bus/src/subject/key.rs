@@ -50,6 +50,8 @@ pub enum KeyKind {
     Question,
     /// Proposed changes of plans.
     Draft,
+    /// The latest handoffs.
+    Crystallization,
     /// What begins at set times.
     Schedule,
     /// Paths that sessions hold.
@@ -62,7 +64,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -79,6 +81,7 @@ impl KeyKind {
         Self::Planning,
         Self::Question,
         Self::Draft,
+        Self::Crystallization,
         Self::Schedule,
         Self::Reservation,
         Self::Decision,
@@ -105,6 +108,7 @@ impl KeyKind {
             Self::Planning => "planning",
             Self::Question => "question",
             Self::Draft => "draft",
+            Self::Crystallization => "crystallization",
             Self::Schedule => "schedule",
             Self::Reservation => "reservation",
             Self::Decision => "decision",
@@ -132,6 +136,7 @@ impl KeyKind {
             RecordKey::Planning(_) => Self::Planning,
             RecordKey::Question(_) => Self::Question,
             RecordKey::Draft(..) => Self::Draft,
+            RecordKey::Crystallization(..) => Self::Crystallization,
             RecordKey::Schedule(_) => Self::Schedule,
             RecordKey::Reservation(_) => Self::Reservation,
             RecordKey::Decision(_) => Self::Decision,
@@ -145,7 +150,8 @@ impl KeyKind {
         format!("{STATE_PREFIX}{}.>", self.as_str())
     }
 
-    /// The pattern of the subjects of this kind's records of one epic: nodes, their states, drafts.
+    /// The pattern of the subjects of this kind's records of one epic: nodes, their states, drafts,
+    /// handoffs.
     #[must_use]
     pub fn pattern_of(self, epic: EpicId) -> String {
         format!("{STATE_PREFIX}{}.{epic}.>", self.as_str())
@@ -211,6 +217,9 @@ pub fn record_key(key: &RecordKey) -> String {
         }
         RecordKey::Question(question) => format!("{kind}.{question}"),
         RecordKey::Draft(epic, draft) => format!("{kind}.{epic}.{draft}"),
+        RecordKey::Crystallization(epic, node) => {
+            format!("{kind}.{epic}.{}", node_token(*node))
+        }
         RecordKey::Schedule(schedule) => format!("{kind}.{schedule}"),
         RecordKey::Reservation(reservation) => format!("{kind}.{reservation}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
@@ -265,7 +274,9 @@ pub(super) fn parse_at(
     let name = "a name of A-Z a-z 0-9 _ -";
     match kind {
         KeyKind::Profile => tokens.exactly("profile.<project>.<name>", 3)?,
-        KeyKind::Node | KeyKind::NodeState => tokens.exactly("<kind>.<epic>.<node>", 3)?,
+        KeyKind::Node | KeyKind::NodeState | KeyKind::Crystallization => {
+            tokens.exactly("<kind>.<epic>.<node>", 3)?;
+        }
         KeyKind::Draft => tokens.exactly("draft.<epic>.<draft>", 3)?,
         KeyKind::Agent
         | KeyKind::Host
@@ -302,6 +313,7 @@ pub(super) fn parse_at(
         KeyKind::Planning => RecordKey::Planning(tokens.parse(1, "dsp_<ulid>")?),
         KeyKind::Question => RecordKey::Question(tokens.parse(1, "qst_<ulid>")?),
         KeyKind::Draft => RecordKey::Draft(epic(1)?, tokens.parse(2, "drf_<ulid>")?),
+        KeyKind::Crystallization => RecordKey::Crystallization(epic(1)?, parse_node(&tokens, 2)?),
         KeyKind::Schedule => RecordKey::Schedule(tokens.parse(1, "sch_<ulid>")?),
         KeyKind::Reservation => RecordKey::Reservation(tokens.parse(1, "rsv_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),

@@ -50,6 +50,8 @@ fn samples() -> Vec<(usize, String)> {
         (17, format!("$KV.STATE.dispatch.dsp_{U}")),
         (17, format!("$KV.STATE.planning.dsp_{U}")),
         (17, format!("$KV.STATE.question.qst_{U}")),
+        (17, format!("$KV.STATE.crystallization.goal_{U}.S1_2_3")),
+        (17, format!("$KV.STATE.crystallization.goal_{U}.-")),
         (17, format!("$KV.STATE.schedule.sch_{U}")),
         (17, format!("$KV.STATE.reservation.rsv_{U}")),
         (17, format!("$KV.STATE.decision.{U}")),

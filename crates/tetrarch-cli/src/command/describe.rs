@@ -1,7 +1,8 @@
-//! `describe`: everything that is known of one agent, run, goal, project or host, from STATE and
+//! `describe`: everything that is known of one agent, run, goal, node, project or host, from STATE and
 //! the run's journal. How each is laid out is
 //! in `sheets`, what programs get in `whole`.
 
+mod handoffs;
 mod journal;
 mod sheets;
 mod whole;
@@ -10,7 +11,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::journal::{Journaled, read_journal};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
-use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
+use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::RecordKey;
 
 use crate::context::Context;
@@ -29,10 +30,11 @@ Examples:
   tetrarch describe W:01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch describe run_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch describe goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o yaml
+  tetrarch describe goal_01JD8Z5W6T4QK3M9X2V7B1N0AC/T1.2
   tetrarch describe project/demo
   tetrarch describe host/box")]
 pub(crate) struct DescribeArgs {
-    /// An agent, a run, a goal, project/<name> or host/<name>.
+    /// An agent, a run, a goal, <goal>/<node>, project/<name> or host/<name>.
     #[arg(value_name = "THING")]
     thing: String,
 }
@@ -49,6 +51,7 @@ enum Thing {
     Agent(AgentId),
     Run(RunId),
     Goal(EpicId),
+    Node(EpicId, NodeId),
     Project(ProjectName),
     Host(HostName),
 }
@@ -66,12 +69,19 @@ impl Thing {
         if text.starts_with("run_") {
             return text.parse().map(Self::Run).map_err(wrong);
         }
+        if let Some((epic, node)) =
+            text.split_once('/').filter(|(epic, _)| epic.starts_with("goal_"))
+        {
+            let epic = epic.parse().map_err(wrong)?;
+            return node.parse().map(|node| Self::Node(epic, node)).map_err(wrong);
+        }
         if text.starts_with("goal_") {
             return text.parse().map(Self::Goal).map_err(wrong);
         }
         let agent: Result<AgentId, _> = text.parse();
         agent.map(Self::Agent).map_err(|error| {
-            wrong(error).hint("name an agent, a run, a goal, project/<name> or host/<name>")
+            wrong(error)
+                .hint("name an agent, a run, a goal, <goal>/<node>, project/<name> or host/<name>")
         })
     }
 
@@ -81,6 +91,7 @@ impl Thing {
             Self::Agent(id) => RecordKey::Agent(id.clone()),
             Self::Run(run) => RecordKey::Run(*run),
             Self::Goal(epic) => RecordKey::Goal(*epic),
+            Self::Node(epic, node) => RecordKey::Node(*epic, *node),
             Self::Project(name) => RecordKey::Project(name.clone()),
             Self::Host(host) => RecordKey::Host(host.clone()),
         }
@@ -101,6 +112,11 @@ impl Thing {
                 wanted.push(Select::One(RecordKey::Plan(*epic)));
                 wanted.push(Select::OfEpic(KeyKind::Node, *epic));
                 wanted.push(Select::OfEpic(KeyKind::NodeState, *epic));
+                wanted.push(Select::OfEpic(KeyKind::Crystallization, *epic));
+            }
+            Self::Node(epic, node) => {
+                wanted.push(Select::OfEpic(KeyKind::NodeState, *epic));
+                wanted.push(Select::One(RecordKey::Crystallization(*epic, Some(*node))));
             }
             Self::Project(name) => {
                 wanted.push(Select::One(RecordKey::Agent(AgentId::Po(name.clone()))));
@@ -137,6 +153,7 @@ pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), Cli
         Thing::Agent(id) => sheets::agent(&snapshot, id, &journal),
         Thing::Run(run) => sheets::run(&snapshot, *run, &journal),
         Thing::Goal(epic) => sheets::goal(&snapshot, *epic),
+        Thing::Node(epic, node) => handoffs::node(&snapshot, *epic, *node),
         Thing::Project(name) => sheets::project(&snapshot, name),
         Thing::Host(host) => sheets::host(&snapshot, host),
     })?;
@@ -163,7 +180,7 @@ async fn add_what_it_points_to(
         Thing::Run(run) => snapshot.records.runs.get(run).map(|run| {
             vec![RecordKey::Agent(run.agent.clone()), RecordKey::Assignment(run.assignment)]
         }),
-        Thing::Goal(_) | Thing::Project(_) | Thing::Host(_) => None,
+        Thing::Goal(_) | Thing::Node(..) | Thing::Project(_) | Thing::Host(_) => None,
     };
     let wanted: Vec<Select> = keys.unwrap_or_default().into_iter().map(Select::One).collect();
     if wanted.is_empty() { Ok(()) } else { snapshot.add(bus, &wanted).await }
@@ -181,7 +198,7 @@ async fn journal_of(
             let agent = snapshot.records.agents.get(id);
             agent.and_then(|agent| agent.work.as_ref()).map(|work| work.run)
         }
-        Thing::Goal(_) | Thing::Project(_) | Thing::Host(_) => None,
+        Thing::Goal(_) | Thing::Node(..) | Thing::Project(_) | Thing::Host(_) => None,
     };
     let Some(run) = run else { return Ok(Vec::new()) };
     let mut entries = read_journal(bus, run, 1).await?;

@@ -110,6 +110,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Planning(_)
             | Record::Question(_)
             | Record::Draft(_)
+            | Record::Crystallization(_)
             | Record::Schedule(_)
             | Record::Reservation(_)
             | Record::Decision(_)

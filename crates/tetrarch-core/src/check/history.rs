@@ -6,6 +6,7 @@ use std::fmt::Display;
 
 use crate::agent::{Agent, Mode};
 use crate::assignment::{Assignment, AssignmentStatus};
+use crate::crystallization::Crystallization;
 use crate::dispatch::{Dispatch, DispatchOutcome};
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId};
@@ -16,6 +17,7 @@ use crate::plan::{Node, NodeState, NodeStatus};
 use crate::planner::{Planning, PlanningStatus};
 use crate::question::QuestionStatus;
 use crate::records::Records;
+use crate::reservation::Reservation;
 use crate::run::{RunEvent, RunState, RunStatus};
 
 use super::Findings;
@@ -49,11 +51,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 found.must(kept, 10, &question.id, "it was answered or withdrawn, and changed");
             }
             Record::Node(epic, new) => definition(before, *epic, new, found),
-            Record::Reservation(new) => {
-                let last = before.projects.get(&new.project).map_or(0, |project| project.fencing);
-                let grows = before.reservations.contains_key(&new.id) || new.fencing > last;
-                found.must(grows, 5, &new.id, "its number was given before");
-            }
+            Record::Reservation(new) => reservation(before, new, found),
             Record::Planning(new) => planning(before, new, found),
             Record::NodeState(epic, state) => node(before, *epic, state, found),
             Record::Draft(draft) => {
@@ -74,6 +72,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 let what = format_args!("it goes up to {through}, the one before it up to {old}");
                 found.must(between, 20, &"snapshot", what);
             }
+            Record::Crystallization(it) => handed_over(before, it, found),
             Record::Schedule(new) => {
                 let old = before.schedules.get(&new.id);
                 let grows = old.is_none_or(|old| old.fired <= new.fired && old.last <= new.last);
@@ -88,6 +87,17 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
         }
     }
     entry.dropped.iter().for_each(|key| forgotten(before, entry, key, found));
+}
+
+fn handed_over(before: &Records, it: &Crystallization, found: &mut Findings) {
+    let known = before.goals.contains_key(&it.epic);
+    found.must(known, 13, &it.id, "something is handed over of a goal that is not known");
+}
+
+fn reservation(before: &Records, new: &Reservation, found: &mut Findings) {
+    let last = before.projects.get(&new.project).map_or(0, |project| project.fencing);
+    let grows = before.reservations.contains_key(&new.id) || new.fencing > last;
+    found.must(grows, 5, &new.id, "its number was given before");
 }
 
 fn forgotten(before: &Records, entry: &Entry, key: &RecordKey, found: &mut Findings) {
@@ -271,6 +281,7 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
         | RecordKey::Dispatch(_)
         | RecordKey::Question(_)
         | RecordKey::Draft(..)
+        | RecordKey::Crystallization(..)
         | RecordKey::Schedule(_)
         | RecordKey::Reservation(_)
         | RecordKey::Planning(_)

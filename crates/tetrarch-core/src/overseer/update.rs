@@ -7,6 +7,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::brief::Evidence;
+use crate::crystallization::References;
 use crate::id::{EpicId, NodeId};
 use crate::limits::{LIST_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX};
 
@@ -54,8 +55,14 @@ pub struct Update {
     pub next: Option<String>,
     /// What is needed to go on.
     pub blockers: Vec<String>,
+    /// What was decided, with why.
+    pub decisions: Vec<String>,
+    /// What nobody has answered.
+    pub open_questions: Vec<String>,
     /// What shows it.
     pub evidence: Evidence,
+    /// Where else it can be looked up.
+    pub references: References,
 }
 
 /// Why an update cannot be taken; the whole of it is left.
@@ -94,7 +101,9 @@ struct Known;
 
 impl fmt::Display for Known {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("goalId, workNodeId, status, summary, next, blockers, evidence")
+        f.write_str(
+            "goalId, workNodeId, status, summary, next, blockers, decisions, openQuestions, evidence",
+        )
     }
 }
 
@@ -138,7 +147,11 @@ pub fn from_value(value: &Value) -> Result<Update, UpdateError> {
             "summary" => update.summary = Some(text("summary", value, SUMMARY_BYTES_MAX)?),
             "next" => update.next = Some(text("next", value, TEXT_BYTES_MAX)?),
             "blockers" => update.blockers = texts("blockers", value)?,
-            "evidence" => update.evidence = evidence(value)?,
+            "decisions" => update.decisions = texts("decisions", value)?,
+            "openQuestions" | "open_questions" => {
+                update.open_questions = texts("openQuestions", value)?;
+            }
+            "evidence" => (update.evidence, update.references) = evidence(value)?,
             _ => return Err(UpdateError::UnknownKey(key.clone())),
         }
     }
@@ -207,12 +220,12 @@ fn texts(field: &'static str, value: &Value) -> Result<Vec<String>, UpdateError>
     list.iter().map(|value| text(field, value, TEXT_BYTES_MAX)).collect()
 }
 
-fn evidence(value: &Value) -> Result<Evidence, UpdateError> {
+fn evidence(value: &Value) -> Result<(Evidence, References), UpdateError> {
     let Value::Object(object) = value else {
         let what = format!("{value} is no object");
         return Err(UpdateError::Field { field: "evidence", what });
     };
-    let mut evidence = Evidence::default();
+    let (mut evidence, mut references) = (Evidence::default(), References::default());
     for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
         let (list, field) = match key.as_str() {
             "filesTouched" | "files_touched" | "files" => {
@@ -223,11 +236,14 @@ fn evidence(value: &Value) -> Result<Evidence, UpdateError> {
             }
             "testsRun" | "tests_run" | "tests" => (&mut evidence.tests, "evidence.testsRun"),
             "commits" => (&mut evidence.commits, "evidence.commits"),
+            "prs" => (&mut references.prs, "evidence.prs"),
+            "issues" => (&mut references.issues, "evidence.issues"),
+            "externalRefs" | "external_refs" => (&mut references.external, "evidence.externalRefs"),
             _ => return Err(UpdateError::UnknownKey(format!("evidence.{key}"))),
         };
         list.extend(texts(field, value)?);
     }
-    Ok(evidence)
+    Ok((evidence, references))
 }
 
 #[cfg(test)]
@@ -294,13 +310,18 @@ mod tests {
         let value = serde_json::json!({
             "workNodeId": "S1.2.3", "status": "in_progress", "summary": "half", "next": "the rest",
             "blockers": ["a key"],
-            "evidence": {"filesTouched": ["a"], "testsRun": ["t"], "commits": ["c"], "commands": ["x"]},
+            "evidence": {"filesTouched": ["a"], "testsRun": ["t"], "commits": ["c"], "commands": ["x"],
+                "prs": ["p"], "issues": ["i"], "externalRefs": ["e"]},
+            "decisions": ["so, since"], "openQuestions": ["why?"],
         });
         let update = from_value(&value).unwrap();
         assert_eq!(update.node, Some("S1.2.3".parse().unwrap()));
         assert_eq!(update.summary.as_deref(), Some("half"));
         assert_eq!(update.next.as_deref(), Some("the rest"));
         assert_eq!(update.blockers, ["a key"]);
+        assert_eq!([update.decisions, update.open_questions].concat(), ["so, since", "why?"]);
+        let References { prs, issues, external } = update.references;
+        assert_eq!([prs, issues, external].concat(), ["p", "i", "e"]);
         let Evidence { files, commands, tests, commits } = update.evidence;
         assert_eq!([files, commands, tests, commits].concat(), ["a", "x", "t", "c"]);
     }

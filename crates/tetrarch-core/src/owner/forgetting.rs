@@ -130,6 +130,8 @@ fn forget_goal(draft: &mut Draft<'_>, epic: EpicId) {
     states.for_each(|node| draft.forget(RecordKey::NodeState(epic, *node)));
     let drafts = records.drafts.get(&epic).into_iter().flat_map(|drafts| drafts.keys());
     drafts.for_each(|id| draft.forget(RecordKey::Draft(epic, *id)));
+    let left = records.crystallizations.get(&epic).into_iter().flat_map(|left| left.keys());
+    left.for_each(|node| draft.forget(RecordKey::Crystallization(epic, *node)));
     let asked = records.plannings.values().filter(|planning| planning.epic == epic);
     asked.for_each(|planning| draft.forget(RecordKey::Planning(planning.id)));
     draft.forget(RecordKey::Plan(epic));

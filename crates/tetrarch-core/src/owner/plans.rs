@@ -20,6 +20,8 @@ use crate::request::Request;
 use crate::run::Run;
 use crate::step::Draft;
 
+use super::crystallizing;
+
 pub(super) use attempt::end_attempt;
 pub(super) use goal::{book_goal_result, create_goal, goal_of, may_give, put_profiles};
 
@@ -165,6 +167,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, epic: EpicId) {
     }
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
     let rollup = rollup::rollup(&draft.leaf_statuses(epic), &ids);
+    crystallizing::roll_up(draft, epic, &nodes, &rollup);
     let Some(mut state) = draft.goal_state(epic).cloned() else { return };
     let derived = rollup.goal.status();
     let moved = derived != state.status

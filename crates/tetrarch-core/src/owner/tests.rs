@@ -5,6 +5,7 @@ mod bounds;
 mod budgets;
 mod circuits;
 mod consulting;
+mod crystallizing;
 mod deadlines;
 mod files;
 pub(crate) mod fleet;

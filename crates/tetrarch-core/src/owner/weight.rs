@@ -3,6 +3,7 @@
 
 use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Verdict};
+use crate::crystallization::{Handoff, References};
 use crate::goal::Goal;
 use crate::ledger::{Event, Record};
 use crate::mail::{Mail, MailBody, SpawnAnswer};
@@ -62,6 +63,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::Planning(_)
         | Record::Question(_)
         | Record::Draft(_)
+        | Record::Crystallization(_)
         | Record::Schedule(_)
         | Record::Reservation(_)
         | Record::Decision(_)
@@ -120,11 +122,21 @@ pub(super) fn record(record: &Record) -> usize {
             let texts = draft.reason.len() + draft.notes.len();
             RECORD + texts + proposed + draft.edit.removes.len() * ENTRY
         }
+        Record::Crystallization(it) => RECORD + handoff(&it.handoff),
         Record::Schedule(schedule) => RECORD + schedule.bytes(),
         Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
+}
+
+fn handoff(said: &Handoff) -> usize {
+    let Evidence { files, commands, tests, commits } = &said.evidence;
+    let References { prs, issues, external } = &said.references;
+    let told = [&said.decisions, &said.next_actions, &said.open_questions, &said.known_blockers];
+    let shown = [files, commands, tests, commits, prs, issues, external];
+    let lists: usize = told.into_iter().chain(shown).map(|texts| list(texts)).sum();
+    said.summary.len() + said.current_state.len() + lists
 }
 
 fn goal(goal: &Goal) -> usize {

@@ -1,5 +1,6 @@
 //! Values with every field set, and with none that may be absent.
 
+mod crystallization;
 mod dispatch;
 mod plan;
 mod planner;
@@ -291,7 +292,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 10] {
+fn epic_records(full: bool) -> [Record; 11] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),
@@ -328,6 +329,7 @@ fn epic_records(full: bool) -> [Record; 10] {
         Record::Dispatch(Box::new(dispatch::sample(full))),
         Record::Question(Box::new(question::sample(full))),
         Record::Draft(Box::new(planning::sample(full, node(full)))),
+        Record::Crystallization(Box::new(crystallization::sample(full))),
         Record::Schedule(Box::new(schedule::sample(full))),
         Record::Reservation(Box::new(reservation::sample(full))),
         Record::Planning(Box::new(planner::sample(full, goal.clone()))),

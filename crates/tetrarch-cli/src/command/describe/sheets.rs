@@ -10,12 +10,13 @@ use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunStatus};
 use tetrarch_core::time::BusTime;
 
+use crate::command::describe::handoffs;
 use crate::command::describe::journal::{lines, shortened};
 use crate::command::get::rows::{cost, place_of, said};
 use crate::output::{Cell, Sheet, age, is_coloured, now, stamp};
 use crate::snapshot::Snapshot;
 
-fn moment(at: BusTime) -> String {
+pub(super) fn moment(at: BusTime) -> String {
     format!("{} ({} ago)", stamp(at), age(now(), at))
 }
 
@@ -188,6 +189,7 @@ pub(super) fn goal(snapshot: &Snapshot, epic: EpicId) -> String {
         ]
     });
     sheet.table("nodes", nodes.collect());
+    handoffs::all(&mut sheet, snapshot, epic);
     if let Some(result) = state.and_then(|state| state.result.as_ref()) {
         sheet.passage("result", &result.summary);
         sheet.passage("deliverable", &result.deliverable);

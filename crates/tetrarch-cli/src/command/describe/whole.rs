@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use tetrarch_bus::journal::Journaled;
 use tetrarch_core::agent::Agent;
-use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
+use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::Record;
 
 use crate::command::describe::{Thing, journal};
@@ -29,6 +29,7 @@ pub(super) fn value(
             whole.one("agent", agent.and_then(|id| snapshot.records.agents.get(&id)).map(boxed))?;
         }
         Thing::Goal(epic) => whole.goal(*epic)?,
+        Thing::Node(epic, node) => whole.node(*epic, *node)?,
         Thing::Project(name) => whole.project(name)?,
         Thing::Host(host) => whole.host(host)?,
     }
@@ -98,7 +99,23 @@ impl Whole<'_> {
         self.many(
             "nodeStates",
             states.map(|state| Record::NodeState(epic, Box::new(state.clone()))),
+        )?;
+        let left = records.crystallizations.get(&epic).into_iter().flat_map(|left| left.values());
+        self.many(
+            "crystallizations",
+            left.map(|left| Record::Crystallization(Box::new(left.clone()))),
         )
+    }
+
+    fn node(&mut self, epic: EpicId, id: NodeId) -> Result<(), CliError> {
+        let records = &self.snapshot.records;
+        let node = records.nodes.get(&epic).and_then(|nodes| nodes.get(&id));
+        self.one("node", node.map(|node| Record::Node(epic, Box::new(node.clone()))))?;
+        let state = records.node_states.get(&epic).and_then(|states| states.get(&id));
+        self.one("nodeState", state.map(|it| Record::NodeState(epic, Box::new(it.clone()))))?;
+        let left = records.crystallizations.get(&epic).and_then(|left| left.get(&Some(id)));
+        let left = left.map(|left| Record::Crystallization(Box::new(left.clone())));
+        self.one("crystallization", left)
     }
 
     fn project(&mut self, name: &ProjectName) -> Result<(), CliError> {

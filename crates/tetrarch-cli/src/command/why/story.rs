@@ -103,6 +103,7 @@ impl Story {
             | Record::Planning(_)
             | Record::Question(_)
             | Record::Draft(_)
+            | Record::Crystallization(_)
             | Record::Schedule(_)
             | Record::Reservation(_)
             | Record::Decision(_)

@@ -13,7 +13,7 @@ use crate::step::Draft;
 use crate::time::BusTime;
 
 use super::{conclude, consumed, escalating, put, rungs, tell, ticking};
-use crate::owner::{Policy, fit, plans};
+use crate::owner::{Policy, crystallizing, fit, plans};
 
 /// The agent has a dispatch. One that was followed by another says nothing any more.
 pub(in crate::owner) fn arrived(draft: &mut Draft<'_>, id: &AgentId, dispatch: DispatchId) {
@@ -52,7 +52,9 @@ pub(in crate::owner) fn update(
         // Who answers is not waited for any more.
         assignment.recovery.backoff_until = BusTime(0);
     }
-    let unproven = update.status == Some(Said::Done) && update.evidence.is_empty();
+    let shows = !update.evidence.is_empty() || !update.references.is_empty();
+    let unproven = update.status == Some(Said::Done) && !shows;
+    crystallizing::of_update(draft, &assignment, &update);
     assignment.recovery.last_activity = draft.now;
     assignment.recovery.expected_next_update = expected;
     if !unproven {
@@ -136,7 +138,7 @@ fn in_words(update: &Update) -> String {
             let _written = write!(said, "; {name}: {part}");
         }
     }
-    if !update.evidence.is_empty() {
+    if !update.evidence.is_empty() || !update.references.is_empty() {
         said.push_str("; with evidence");
     }
     fit::Room::of(TEXT_BYTES_MAX).text(&said, usize::MAX)

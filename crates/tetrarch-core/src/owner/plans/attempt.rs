@@ -1,7 +1,7 @@
 //! What an ended run means for its node: done, under review, tried again or blocked (spec 05;
 //! spec 06, A reviewer).
 
-use crate::assignment::{AssignmentStatus, Purpose};
+use crate::assignment::{Assignment, AssignmentStatus, Purpose};
 use crate::brief::{Evidence, Judgement, Outcome, RunResult, Verdict};
 use crate::ledger::EventKind;
 use crate::limits::FINDINGS_BYTES_MAX;
@@ -9,16 +9,25 @@ use crate::plan::{ATTEMPTS_EXHAUSTED, Blocker, NodeResult, NodeStatus};
 use crate::run::Run;
 use crate::step::Draft;
 
-use super::{is_closed, move_assignment, move_node};
+use super::{crystallizing, is_closed, move_assignment, move_node};
 use crate::owner::fit::Room;
 
 /// The blocker of a node whose run was stopped.
 const STOPPED: &str = "stopped";
 const MORE_ATTEMPTS: &str = "another way to do it, or more attempts";
 
-/// What an ended run means for its node: done, under review, tried again or blocked.
+/// What an ended run means for its node: done, under review, tried again or blocked; what it hands over
+/// is kept. A reviewer's verdict is told as such, and the work's own handoff stays.
 pub(in crate::owner) fn end_attempt(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
     let Some(assignment) = draft.assignment(run.assignment).cloned() else { return };
+    let purpose = assignment.purpose;
+    conclude(draft, run, assignment, result);
+    if purpose == Purpose::Execute {
+        crystallizing::of_result(draft, run, result);
+    }
+}
+
+fn conclude(draft: &mut Draft<'_>, run: &Run, assignment: Assignment, result: &RunResult) {
     let purpose = assignment.purpose;
     let succeeded = result.outcome == Outcome::Success;
     let status = if succeeded { AssignmentStatus::Done } else { AssignmentStatus::Cancelled };

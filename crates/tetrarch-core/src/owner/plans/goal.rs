@@ -13,7 +13,7 @@ use crate::priority::Priorities;
 use crate::step::Draft;
 use crate::time::BusTime;
 
-use super::{define, put_leaf, settle};
+use super::{crystallizing, define, put_leaf, settle};
 
 /// Creates a goal with its plan, version 1, and hands it to the project's orchestrator.
 ///
@@ -164,6 +164,7 @@ pub(in crate::owner) fn book_goal_result(
     draft
         .event(EventKind::GoalStatus, "06 Result", "its orchestrator put the result together")
         .epic = Some(epic);
+    crystallizing::of_goal(draft, epic, sender, result);
     draft.touch(epic, PlanReason::TaskCompletion);
     Ok(())
 }

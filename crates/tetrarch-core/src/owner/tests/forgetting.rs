@@ -69,6 +69,7 @@ fn a_closed_goal_goes_with_its_plan_when_nothing_belongs_to_it_any_more() {
     assert!(fleet.records.goals.is_empty() && fleet.records.goal_states.is_empty());
     assert!(fleet.records.plans.is_empty() && fleet.records.nodes.is_empty());
     assert!(fleet.records.node_states.is_empty());
+    assert!(fleet.records.crystallizations.is_empty(), "what was handed over went with it");
     assert_eq!(tick_at(&mut fleet, late).dropped, []);
 }
 

@@ -14,7 +14,7 @@ use crate::step::Draft;
 
 use super::{RULE, Sender, leaf, still_open};
 use crate::owner::goals::fits;
-use crate::owner::{Policy, fit, plans, questions, reports, sessions};
+use crate::owner::{Policy, crystallizing, fit, plans, questions, reports, sessions};
 
 /// Calls a leaf done; says what came of it.
 pub(super) fn complete(
@@ -166,6 +166,7 @@ fn override_with(
     if let Some(agent) = &worker {
         sessions::terminate(draft, agent, &why);
     }
+    crystallizing::of_completion(draft, epic, done);
     plans::settle(draft, epic);
     Ok(match worker {
         Some(agent) => format!("{id} is done; {agent} is ended"),

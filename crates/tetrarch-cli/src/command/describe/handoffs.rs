@@ -1,0 +1,86 @@
+//! How nodes, and what was handed over at a place of an epic, are laid out for people.
+
+use tetrarch_core::brief::Evidence;
+use tetrarch_core::crystallization::{Crystallization, References};
+use tetrarch_core::id::{EpicId, NodeId};
+
+use crate::command::describe::journal::shortened;
+use crate::command::describe::sheets::moment;
+use crate::output::{Cell, Sheet, is_coloured};
+use crate::snapshot::Snapshot;
+
+/// Everything about a node.
+pub(super) fn node(snapshot: &Snapshot, epic: EpicId, id: NodeId) -> String {
+    let mut sheet = Sheet::new(&format!("{epic}/{id}"), is_coloured());
+    let records = &snapshot.records;
+    let Some(node) = records.nodes.get(&epic).and_then(|nodes| nodes.get(&id)) else {
+        return sheet.finish();
+    };
+    let state = records.node_states.get(&epic).and_then(|states| states.get(&id));
+    sheet
+        .field("name", node.name.as_str())
+        .field("state", Cell::state(snapshot.node_status(epic, id).as_str()))
+        .field("since", Cell::some(state.map(|state| moment(state.since))))
+        .field("role", node.role.as_str())
+        .field("assignee", Cell::some(state.and_then(|state| state.assignee.as_ref())))
+        .field("attempts", Cell::some(state.map(|state| state.attempts)))
+        .list("depends on", node.depends_on.iter().map(ToString::to_string))
+        .list("scope", node.scope_paths.iter().cloned())
+        .list("findings", state.into_iter().flat_map(|state| state.findings.iter().cloned()));
+    if let Some(blocker) = state.and_then(|state| state.blocker.as_ref()) {
+        sheet
+            .field("blocked by", format!("{}: {}", blocker.kind, blocker.detail))
+            .field("needs", blocker.needs.as_str());
+    }
+    sheet.passage("objective", &node.objective);
+    sheet.passage("success criteria", &node.acceptance.join("\n"));
+    let left = records.crystallizations.get(&epic).and_then(|left| left.get(&Some(id)));
+    if let Some(left) = left {
+        handoff(&mut sheet, left);
+    }
+    sheet.finish()
+}
+
+/// What was handed over within an epic: a line for each node, the goal's own in full.
+pub(super) fn all(sheet: &mut Sheet, snapshot: &Snapshot, epic: EpicId) {
+    let Some(left) = snapshot.records.crystallizations.get(&epic) else { return };
+    let nodes = left.values().filter_map(|left| Some((left.node?, left)));
+    let lines = nodes.map(|(node, left)| {
+        vec![
+            node.to_string().into(),
+            left.source.as_str().into(),
+            left.handoff.current_state.as_str().into(),
+            shortened(&left.handoff.summary).into(),
+        ]
+    });
+    sheet.table("handed over", lines.collect());
+    if let Some(whole) = left.get(&None) {
+        handoff(sheet, whole);
+    }
+}
+
+fn handoff(sheet: &mut Sheet, left: &Crystallization) {
+    let said = &left.handoff;
+    let Evidence { files, commands, tests, commits } = &said.evidence;
+    let References { prs, issues, external } = &said.references;
+    sheet
+        .section("handoff")
+        .field("id", left.id.to_string())
+        .field("from", left.source.as_str())
+        .field("at", moment(left.at))
+        .field("agent", Cell::some(left.agent.as_ref()))
+        .field("run", Cell::some(left.run))
+        .field("stands", said.current_state.as_str())
+        .list("decisions", said.decisions.iter().cloned())
+        .list("next", said.next_actions.iter().cloned())
+        .list("open questions", said.open_questions.iter().cloned())
+        .list("blockers", said.known_blockers.iter().cloned())
+        .list("files", files.iter().cloned())
+        .list("commands", commands.iter().cloned())
+        .list("tests", tests.iter().cloned())
+        .list("commits", commits.iter().cloned())
+        .list("prs", prs.iter().cloned())
+        .list("issues", issues.iter().cloned())
+        .list("references", external.iter().cloned());
+    sheet.passage("summary", &said.summary);
+}
