@@ -14,8 +14,10 @@ use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
+use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, unanswering_hosts,
+    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, stalling,
+    unanswering_hosts,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};
@@ -25,6 +27,7 @@ use tetrarch_core::trouble::Trouble;
 use tokio::sync::{mpsc, watch};
 
 use super::Ending;
+use super::diagnosing::{Diagnosed, Diagnosing};
 use super::hearing::Hearing;
 use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
@@ -64,6 +67,8 @@ pub(super) enum OwnerMsg {
     Tick,
     /// The overseer is to look at what stands still.
     Oversee,
+    /// What the journals of what stands still say; the overseer looks now.
+    Diagnosed(Diagnosed),
 }
 
 /// What it is started with.
@@ -96,6 +101,7 @@ pub(super) struct OwnerState {
     epoch: u64,
     clock: Clock,
     hearing: Hearing,
+    diagnosing: Diagnosing,
     records: Records,
     group: Group,
     waiting: VecDeque<(Input, Option<u64>)>,
@@ -157,6 +163,7 @@ impl Actor for OwnerActor {
         let mut state = OwnerState {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             hearing,
+            diagnosing: Diagnosing::new(bus.clone()),
             bus,
             policy,
             halted,
@@ -205,8 +212,15 @@ impl Actor for OwnerActor {
                 state.waiting.push_back((Input::Tick, None));
             }
             OwnerMsg::Oversee => {
-                let telemetry = state.hearing.telemetry();
-                state.waiting.push_back((Input::Oversee(telemetry), None));
+                let (now, telemetry) = (state.clock.now(), state.telemetry());
+                let runs = stalling(&state.records, &state.policy, &telemetry, now);
+                if !state.diagnosing.begins(runs, &myself) {
+                    state.oversee();
+                }
+            }
+            OwnerMsg::Diagnosed(known) => {
+                state.diagnosing.ended(known);
+                state.oversee();
             }
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
@@ -218,11 +232,20 @@ impl Actor for OwnerActor {
 }
 
 impl OwnerState {
+    fn telemetry(&self) -> Telemetry {
+        Telemetry { diagnosed: self.diagnosing.known(), ..self.hearing.telemetry() }
+    }
+
+    fn oversee(&mut self) {
+        let telemetry = self.telemetry();
+        self.waiting.push_back((Input::Oversee(telemetry), None));
+    }
+
     async fn take(&mut self, taken: Intaken) {
         match taken {
             Intaken::Request(mut request) => {
                 if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
-                    *telemetry = self.hearing.telemetry();
+                    *telemetry = self.telemetry();
                 }
                 let seq = request.seq;
                 reached::taken(&request);
