@@ -5,6 +5,7 @@
 mod accepting;
 mod diagnosing;
 mod hearing;
+mod intaking;
 mod keeping;
 mod memory;
 mod owner;

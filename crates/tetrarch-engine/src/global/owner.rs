@@ -8,12 +8,10 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
-use tetrarch_bus::cursor::{self, Beyond};
-use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
+use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
 use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
-use tetrarch_core::limits::COMMIT_INPUTS_MAX;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
     Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, stalling,
@@ -23,12 +21,12 @@ use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::time::BusTime;
-use tetrarch_core::trouble::Trouble;
 use tokio::sync::{mpsc, watch};
 
 use super::Ending;
 use super::diagnosing::{Diagnosed, Diagnosing};
 use super::hearing::Hearing;
+use super::intaking::{inboxes, intake, ticks};
 use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
 use super::planning::{self, Asking, PlannerConfig};
@@ -38,10 +36,8 @@ use super::spans::traced;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
-use crate::pump::{Placed, Places, Pump};
+use crate::pump::{Placed, Pump};
 
-/// Batches of requests that wait in the mailbox.
-const BATCHES_IN_MAILBOX: usize = 4;
 /// Committed entries that wait for a half of the outbox; what comes before it waits when they are
 /// as many.
 const ENTRIES_FOR_OUTBOX: usize = 256;
@@ -375,57 +371,6 @@ impl OwnerState {
         let _ended = self.ending.try_send(ending);
         self.pumps.clear();
     }
-}
-
-/// Reads requests on from what is decided, or from the stream's end when that is before it.
-async fn intake(
-    bus: &Bus,
-    decided: u64,
-    to: &ActorRef<OwnerMsg>,
-) -> Result<(Pump, Option<Trouble>), EngineError> {
-    let mut intake = Intake::open(bus, decided.saturating_add(1)).await?;
-    let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
-    let to = to.clone();
-    let reading = Pump::run(async move {
-        let places = Places::new(BATCHES_IN_MAILBOX);
-        loop {
-            let batch = intake.next(COMMIT_INPUTS_MAX).await;
-            let Some(placed) = places.place(batch).await else { return };
-            if to.cast(OwnerMsg::Intake(placed)).is_err() {
-                return;
-            }
-        }
-    });
-    Ok((reading, shrunk))
-}
-
-/// Looks once whether inboxes are read beyond their stream.
-fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
-    let (bus, to) = (bus.clone(), to.clone());
-    Pump::run(async move {
-        match cursor::beyond(&bus).await {
-            Ok(Some(Beyond { agents: inboxes, position, last })) => {
-                let shrunk = Trouble::InboxShrank { inboxes, position, last };
-                // An actor that ended tells nobody.
-                let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(shrunk))));
-            }
-            Ok(None) => {}
-            Err(error) => tracing::error!(%error, "inboxes could not be compared with MAIL"),
-        }
-    })
-}
-
-fn ticks(to: &ActorRef<OwnerMsg>, every: Duration, message: fn() -> OwnerMsg) -> Pump {
-    let to = to.clone();
-    Pump::run(async move {
-        let mut beat = tokio::time::interval(every);
-        loop {
-            beat.tick().await;
-            if to.cast(message()).is_err() {
-                return;
-            }
-        }
-    })
 }
 
 /// Announces committed entries, in the ledger's order; what waits is announced together.
