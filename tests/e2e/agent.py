@@ -18,7 +18,7 @@
     agent.py perish <file> S  notes its session in a file and dies S seconds later, every time
     agent.py poisoned <file>  waits for a letter, notes its session in a file and dies, every time
     agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
-    agent.py silent <file>  notes who it is in a file and says nothing; goes on when it was told of the vault
+    agent.py silent <file>  notes who it is in a file, begins and says nothing; goes on when it was told of the vault
     agent.py leak          says credentials in every way there is, and asks; tells more when it was answered
     agent.py asked         waits to be asked how it stands, twice, and says so; tells by which names it was asked
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
@@ -262,6 +262,7 @@ def wonder(brief):
 def silent(brief, path):
     with open(path, "a") as witness:
         print(brief["agent"], file=witness)
+    say("progress", text="looking for the key")
     while "in the vault" not in json.dumps(brief):
         read()
     return "opened"

@@ -102,6 +102,13 @@ async fn whatever_a_foreign_client_sends_is_answered_or_set_aside_and_stops_nobo
         }
     })
     .await;
+    let listed = fleet.json(&["mail", "dead"]);
+    let found = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|letter| letter["reason"].as_str().unwrap().contains("weather.report"));
+    assert!(found.unwrap()["subject"].as_str().unwrap().starts_with("mail."), "{listed}");
 
     unharmed(&mut fleet, said["child"].as_str().unwrap()).await;
 }

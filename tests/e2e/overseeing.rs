@@ -58,6 +58,7 @@ fn one_that_says_nothing_is_asked_replaced_and_put_to_people_whose_answer_ends_i
     for (agent, last) in [(agents[0], "reassign: "), (agents[1], "escalate: ")] {
         let why = fleet.ok(["why", agent]);
         assert!(why.contains("nudge: no activity for") && why.contains(last), "{why}");
+        assert!(why.contains("its journal shows work"), "{why}");
     }
     fleet.ok(["answer", question["id"].as_str().unwrap(), "the key is in the vault"]);
     let ended = running.ended();

@@ -13,13 +13,16 @@ use crate::error::{PublishError, ReadError};
 use crate::follow::Follower;
 use crate::subject::pattern::{DEAD, DEAD_SUBJECTS, REQUESTS};
 use crate::subject::{Origin, Subject};
-use crate::surely;
+use crate::{stamp, surely};
 use tetrarch_core::request::Request;
+use tetrarch_core::time::BusTime;
 
 /// Why a dead letter is one.
 pub const REASON: &str = "Tetrarch-Reason";
 /// The subject it came on.
 pub const SUBJECT: &str = "Tetrarch-Subject";
+/// Messages read at one stroke.
+const BATCH: usize = 200;
 /// Longest text in a header, in characters.
 const HEADER_CHARS_MAX: usize = 512;
 
@@ -142,6 +145,36 @@ pub async fn dead_letters(bus: &Bus) -> Result<BTreeMap<Origin, u64>, ReadError>
         Ok(_) | Err(_) => None,
     });
     Ok(counted.collect())
+}
+
+/// What could not be handled of one stream, as long as it is kept, with when it was set aside; in the
+/// order in which it was. One without its sequence there has 0.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn read_dead(bus: &Bus, origin: Origin) -> Result<Vec<(BusTime, DeadLetter)>, ReadError> {
+    let at = Subject::Dead(origin).to_string();
+    let mut letters = Vec::new();
+    let mut next = 1;
+    loop {
+        let batch = bus.next_by_subject_batch(DEAD, &at, next, BATCH).await?;
+        let Some(last) = batch.last() else { return Ok(letters) };
+        next = last.seq + 1;
+        letters.extend(batch.into_iter().map(|message| dead(origin, message)));
+    }
+}
+
+fn dead(origin: Origin, message: RawMessage) -> (BusTime, DeadLetter) {
+    let text = |name| message.header(name).unwrap_or_default().to_owned();
+    let of_origin = |id: &str| id.strip_prefix(origin.as_str())?.strip_prefix('.')?.parse().ok();
+    let letter = DeadLetter {
+        origin,
+        seq: stamp::message_id(&message.headers).and_then(of_origin).unwrap_or(0),
+        subject: text(SUBJECT),
+        reason: text(REASON),
+        payload: message.payload.clone(),
+    };
+    (BusTime(message.time_unix_ms), letter)
 }
 
 /// Text as a header may hold it.

@@ -163,6 +163,40 @@ pub async fn read_journal(bus: &Bus, run: RunId, from: u64) -> Result<Vec<Journa
     }
 }
 
+/// The last entries of a run's journal, oldest first, at most `count` and [`BATCH`] of them; those that
+/// cannot be read are left out. Where they begin is found by their places in the journal, so a long
+/// one is not read whole; of one whose places do not grow, only the last entry is given.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn journal_end(
+    bus: &Bus,
+    run: RunId,
+    count: usize,
+) -> Result<Vec<JournalEntry>, ReadError> {
+    let subject = Subject::Run(run).to_string();
+    let Some(last) = bus.last_by_subject(RUNS, &subject).await? else { return Ok(Vec::new()) };
+    let Ok(newest) = codec::decode_journal(&last.payload) else { return Ok(Vec::new()) };
+    let count = count.clamp(1, BATCH);
+    let before = newest.index.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
+    // What is after `before` begins at a sequence in `from..=to`.
+    let (mut from, mut to) = (1, last.seq);
+    while before > 0 && from < to {
+        let middle = from + (to - from) / 2;
+        let found = bus.next_by_subject_batch(RUNS, &subject, middle, 1).await?;
+        let Some(found) = found.first() else { break };
+        match codec::decode_journal(&found.payload) {
+            Ok(entry) if entry.index <= before => from = found.seq + 1,
+            Ok(_) | Err(_) => to = middle,
+        }
+    }
+    let end = bus.next_by_subject_batch(RUNS, &subject, from, count).await?;
+    if !end.iter().any(|message| message.seq == last.seq) {
+        return Ok(vec![newest]);
+    }
+    Ok(end.iter().filter_map(|message| codec::decode_journal(&message.payload).ok()).collect())
+}
+
 /// The newest state from which a successor can go on, as JSON text; none when there is none.
 ///
 /// # Errors

@@ -218,6 +218,10 @@ pub const PAGERANK_TOLERANCE: f64 = 1e-6;
 pub const PAGERANK_ROUNDS_MAX: usize = 200;
 /// Assignments that one tick of the overseer looks at, oldest due first.
 pub const ASSIGNMENTS_PER_TICK: usize = 500;
+/// Stalled runs whose journals are read before one tick; the others are judged without.
+pub const DIAGNOSED_PER_TICK: usize = 20;
+/// Entries at a journal's end by which a stall is classified (spec 05, Stall).
+pub const DIAGNOSED_ENTRIES: usize = 20;
 /// Bytes that one tick of the overseer writes, about; the rest is for the next.
 pub const OVERSEEN_BYTES_MAX: usize = STEP_BYTES_MAX / 2;
 /// A program's status updates are passed on no more often than this, unless one was asked for.

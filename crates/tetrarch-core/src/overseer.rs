@@ -3,6 +3,7 @@
 //! looks at, and what it writes, is the owner's.
 
 pub mod backoff;
+pub mod diagnosis;
 #[cfg(test)]
 mod tests;
 pub mod update;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::assignment::AssignmentStatus;
-use crate::id::AgentId;
+use crate::id::{AgentId, RunId};
 use crate::limits::{IDLE_AFTER, RESEND_AFTER, RETRIES_MAX};
 use crate::liveness::Liveness;
 use crate::run::RunState;
@@ -19,8 +20,12 @@ use crate::time::{BusTime, Millis};
 
 use backoff::Backoff;
 
+pub use diagnosis::Diagnosis;
+
 /// Why somebody is asked who shows nothing.
 pub const SILENT: &str = "no activity";
+/// Why somebody is not asked.
+const FAILED: &str = "it failed and did not say so";
 
 /// What an operator may set (spec 12, `[overseer]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,20 +116,6 @@ impl fmt::Display for Rung {
     }
 }
 
-/// What the last entries of a stalled run's journal look like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Diagnosis {
-    /// Nothing can be told from them.
-    #[default]
-    Unknown,
-    /// It works, and takes long.
-    Slow,
-    /// It waits for a human's word.
-    WaitsForHuman,
-    /// It failed and did not say so.
-    Failed,
-}
-
 /// What the ladder may use for this assignment, and where on it the assignment begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
@@ -180,12 +171,14 @@ pub struct Telemetry {
     pub since: BusTime,
     /// When agents' progress counters last grew.
     pub progressed: BTreeMap<AgentId, BusTime>,
+    /// What the journals of stalled runs say, as far as they were read before the last look.
+    pub diagnosed: BTreeMap<RunId, Diagnosis>,
 }
 
 impl Default for Telemetry {
     /// Of an owner that has not begun to listen.
     fn default() -> Self {
-        Self { since: BusTime(u64::MAX), progressed: BTreeMap::new() }
+        Self { since: BusTime(u64::MAX), progressed: BTreeMap::new(), diagnosed: BTreeMap::new() }
     }
 }
 
@@ -260,7 +253,8 @@ pub fn next_rung(view: &View, patience: &Patience) -> (Rung, &'static str) {
     if view.diagnosis == Diagnosis::WaitsForHuman {
         return (Rung::Escalate, "it waits for a human");
     }
-    let asks = from <= Rung::Resend && !tried_enough && view.diagnosis != Diagnosis::Failed;
+    let failed = view.diagnosis == Diagnosis::Failed;
+    let asks = from <= Rung::Resend && !tried_enough && !failed;
     if asks && !view.consumed {
         return (Rung::Resend, "what was last sent was not consumed");
     }
@@ -268,10 +262,11 @@ pub fn next_rung(view: &View, patience: &Patience) -> (Rung, &'static str) {
         return (Rung::Nudge, SILENT);
     }
     if from <= Rung::Replan && replan {
-        return (Rung::Replan, "asking did not help");
+        return (Rung::Replan, if failed { FAILED } else { "asking did not help" });
     }
     if from <= Rung::Reassign && reassign {
-        return (Rung::Reassign, "asking did not help, and its work cannot be split");
+        let why = "asking did not help, and its work cannot be split";
+        return (Rung::Reassign, if failed { FAILED } else { why });
     }
     (Rung::Escalate, "all else is used up")
 }

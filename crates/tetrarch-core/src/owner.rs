@@ -71,6 +71,7 @@ pub use consulting::goal_question;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
 pub use group::Group;
+pub use overseeing::stalling;
 pub use restoring::{Frame, restoring};
 
 /// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).

@@ -3,7 +3,9 @@
 //! meanwhile is decided at once and is the next commit.
 
 mod accepting;
+mod diagnosing;
 mod hearing;
+mod intaking;
 mod keeping;
 mod memory;
 mod owner;

@@ -4,7 +4,7 @@ use async_nats::jetstream::consumer::PullConsumer;
 use futures::TryStreamExt;
 use tetrarch_bus::codec::encode_report;
 use tetrarch_bus::envelope::{Envelope, MSG_ID};
-use tetrarch_bus::intake::{Intake, Intaken, REASON, dead_letter};
+use tetrarch_bus::intake::{Intake, Intaken, REASON, dead_letter, read_dead};
 use tetrarch_bus::send::{SendError, send_request};
 use tetrarch_bus::subject::{Origin, Subject, pattern};
 use tetrarch_bus::{Bus, HeaderMap};
@@ -128,6 +128,9 @@ async fn what_nobody_can_answer_is_kept_once_with_the_reason() {
     assert!(dead[0].header(REASON).unwrap().contains("nobody"));
     assert_eq!(dead[0].header(MSG_ID), Some("REQUESTS.1"));
     assert_eq!(dead[0].payload, "{}");
+    let read = read_dead(&bus, Origin::Requests).await.unwrap();
+    assert_eq!(read.into_iter().map(|(_, letter)| letter).collect::<Vec<_>>(), [letter.clone()]);
+    assert_eq!(read_dead(&bus, Origin::Mail).await.unwrap(), []);
     assert_eq!(take(&mut intake, 1).await, [1]);
 }
 

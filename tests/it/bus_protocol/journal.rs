@@ -6,7 +6,8 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::read_cursor;
 use tetrarch_bus::journal::{
-    JournalError, JournalWriter, Writer, final_checkpoint, last_checkpoint, read_journal,
+    JournalError, JournalWriter, Writer, final_checkpoint, journal_end, last_checkpoint,
+    read_journal,
 };
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::cursor::Positions;
@@ -124,4 +125,34 @@ async fn what_a_run_left_is_read_when_its_journal_has_ended() {
     outbox(&bus).publish(&batch(2, &[entry])).await.unwrap();
     let found = tetrarch_tests::wait::soon("the last one", reading).await.unwrap();
     assert_eq!(found.as_deref(), Some("{\"n\":2}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_journal_is_found_among_those_of_others() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let other = Writer { run: RunId(Ulid(78)), ..writer(1) };
+    let mut other = JournalWriter::open(bus.clone(), other).await.unwrap();
+    assert_eq!(journal_end(&bus, RUN, 20).await.unwrap(), []);
+    let mut journal = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
+    for place in 1..=45u64 {
+        for _ in 0..place % 4 {
+            other.append(at(0, 0), JournalEvent::Unblocked).await.unwrap();
+        }
+        journal.append(at(place, 0), JournalEvent::Unblocked).await.unwrap();
+        let whole = entries(&bus).await;
+        let expected = whole.get(whole.len().saturating_sub(20)..).unwrap();
+        assert_eq!(journal_end(&bus, RUN, 20).await.unwrap(), expected, "of {place}");
+    }
+    other.append(at(0, 0), JournalEvent::Unblocked).await.unwrap();
+    let end = journal_end(&bus, RUN, 1).await.unwrap();
+    assert_eq!(end.iter().map(|entry| entry.index).collect::<Vec<_>>(), [45]);
+    // Whoever may write a journal may also write one whose places do not grow.
+    let mut odd = end[0].clone();
+    odd.index = 3;
+    let payload = codec::encode_journal(&odd).unwrap().into();
+    let subject = Subject::Run(RUN).to_string();
+    bus.publish_expect(&subject, Default::default(), payload, None).await.unwrap();
+    let end = journal_end(&bus, RUN, 2).await.unwrap();
+    assert_eq!(end, [odd], "what is not the end is not taken for it");
 }

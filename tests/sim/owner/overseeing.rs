@@ -57,7 +57,7 @@ impl Overseeing {
 
     fn telemetry(&self) -> Telemetry {
         let grew = self.heard.iter().filter_map(|(who, heard)| Some((who.clone(), heard.grew?)));
-        Telemetry { since: self.since, progressed: grew.collect() }
+        Telemetry { since: self.since, progressed: grew.collect(), ..Telemetry::default() }
     }
 
     /// When it looks next; never while there is nobody to look after.

@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tetrarch_bus::Bus;
 use tetrarch_bus::creds::Party;
+use tetrarch_bus::intake::read_dead;
 use tetrarch_bus::mailbox::{Letter, read_any, read_own};
 use tetrarch_bus::send::{Author, send_mail};
 use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::Origin;
 use tetrarch_core::id::{AgentId, EpicId, Principal};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
@@ -31,7 +34,8 @@ Examples:
   tetrarch mail send PO-demo 'please stop at phase 2'
   tetrarch mail list --since 1h
   tetrarch mail list PO-demo
-  tetrarch mail read 4711")]
+  tetrarch mail read 4711
+  tetrarch mail dead --since 1d")]
 pub(crate) enum MailCommand {
     /// Write to an agent or a human.
     Send(SendArgs),
@@ -39,6 +43,12 @@ pub(crate) enum MailCommand {
     List {
         /// Whose mail; yours unless said.
         who: Option<Principal>,
+        /// From so long ago (10m, 2h) or from this sequence on.
+        #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
+        since: Option<Since>,
+    },
+    /// List mail and control that no reader took, with the reasons.
+    Dead {
         /// From so long ago (10m, 2h) or from this sequence on.
         #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
         since: Option<Since>,
@@ -73,6 +83,7 @@ pub(crate) async fn run(context: &Context, command: MailCommand) -> Result<(), C
     match command {
         MailCommand::Send(args) => send(context, args).await,
         MailCommand::List { who, since } => list(context, who, since).await,
+        MailCommand::Dead { since } => dead(context, since).await,
         MailCommand::Read { seq, of } => read(context, of, &seq).await,
     }
 }
@@ -125,13 +136,58 @@ async fn letters(context: &Context, who: Option<Principal>) -> Result<Vec<Letter
         let desk = context.desk().await?;
         return Ok(read_own(&desk.bus, &me).await?);
     }
+    let bus = of_owner(context, &format!("the mail of {who}")).await?;
+    Ok(read_any(&bus, &who).await?)
+}
+
+/// A connection with the owner's credential, for what nobody else may read.
+async fn of_owner(context: &Context, wanted: &str) -> Result<Bus, CliError> {
     if let Some(file) = &context.config.bus.credentials {
-        let what = format!("the mail of {who} cannot be read with {}", file.display());
+        let what = format!("{wanted} cannot be read with {}", file.display());
         return Err(CliError::new(Code::Denied, what)
             .hint("read it on the machine that runs `tetrarch up`"));
     }
-    let bus = context.connect(&Party::Control, "tetrarch mail").await?;
-    Ok(read_any(&bus, &who).await?)
+    context.connect(&Party::Control, "tetrarch mail").await
+}
+
+async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
+    let bus = of_owner(context, "dead letters").await?;
+    let mut letters = read_dead(&bus, Origin::Mail).await?;
+    match since.map(Since::place) {
+        Some(Place::Seq(seq)) => letters.retain(|(_, letter)| letter.seq >= seq),
+        Some(Place::Moment(from)) => letters.retain(|(at, _)| *at >= from),
+        None => {}
+    }
+    let columns = vec![
+        Column::always("SEQ"),
+        Column::always("TIME"),
+        Column::always("SUBJECT"),
+        Column::always("REASON"),
+    ];
+    let rows = letters.iter().map(|(at, letter)| {
+        let cells = vec![
+            letter.seq.to_string().into(),
+            stamp(*at).into(),
+            letter.subject.as_str().into(),
+            letter.reason.as_str().into(),
+        ];
+        let record = json!({
+            "seq": letter.seq,
+            "time": stamp(*at),
+            "subject": letter.subject,
+            "reason": letter.reason,
+            "mail": said(&letter.payload),
+        });
+        Row { cells, record }
+    });
+    output::listing(context.output, &Listing { columns, rows: rows.collect() })?;
+    Ok(())
+}
+
+/// A message's bytes as they came: JSON, or else as text.
+fn said(payload: &[u8]) -> Value {
+    serde_json::from_slice(payload)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(payload).into_owned()))
 }
 
 async fn list(
@@ -220,8 +276,7 @@ fn says(letter: &Letter) -> String {
 
 /// A message as it was sent, with where it stands.
 fn value(letter: &Letter) -> Value {
-    let body: Value = serde_json::from_slice(&letter.payload)
-        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&letter.payload).into_owned()));
+    let body = said(&letter.payload);
     let from = letter.content.as_ref().ok().map(|(_, sender)| sender.from.to_string());
     json!({
         "seq": letter.seq,

@@ -147,7 +147,7 @@ fn view(given: &Input<'_>, policy: &Policy, now: BusTime) -> Result<View, Wrong>
         expected_next_update: time(&assignment, "expected_next_update_ms")?,
         retries: assignment.or("retry_count", 0, Field::whole)?,
         backoff_until: time(&assignment, "backoff_until_ms")?.unwrap_or_default(),
-        diagnosis: word(of_agent("diagnosis"), Diagnosis::Unknown, diagnosis)?,
+        diagnosis: word(of_agent("diagnosis"), Diagnosis::Unknown, Diagnosis::parse)?,
         means: Means {
             from: rung(&assignment)?.unwrap_or(policy.from),
             replan: policy.planner,
@@ -169,16 +169,6 @@ fn attempts_left(given: &Input<'_>) -> Result<bool, Wrong> {
     let node = field.map(&["id", "status", "attempts", "max_attempts"])?;
     let attempts: u32 = node.or("attempts", 1, Field::whole)?;
     Ok(attempts < node.or("max_attempts", u32::MAX, Field::whole)?)
-}
-
-fn diagnosis(word: &str) -> Option<Diagnosis> {
-    match word {
-        "unknown" => Some(Diagnosis::Unknown),
-        "slow" => Some(Diagnosis::Slow),
-        "waits_for_human" => Some(Diagnosis::WaitsForHuman),
-        "failed" => Some(Diagnosis::Failed),
-        _ => None,
-    }
 }
 
 fn word<T>(

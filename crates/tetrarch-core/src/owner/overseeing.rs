@@ -19,6 +19,7 @@ use super::{fit, plans};
 
 pub(super) use escalating::{answered, try_again};
 pub(super) use rungs::after_replan;
+pub use ticking::stalling;
 pub(super) use ticking::{looked, tick, view};
 pub(super) use updates::{arrived, update};
 

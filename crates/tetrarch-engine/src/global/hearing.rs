@@ -59,7 +59,7 @@ impl Hearing {
         let heard = self.lock();
         let grew = heard.iter().filter_map(|(agent, heard)| Some((agent.clone(), heard.grew?)));
         let progressed: BTreeMap<AgentId, BusTime> = grew.collect();
-        Telemetry { since: self.since, progressed }
+        Telemetry { since: self.since, progressed, ..Telemetry::default() }
     }
 
     /// Each write is whole, so one that panicked elsewhere left nothing half done.

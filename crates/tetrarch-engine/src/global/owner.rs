@@ -8,24 +8,25 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
-use tetrarch_bus::cursor::{self, Beyond};
-use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
+use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
 use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
-use tetrarch_core::limits::COMMIT_INPUTS_MAX;
+use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, unanswering_hosts,
+    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, stalling,
+    unanswering_hosts,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::time::BusTime;
-use tetrarch_core::trouble::Trouble;
 use tokio::sync::{mpsc, watch};
 
 use super::Ending;
+use super::diagnosing::{Diagnosed, Diagnosing};
 use super::hearing::Hearing;
+use super::intaking::{inboxes, intake, ticks};
 use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
 use super::planning::{self, Asking, PlannerConfig};
@@ -35,10 +36,8 @@ use super::spans::traced;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
-use crate::pump::{Placed, Places, Pump};
+use crate::pump::{Placed, Pump};
 
-/// Batches of requests that wait in the mailbox.
-const BATCHES_IN_MAILBOX: usize = 4;
 /// Committed entries that wait for a half of the outbox; what comes before it waits when they are
 /// as many.
 const ENTRIES_FOR_OUTBOX: usize = 256;
@@ -64,6 +63,8 @@ pub(super) enum OwnerMsg {
     Tick,
     /// The overseer is to look at what stands still.
     Oversee,
+    /// What the journals of what stands still say; the overseer looks now.
+    Diagnosed(Diagnosed),
 }
 
 /// What it is started with.
@@ -96,6 +97,7 @@ pub(super) struct OwnerState {
     epoch: u64,
     clock: Clock,
     hearing: Hearing,
+    diagnosing: Diagnosing,
     records: Records,
     group: Group,
     waiting: VecDeque<(Input, Option<u64>)>,
@@ -157,6 +159,7 @@ impl Actor for OwnerActor {
         let mut state = OwnerState {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             hearing,
+            diagnosing: Diagnosing::new(bus.clone()),
             bus,
             policy,
             halted,
@@ -205,8 +208,15 @@ impl Actor for OwnerActor {
                 state.waiting.push_back((Input::Tick, None));
             }
             OwnerMsg::Oversee => {
-                let telemetry = state.hearing.telemetry();
-                state.waiting.push_back((Input::Oversee(telemetry), None));
+                let (now, telemetry) = (state.clock.now(), state.telemetry());
+                let runs = stalling(&state.records, &state.policy, &telemetry, now);
+                if !state.diagnosing.begins(runs, &myself) {
+                    state.oversee();
+                }
+            }
+            OwnerMsg::Diagnosed(known) => {
+                state.diagnosing.ended(known);
+                state.oversee();
             }
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
@@ -218,11 +228,20 @@ impl Actor for OwnerActor {
 }
 
 impl OwnerState {
+    fn telemetry(&self) -> Telemetry {
+        Telemetry { diagnosed: self.diagnosing.known(), ..self.hearing.telemetry() }
+    }
+
+    fn oversee(&mut self) {
+        let telemetry = self.telemetry();
+        self.waiting.push_back((Input::Oversee(telemetry), None));
+    }
+
     async fn take(&mut self, taken: Intaken) {
         match taken {
             Intaken::Request(mut request) => {
                 if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
-                    *telemetry = self.hearing.telemetry();
+                    *telemetry = self.telemetry();
                 }
                 let seq = request.seq;
                 reached::taken(&request);
@@ -352,57 +371,6 @@ impl OwnerState {
         let _ended = self.ending.try_send(ending);
         self.pumps.clear();
     }
-}
-
-/// Reads requests on from what is decided, or from the stream's end when that is before it.
-async fn intake(
-    bus: &Bus,
-    decided: u64,
-    to: &ActorRef<OwnerMsg>,
-) -> Result<(Pump, Option<Trouble>), EngineError> {
-    let mut intake = Intake::open(bus, decided.saturating_add(1)).await?;
-    let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
-    let to = to.clone();
-    let reading = Pump::run(async move {
-        let places = Places::new(BATCHES_IN_MAILBOX);
-        loop {
-            let batch = intake.next(COMMIT_INPUTS_MAX).await;
-            let Some(placed) = places.place(batch).await else { return };
-            if to.cast(OwnerMsg::Intake(placed)).is_err() {
-                return;
-            }
-        }
-    });
-    Ok((reading, shrunk))
-}
-
-/// Looks once whether inboxes are read beyond their stream.
-fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
-    let (bus, to) = (bus.clone(), to.clone());
-    Pump::run(async move {
-        match cursor::beyond(&bus).await {
-            Ok(Some(Beyond { agents: inboxes, position, last })) => {
-                let shrunk = Trouble::InboxShrank { inboxes, position, last };
-                // An actor that ended tells nobody.
-                let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(shrunk))));
-            }
-            Ok(None) => {}
-            Err(error) => tracing::error!(%error, "inboxes could not be compared with MAIL"),
-        }
-    })
-}
-
-fn ticks(to: &ActorRef<OwnerMsg>, every: Duration, message: fn() -> OwnerMsg) -> Pump {
-    let to = to.clone();
-    Pump::run(async move {
-        let mut beat = tokio::time::interval(every);
-        loop {
-            beat.tick().await;
-            if to.cast(message()).is_err() {
-                return;
-            }
-        }
-    })
 }
 
 /// Announces committed entries, in the ledger's order; what waits is announced together.

@@ -4,9 +4,12 @@
 use std::collections::BTreeSet;
 
 use crate::assignment::Assignment;
-use crate::id::AssignmentId;
-use crate::limits::{ASSIGNMENTS_PER_TICK, OVERSEEN_BYTES_MAX, SUMMARY_BYTES_MAX};
-use crate::overseer::{Diagnosis, Means, SILENT, Telemetry, Verdict, View, judge};
+use crate::id::{AgentId, AssignmentId, Principal, RunId};
+use crate::limits::{
+    ASSIGNMENTS_PER_TICK, DIAGNOSED_PER_TICK, OVERSEEN_BYTES_MAX, SUMMARY_BYTES_MAX,
+};
+use crate::overseer::{Means, SILENT, Telemetry, Verdict, View, judge};
+use crate::records::Records;
 use crate::run::RunState;
 use crate::step::Draft;
 use crate::time::BusTime;
@@ -42,6 +45,26 @@ pub(in crate::owner) fn looked(
         return "nothing stands still".to_owned();
     }
     fit::Room::of(SUMMARY_BYTES_MAX).text(&said.join("\n"), usize::MAX)
+}
+
+/// The runs that a look at this moment would find standing still, and not leave alone: their journals
+/// are worth reading before (spec 05, Stall). At most [`DIAGNOSED_PER_TICK`], oldest due first.
+#[must_use]
+pub fn stalling(
+    records: &Records,
+    policy: &Policy,
+    telemetry: &Telemetry,
+    now: BusTime,
+) -> Vec<RunId> {
+    let draft = Draft::new(records, now, Principal::Agent(AgentId::Go));
+    let standing = due(&draft, policy, telemetry).into_iter().filter_map(|id| {
+        let assignment = draft.assignment(id)?;
+        let view = view(&draft, policy, assignment, telemetry)?;
+        let still = judge(&view, &policy.overseer, now).stands_still && view.backoff_until <= now;
+        let left = consulting::is_asked(&draft, id) || busy(&draft, assignment, &view).is_some();
+        (still && !left).then_some(assignment.run)
+    });
+    standing.take(DIAGNOSED_PER_TICK).collect()
 }
 
 /// Whose time has passed, oldest first. What nobody has listened to for long enough is not silent yet.
@@ -84,7 +107,7 @@ pub(in crate::owner) fn view(
         expected_next_update: recovery.expected_next_update,
         retries: recovery.retries,
         backoff_until: recovery.backoff_until,
-        diagnosis: Diagnosis::Unknown,
+        diagnosis: telemetry.diagnosed.get(&assignment.run).copied().unwrap_or_default(),
         means: Means {
             replan: consulting::may_split(draft, policy, assignment),
             reassign: state.attempts < node.max_attempts,
@@ -164,7 +187,8 @@ fn act(
         SILENT => format!("{SILENT} for {quiet}"),
         other => format!("{other}; {SILENT} for {quiet}"),
     };
-    let why = format!("{why}; asked {tried} of {most} times");
+    let shown = view.diagnosis.in_words().map(|shown| format!("; {shown}")).unwrap_or_default();
+    let why = format!("{why}; asked {tried} of {most} times{shown}");
     let Some(rung) = verdict.rung else {
         if assignment.status == verdict.status {
             return None;

@@ -16,8 +16,8 @@ use crate::ledger::{Entry, EventKind};
 use crate::limits::{ASSIGNMENTS_PER_TICK, IDLE_AFTER, LIST_MAX, RESEND_AFTER};
 use crate::liveness::Liveness;
 use crate::mail::{MailBody, StatusRequest};
-use crate::overseer::Telemetry;
-use crate::owner::Input;
+use crate::overseer::{Diagnosis, Telemetry};
+use crate::owner::{Input, stalling};
 use crate::plan::NodeStatus;
 use crate::question::QuestionStatus;
 use crate::records::Records;
@@ -360,7 +360,7 @@ fn a_tick_looks_at_so_many_oldest_due_first_and_the_rest_comes_next() {
     records.remove(&crate::ledger::RecordKey::Assignment(one.id));
     let now = BusTime(3_000_000) + IDLE_AFTER;
     let progressed = [(worker, now)].into();
-    let input = Input::Oversee(Telemetry { since: BusTime(0), progressed });
+    let input = Input::Oversee(Telemetry { since: BusTime(0), progressed, ..Telemetry::default() });
     let mut looked = 0;
     for _ in 0..10 {
         let step = crate::owner::decide(&records, &fleet.policy, now, &input);
@@ -396,4 +396,34 @@ fn what_was_sent_is_kept_so_far_and_forgotten_with_its_assignment() {
     fleet.now = fleet.now + crate::limits::ENDED_KEPT + Millis(1);
     fleet.one(Input::Tick);
     assert!(fleet.records.dispatches.is_empty() && fleet.records.assignments.is_empty());
+}
+
+/// What the owner does at the first stall, given what its shell read of the journal; why, in words.
+fn diagnosed(diagnosis: Diagnosis) -> (Fleet, AgentId, String) {
+    let (mut fleet, _, worker) = working(2);
+    let at = due(&fleet, &worker);
+    let run = fleet.run_of(&worker);
+    assert_eq!(stalling(&fleet.records, &fleet.policy, &silence(), before(at)), []);
+    assert_eq!(stalling(&fleet.records, &fleet.policy, &silence(), at), [run]);
+    fleet.now = at;
+    let telemetry = Telemetry { diagnosed: [(run, diagnosis)].into(), ..silence() };
+    let entry = fleet.one(Input::Oversee(telemetry));
+    let why: Vec<String> = entry.events.into_iter().map(|event| event.reason).collect();
+    (fleet, worker, why.join(" | "))
+}
+
+#[test]
+fn the_end_of_the_journal_chooses_the_rung() {
+    for diagnosis in [Diagnosis::Unknown, Diagnosis::Slow] {
+        let (fleet, worker, why) = diagnosed(diagnosis);
+        assert_eq!(assignment(&fleet, &worker).recovery.retries, 1, "{why}");
+        assert_eq!(why.contains("its journal shows work"), diagnosis == Diagnosis::Slow, "{why}");
+        assert_eq!(stalling(&fleet.records, &fleet.policy, &silence(), fleet.now), []);
+    }
+    let (fleet, _, why) = diagnosed(Diagnosis::WaitsForHuman);
+    assert_eq!(questions(&fleet.records).len(), 1);
+    assert!(why.contains("its journal ends with a question"), "{why}");
+    let (fleet, _, why) = diagnosed(Diagnosis::Failed);
+    assert_eq!(questions(&fleet.records), []);
+    assert!(why.contains("reassign: it failed and did not say so"), "{why}");
 }

@@ -19,7 +19,7 @@ fn an_update_begins_the_ladder_anew_and_output_does_not() {
     let at = due(&fleet, &worker);
     fleet.now = at;
     let progressed = [(worker.clone(), heard)].into();
-    fleet.one(Input::Oversee(Telemetry { since: BusTime(0), progressed }));
+    fleet.one(Input::Oversee(Telemetry { since: BusTime(0), progressed, ..Telemetry::default() }));
     let going = assignment(&fleet, &worker).clone();
     assert_eq!(going.status, AssignmentStatus::Active, "output ends the stall");
     assert_eq!((going.recovery.retries, going.recovery.last_activity), (1, heard));

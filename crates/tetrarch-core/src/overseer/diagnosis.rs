@@ -1,0 +1,233 @@
+//! What the end of a stalled run's journal says about why it stands still (spec 05, Stall). Only what
+//! an entry is counts, never what its words may mean.
+
+use std::fmt;
+
+use crate::brief::Outcome;
+use crate::journal::JournalEvent;
+use crate::limits::DIAGNOSED_ENTRIES;
+
+/// The topic by which a program is handed the answer to what it asked people.
+const ANSWER: &str = "answer";
+/// The topic by which a program is asked how it is.
+const STATUS_REQUEST: &str = "status.request";
+
+/// What the last entries of a stalled run's journal look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Diagnosis {
+    /// Nothing can be told from them, or they could not be read.
+    #[default]
+    Unknown,
+    /// It works, or waits for something that is no person, and takes long.
+    Slow,
+    /// It waits for a human's word.
+    WaitsForHuman,
+    /// It failed and did not say so.
+    Failed,
+}
+
+impl Diagnosis {
+    /// Every diagnosis.
+    pub const ALL: [Self; 4] = [Self::Unknown, Self::Slow, Self::WaitsForHuman, Self::Failed];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Slow => "slow",
+            Self::WaitsForHuman => "waits_for_human",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// What its journal shows, in a few words; none when nothing can be told.
+    #[must_use]
+    pub fn in_words(self) -> Option<&'static str> {
+        match self {
+            Self::Unknown => None,
+            Self::Slow => Some("its journal shows work"),
+            Self::WaitsForHuman => Some("its journal ends with a question"),
+            Self::Failed => Some("its journal ends with a failure"),
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|diagnosis| diagnosis.as_str() == text)
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Classifies a stall by the journal's last entries, oldest first; of more than
+/// [`DIAGNOSED_ENTRIES`] the last ones (spec 05, Stall). Who is being stopped, or gave its result, is
+/// not diagnosed: its end is on its way.
+#[must_use]
+pub fn diagnose(journal: &[JournalEvent]) -> Diagnosis {
+    let from = journal.len().saturating_sub(DIAGNOSED_ENTRIES);
+    let mut seen = Seen::default();
+    for event in journal.get(from..).unwrap_or_default() {
+        seen.take(event);
+    }
+    seen.concludes()
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+struct Seen {
+    result: Option<Outcome>,
+    stopping: bool,
+    ended: bool,
+    asks: bool,
+    blocked: bool,
+    /// Since it was last asked for its status.
+    worked: bool,
+}
+
+impl Seen {
+    fn take(&mut self, event: &JournalEvent) {
+        match event {
+            JournalEvent::Starting { .. } | JournalEvent::Started { .. } => {}
+            JournalEvent::Progress { .. }
+            | JournalEvent::Log { .. }
+            | JournalEvent::Usage(_)
+            | JournalEvent::Checkpoint { .. }
+            | JournalEvent::Spawn { .. }
+            | JournalEvent::Update { .. } => self.worked = true,
+            JournalEvent::Ask { .. } => self.asks = true,
+            JournalEvent::Mail { topic, .. } => match topic.as_str() {
+                ANSWER => self.asks = false,
+                STATUS_REQUEST => self.worked = false,
+                _ => {}
+            },
+            JournalEvent::Blocked { .. } => self.blocked = true,
+            JournalEvent::Unblocked => self.blocked = false,
+            JournalEvent::Stopping { .. } => self.stopping = true,
+            JournalEvent::Result(result) => self.result = Some(result.outcome),
+            JournalEvent::Ended { .. } => self.ended = true,
+        }
+    }
+
+    fn concludes(&self) -> Diagnosis {
+        match self.result {
+            Some(Outcome::Failure | Outcome::BudgetExceeded) => return Diagnosis::Failed,
+            Some(Outcome::Success | Outcome::Cancelled) => return Diagnosis::Unknown,
+            None => {}
+        }
+        if self.stopping {
+            return Diagnosis::Unknown;
+        }
+        if self.ended {
+            return Diagnosis::Failed;
+        }
+        if self.asks {
+            return Diagnosis::WaitsForHuman;
+        }
+        if self.worked || self.blocked { Diagnosis::Slow } else { Diagnosis::Unknown }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::brief::{RunResult, Usage};
+    use crate::id::{RequestId, Ulid};
+
+    fn mail(topic: &str) -> JournalEvent {
+        JournalEvent::Mail { topic: topic.to_owned(), from: "GO".to_owned() }
+    }
+
+    fn log() -> JournalEvent {
+        JournalEvent::Log { text: "error: it failed, I wait for a human".to_owned() }
+    }
+
+    fn ask() -> JournalEvent {
+        JournalEvent::Ask { question: "which?".to_owned(), options: Vec::new() }
+    }
+
+    fn started() -> JournalEvent {
+        JournalEvent::Started { pid: None, isolation: "none".to_owned() }
+    }
+
+    fn blocked() -> JournalEvent {
+        JournalEvent::Blocked { reason: "the build queue".to_owned() }
+    }
+
+    fn stopping() -> JournalEvent {
+        JournalEvent::Stopping { reason: "asked to".to_owned() }
+    }
+
+    fn ended() -> JournalEvent {
+        JournalEvent::Ended { cause: "exit 1".to_owned() }
+    }
+
+    fn result(outcome: Outcome) -> JournalEvent {
+        JournalEvent::Result(Box::new(RunResult::ended(outcome, "")))
+    }
+
+    #[test]
+    fn every_row() {
+        use Diagnosis::{Failed, Slow, Unknown, WaitsForHuman};
+        let update = JournalEvent::Update { update: "{}".to_owned() };
+        let progress = JournalEvent::Progress { text: String::new(), done: None, total: None };
+        let state = JournalEvent::Checkpoint { state: "{}".to_owned() };
+        let spawn = JournalEvent::Spawn { request: RequestId(Ulid(1)) };
+        let rows = [
+            (vec![], Unknown),
+            (vec![started()], Unknown),
+            (vec![started(), mail("info")], Unknown),
+            (vec![log()], Slow),
+            (vec![progress], Slow),
+            (vec![JournalEvent::Usage(Usage::default())], Slow),
+            (vec![state], Slow),
+            (vec![spawn], Slow),
+            (vec![update], Slow),
+            (vec![log(), mail("info")], Slow),
+            (vec![log(), mail(STATUS_REQUEST)], Unknown),
+            (vec![log(), mail(STATUS_REQUEST), log()], Slow),
+            (vec![blocked()], Slow),
+            (vec![blocked(), mail(STATUS_REQUEST)], Slow),
+            (vec![blocked(), JournalEvent::Unblocked], Unknown),
+            (vec![ask()], WaitsForHuman),
+            (vec![ask(), log(), mail(STATUS_REQUEST)], WaitsForHuman),
+            (vec![ask(), mail(ANSWER)], Unknown),
+            (vec![ask(), mail(ANSWER), log()], Slow),
+            (vec![ask(), mail(ANSWER), ask()], WaitsForHuman),
+            (vec![ask(), stopping()], Unknown),
+            (vec![ask(), ended()], Failed),
+            (vec![log(), ended()], Failed),
+            (vec![log(), stopping(), ended()], Unknown),
+            (vec![result(Outcome::Failure)], Failed),
+            (vec![result(Outcome::BudgetExceeded), ended()], Failed),
+            (vec![stopping(), result(Outcome::Failure), ended()], Failed),
+            (vec![result(Outcome::Success), ended()], Unknown),
+            (vec![stopping(), result(Outcome::Cancelled), ended()], Unknown),
+        ];
+        for (journal, expected) in rows {
+            assert_eq!(diagnose(&journal), expected, "{journal:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_last_entries_count() {
+        let mut journal = vec![ask()];
+        journal.extend(std::iter::repeat_with(log).take(DIAGNOSED_ENTRIES - 1));
+        assert_eq!(diagnose(&journal), Diagnosis::WaitsForHuman);
+        journal.push(log());
+        assert_eq!(diagnose(&journal), Diagnosis::Slow);
+    }
+
+    #[test]
+    fn every_word_is_read_again() {
+        for diagnosis in Diagnosis::ALL {
+            assert_eq!(Diagnosis::parse(diagnosis.as_str()), Some(diagnosis));
+        }
+        assert_eq!(Diagnosis::parse("tired"), None);
+    }
+}

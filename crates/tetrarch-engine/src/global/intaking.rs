@@ -1,0 +1,71 @@
+//! What brings the owner's actor its messages: requests in their order, what is due again and again, and
+//! one look at inboxes when it starts. Decides nothing.
+
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tetrarch_bus::Bus;
+use tetrarch_bus::cursor::{self, Beyond};
+use tetrarch_bus::intake::Intake;
+use tetrarch_core::limits::COMMIT_INPUTS_MAX;
+use tetrarch_core::owner::Input;
+use tetrarch_core::trouble::Trouble;
+
+use super::owner::OwnerMsg;
+use crate::error::EngineError;
+use crate::pump::{Places, Pump};
+
+/// Batches of requests that wait in the mailbox.
+const BATCHES_IN_MAILBOX: usize = 4;
+
+/// Reads requests on from what is decided, or from the stream's end when that is before it.
+pub(super) async fn intake(
+    bus: &Bus,
+    decided: u64,
+    to: &ActorRef<OwnerMsg>,
+) -> Result<(Pump, Option<Trouble>), EngineError> {
+    let mut intake = Intake::open(bus, decided.saturating_add(1)).await?;
+    let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
+    let to = to.clone();
+    let reading = Pump::run(async move {
+        let places = Places::new(BATCHES_IN_MAILBOX);
+        loop {
+            let batch = intake.next(COMMIT_INPUTS_MAX).await;
+            let Some(placed) = places.place(batch).await else { return };
+            if to.cast(OwnerMsg::Intake(placed)).is_err() {
+                return;
+            }
+        }
+    });
+    Ok((reading, shrunk))
+}
+
+/// Looks once whether inboxes are read beyond their stream.
+pub(super) fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
+    let (bus, to) = (bus.clone(), to.clone());
+    Pump::run(async move {
+        match cursor::beyond(&bus).await {
+            Ok(Some(Beyond { agents: inboxes, position, last })) => {
+                let shrunk = Trouble::InboxShrank { inboxes, position, last };
+                // An actor that ended tells nobody.
+                let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(shrunk))));
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "inboxes could not be compared with MAIL"),
+        }
+    })
+}
+
+/// Says the same again and again, at once for the first time.
+pub(super) fn ticks(to: &ActorRef<OwnerMsg>, every: Duration, message: fn() -> OwnerMsg) -> Pump {
+    let to = to.clone();
+    Pump::run(async move {
+        let mut beat = tokio::time::interval(every);
+        loop {
+            beat.tick().await;
+            if to.cast(message()).is_err() {
+                return;
+            }
+        }
+    })
+}
