@@ -129,7 +129,10 @@ async fn what_nobody_can_answer_is_kept_once_with_the_reason() {
     assert_eq!(dead[0].header(MSG_ID), Some("REQUESTS.1"));
     assert_eq!(dead[0].payload, "{}");
     let read = read_dead(&bus, Origin::Requests).await.unwrap();
-    assert_eq!(read.into_iter().map(|(_, letter)| letter).collect::<Vec<_>>(), [letter.clone()]);
+    assert_eq!(
+        read.into_iter().map(|(_, letter)| letter).collect::<Vec<_>>(),
+        std::slice::from_ref(&letter)
+    );
     assert_eq!(read_dead(&bus, Origin::Mail).await.unwrap(), []);
     assert_eq!(take(&mut intake, 1).await, [1]);
 }
