@@ -131,7 +131,7 @@ async fn what_nobody_can_answer_is_kept_once_with_the_reason() {
     let read = read_dead(&bus, Origin::Requests).await.unwrap();
     assert_eq!(
         read.into_iter().map(|(_, letter)| letter).collect::<Vec<_>>(),
-        std::slice::from_ref(&letter)
+        std::slice::from_ref(letter)
     );
     assert_eq!(read_dead(&bus, Origin::Mail).await.unwrap(), []);
     assert_eq!(take(&mut intake, 1).await, [1]);
