@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tally::Tally;
 use tetrarch_tests::dice;
 
-/// Seeds of an ordinary run; `SIM_SEEDS` says otherwise.
+/// Seeds of an ordinary run; `SIM_SEEDS` says otherwise, and `SIM_FROM` with which one to begin.
 const SEEDS: u64 = 200;
 /// Threads that share the seeds.
 const THREADS: u64 = 2;
@@ -68,10 +68,11 @@ fn seeds() {
         return;
     }
     let seeds = number("SIM_SEEDS").unwrap_or(SEEDS);
+    let from = number("SIM_FROM").unwrap_or(0);
     let threads = (0..THREADS).map(|thread| {
         std::thread::spawn(move || {
             let mut tally = Tally::default();
-            for seed in (0..seeds).filter(|seed| seed % THREADS == thread) {
+            for seed in (from..from + seeds).filter(|seed| seed % THREADS == thread) {
                 tally.add(&try_seed(seed, false)?);
             }
             Ok::<Tally, String>(tally)
@@ -86,6 +87,6 @@ fn seeds() {
             Err(_) => panic!("a thread of seeds ended without a word"),
         }
     }
-    println!("{seeds} seeds:\n{}", tally.lines());
+    println!("{seeds} seeds from {from}:\n{}", tally.lines());
     assert_eq!(tally.missing(), Vec::<&str>::new(), "these never happened");
 }
