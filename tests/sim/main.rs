@@ -71,22 +71,26 @@ fn seeds() {
     let from = number("SIM_FROM").unwrap_or(0);
     let threads = (0..THREADS).map(|thread| {
         std::thread::spawn(move || {
-            let mut tally = Tally::default();
+            let (mut tally, mut broken) = (Tally::default(), Vec::new());
             for seed in (from..from + seeds).filter(|seed| seed % THREADS == thread) {
-                tally.add(&try_seed(seed, false)?);
+                match try_seed(seed, false) {
+                    Ok(part) => tally.add(&part),
+                    Err(told) => broken.push(told),
+                }
             }
-            Ok::<Tally, String>(tally)
+            (tally, broken)
         })
     });
     let threads: Vec<_> = threads.collect();
-    let mut tally = Tally::default();
+    let (mut tally, mut broken) = (Tally::default(), Vec::new());
     for thread in threads {
-        match thread.join() {
-            Ok(Ok(part)) => tally.add(&part),
-            Ok(Err(told)) => panic!("{told}"),
-            Err(_) => panic!("a thread of seeds ended without a word"),
-        }
+        let (part, told) = thread.join().expect("a broken seed is told, not passed on");
+        tally.add(&part);
+        broken.extend(told);
     }
+    assert!(broken.is_empty(), "{} seeds broke:\n{}", broken.len(), broken.join("\n"));
     println!("{seeds} seeds from {from}:\n{}", tally.lines());
-    assert_eq!(tally.missing(), Vec::<&str>::new(), "these never happened");
+    if from == 0 {
+        assert_eq!(tally.missing(), Vec::<&str>::new(), "these never happened");
+    }
 }
