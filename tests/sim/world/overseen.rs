@@ -1,6 +1,8 @@
 //! What an overseer may never do (spec 05, The tick), looked at entry by entry with a longer memory than
 //! records have: ask too soon, ask what is not written down, repeat itself under another name.
 
+use std::collections::BTreeSet;
+
 use tetrarch_core::dispatch::{DispatchMode, DispatchOutcome};
 use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::mail::{MailBody, StatusRequest};
@@ -16,24 +18,38 @@ impl World {
         let asked = entry.mail.iter().filter_map(|mail| {
             if let MailBody::StatusRequest(asked) = &mail.body { Some(asked) } else { None }
         });
-        asked.filter_map(|asked| self.asked_rightly(entry, asked).err()).collect()
+        let mut seen = BTreeSet::new();
+        let first = asked.map(|asked| (asked, seen.insert(asked.dispatch))).collect::<Vec<_>>();
+        let wrong = |(asked, first)| self.asked_rightly(entry, asked, first).err();
+        first.into_iter().filter_map(wrong).collect()
     }
 
-    fn asked_rightly(&mut self, entry: &Entry, asked: &StatusRequest) -> Result<(), String> {
+    fn asked_rightly(
+        &mut self,
+        entry: &Entry,
+        asked: &StatusRequest,
+        first: bool,
+    ) -> Result<(), String> {
         let id = asked.assignment;
-        let intent = entry
-            .records
-            .iter()
-            .any(|record| matches!(record, Record::Dispatch(one) if one.id == asked.dispatch));
+        let intent = entry.records.iter().find_map(|record| {
+            let Record::Dispatch(one) = record else { return None };
+            Some(one).filter(|one| one.id == asked.dispatch)
+        });
         let after = entry.records.iter().find_map(|record| {
             let Record::Assignment(one) = record else { return None };
             Some(one).filter(|one| one.id == id)
         });
-        let (true, Some(after), Some(before)) = (intent, after, self.truth.assignments.get(&id))
+        let (Some(intent), Some(after), Some(before)) =
+            (intent, after, self.truth.assignments.get(&id))
         else {
             return Err(format!("invariant 14: {} is sent without its record", asked.dispatch));
         };
-        let sent = after.recovery.last_retry.unwrap_or(after.recovery.dispatched);
+        // One entry may hold requests that were decided at different times; the assignment says the last.
+        let sent = if first && !self.truth.dispatches.contains_key(&asked.dispatch) {
+            intent.at
+        } else {
+            after.recovery.last_retry.unwrap_or(after.recovery.dispatched)
+        };
         let answered = entry.events.iter().any(|event| {
             event.kind == EventKind::Recovery
                 && event.run == Some(before.run)

@@ -26,7 +26,8 @@ pub struct Group {
     weight: usize,
 }
 
-/// Weight at which a group is full, in bytes: any one step fits beside it.
+/// Weight at which a group is full, in bytes: any one step fits beside it, with the nodes that stand in
+/// its plans, and so does the event of each plan.
 const FULL: usize = COMMIT_BYTES_MAX - STEP_BYTES_MAX;
 
 impl Group {
@@ -39,7 +40,7 @@ impl Group {
             self.intake_seq = 0;
         }
         self.intake_seq = self.intake_seq.max(intake_seq.unwrap_or(0));
-        self.weight += weight::step(records, &step);
+        self.weight += weight::written(&step);
         for (key, record) in step.records {
             records.put(record.clone());
             // What an earlier input of the group forgot is known again.

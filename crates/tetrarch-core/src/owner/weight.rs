@@ -23,22 +23,26 @@ const KEY: usize = 96;
 /// An entry of a list, beside its text.
 const ENTRY: usize = 8;
 
-/// What a step adds to an entry, given the records before it.
+/// What a step may need, given the records before it: what it writes, and beside that the nodes that
+/// stand in the plans it touches. The ledger leaves those out (decision 0030); the published event,
+/// which has the same bound, does not.
 pub(super) fn step(records: &Records, step: &Step) -> usize {
+    let standing = |epic| {
+        let nodes = records.nodes.get(epic).into_iter().flat_map(|nodes| nodes.values());
+        let states = records.node_states.get(epic).into_iter().flat_map(|all| all.values());
+        let known: usize = nodes.map(|node| VIEW + node.name.len()).sum();
+        let found: usize = states.map(|state| list(&state.findings)).sum();
+        known + found
+    };
+    written(step) + step.plans.keys().map(standing).sum::<usize>()
+}
+
+/// What a step adds to an entry.
+pub(super) fn written(step: &Step) -> usize {
     let written: usize = step.records.values().map(record).sum();
     let events: usize = step.events.iter().map(event).sum();
     let sent: usize = step.mail.iter().map(mail).sum();
-    let plans: usize = step
-        .plans
-        .iter()
-        .map(|(epic, touch)| {
-            let nodes = records.nodes.get(epic).into_iter().flat_map(|nodes| nodes.values());
-            let states = records.node_states.get(epic).into_iter().flat_map(|all| all.values());
-            let known: usize = nodes.map(|node| VIEW + node.name.len()).sum();
-            let found: usize = states.map(|state| list(&state.findings)).sum();
-            known + found + plan(step, touch)
-        })
-        .sum();
+    let plans: usize = step.plans.values().map(|touch| plan(step, touch)).sum();
     let asked: usize = step.reviews.iter().map(|(_, ask)| 2 * ITEM + ask.text.len()).sum();
     written + events + sent + plans + asked + step.seals.len() * ITEM + step.dropped.len() * KEY
 }

@@ -89,8 +89,10 @@ pub fn newly_ready(
 #[must_use]
 pub fn cycles<'a>(nodes: impl IntoIterator<Item = (NodeId, &'a [NodeId])>) -> Vec<Vec<NodeId>> {
     let waiting = Waiting::of(nodes.into_iter().collect());
+    // No edge leads from a vertex to itself, so one alone waits for nothing of its own.
     let mut found: Vec<Vec<NodeId>> = kosaraju_scc(&waiting.graph)
         .into_iter()
+        .filter(|knot| knot.len() > 1)
         .filter_map(|knot| waiting.shortest_cycle(&knot.into_iter().collect()))
         .collect();
     found.sort();
@@ -120,21 +122,19 @@ struct Waiting {
 impl Waiting {
     fn of(nodes: BTreeMap<NodeId, &[NodeId]>) -> Self {
         let ids: Vec<NodeId> = nodes.keys().copied().collect();
-        let places: BTreeMap<NodeId, usize> =
-            ids.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+        let place = |id: &NodeId| ids.binary_search(id).ok();
         let mut graph = DiGraph::with_capacity(ids.len() * 2, ids.len() * 4);
         for _ in 0..ids.len() * 2 {
             graph.add_node(());
         }
-        for (id, depends_on) in nodes {
-            let own = places[&id];
+        for (own, (id, depends_on)) in nodes.into_iter().enumerate() {
             graph.add_edge(begin(own), end(own), false);
-            if let Some(parent) = id.parent().and_then(|parent| places.get(&parent)) {
-                graph.add_edge(begin(*parent), begin(own), false);
-                graph.add_edge(end(own), end(*parent), false);
+            if let Some(parent) = id.parent().and_then(|parent| place(&parent)) {
+                graph.add_edge(begin(parent), begin(own), false);
+                graph.add_edge(end(own), end(parent), false);
             }
-            for needed in depends_on.iter().filter_map(|needed| places.get(needed)) {
-                graph.add_edge(end(*needed), begin(own), true);
+            for needed in depends_on.iter().filter_map(place) {
+                graph.add_edge(end(needed), begin(own), true);
             }
         }
         Self { ids, graph }

@@ -2,11 +2,12 @@
 //! importance. An edge `a -> b` says that a depends on b. Names are whatever the caller has: work
 //! nodes, or texts.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use petgraph::Direction;
 use petgraph::algo::kosaraju_scc;
-use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::csr::Csr;
+use petgraph::graph::DiGraph;
 
 use super::{Node, NodeStatus, graph};
 use crate::id::NodeId;
@@ -50,26 +51,33 @@ pub fn insights<K: Ord + Clone>(
     let shape = Shape::of(nodes, edges);
     let order = shape.order();
     let longest = shape.longest(&order);
-    let name = |index: &NodeIndex| shape.names[index.index()].clone();
-    let degree = |direction| {
-        let of = |index| (name(&index), shape.graph.neighbors_directed(index, direction).count());
-        shape.graph.node_indices().map(of).collect()
+    let pending: Vec<bool> = shape.names.iter().map(|name| !done.contains(name)).collect();
+    let named = |places: &[usize]| -> Vec<K> {
+        places.iter().map(|place| shape.names[*place].clone()).collect()
     };
-    let pending = |index: &NodeIndex| !done.contains(&shape.names[index.index()]);
-    let ready = |index: &NodeIndex| {
-        pending(index) && !shape.graph.neighbors(*index).any(|needed| pending(&needed))
+    let degrees = |edges: &Edges| {
+        let of = |(place, name): (usize, &K)| (name.clone(), edges.neighbors_slice(place).len());
+        shape.names.iter().enumerate().map(of).collect()
     };
+    let ready: Vec<usize> = (0..shape.names.len())
+        .filter(|place| pending[*place] && !shape.needs(*place).iter().any(|at| pending[*at]))
+        .collect();
     let ranks = shape.pagerank();
     Insights {
-        topological: order.iter().map(name).collect(),
-        critical_path: shape.critical_path(&longest).iter().map(name).collect(),
-        longest: longest.iter().map(|(index, edges)| (name(index), *edges)).collect(),
-        in_degree: degree(Direction::Incoming),
-        out_degree: degree(Direction::Outgoing),
-        cycles: shape.cycles().iter().map(|knot| knot.iter().map(name).collect()).collect(),
+        topological: named(&order),
+        critical_path: named(&shape.critical_path(&longest)),
+        longest: shape
+            .names
+            .iter()
+            .zip(&longest)
+            .filter_map(|(name, edges)| Some((name.clone(), (*edges)?)))
+            .collect(),
+        in_degree: degrees(&shape.dependents),
+        out_degree: degrees(&shape.needs),
+        cycles: shape.cycles(&longest).iter().map(|knot| named(knot)).collect(),
         pagerank: shape.names.iter().cloned().zip(ranks).collect(),
-        ready: shape.graph.node_indices().filter(ready).map(|index| name(&index)).collect(),
-        bottlenecks: shape.bottlenecks(&order, pending),
+        ready: named(&ready),
+        bottlenecks: shape.bottlenecks(&order, &pending),
         unknown: shape.unknown,
     }
 }
@@ -94,10 +102,14 @@ pub fn of_plan(
     found
 }
 
-/// The graph with its names in their order, so that a lower index is an earlier name.
+/// Edges by the place of the name they leave, each node's in the order of places.
+type Edges = Csr<(), (), petgraph::Directed, usize>;
+
+/// The graph with its names in their order, so that a lower place is an earlier name.
 struct Shape<K> {
     names: Vec<K>,
-    graph: DiGraph<(), ()>,
+    needs: Edges,
+    dependents: Edges,
     unknown: Vec<(K, K)>,
 }
 
@@ -105,75 +117,87 @@ impl<K: Ord + Clone> Shape<K> {
     fn of(nodes: &BTreeSet<K>, edges: &[(K, K)]) -> Self {
         let names: Vec<K> = nodes.iter().cloned().collect();
         let place = |name: &K| names.binary_search(name).ok();
-        let (mut known, mut unknown) = (BTreeSet::new(), Vec::new());
+        let (mut known, mut unknown) = (Vec::with_capacity(edges.len()), Vec::new());
         for (from, to) in edges {
             match (place(from), place(to)) {
-                (Some(from), Some(to)) if from != to => drop(known.insert((from, to))),
+                (Some(from), Some(to)) if from != to => known.push((from, to)),
                 (Some(_), Some(_)) => {}
                 (_, _) => unknown.push((from.clone(), to.clone())),
             }
         }
-        let mut graph = DiGraph::with_capacity(names.len(), known.len());
-        for _ in &names {
-            graph.add_node(());
-        }
-        for (from, to) in known {
-            graph.add_edge(NodeIndex::new(from), NodeIndex::new(to), ());
-        }
-        Self { names, graph, unknown }
+        let needs = listed(names.len(), &mut known);
+        known.iter_mut().for_each(|(from, to)| std::mem::swap(from, to));
+        let dependents = listed(names.len(), &mut known);
+        Self { names, needs, dependents, unknown }
+    }
+
+    fn needs(&self, at: usize) -> &[usize] {
+        self.needs.neighbors_slice(at)
+    }
+
+    fn dependents(&self, at: usize) -> &[usize] {
+        self.dependents.neighbors_slice(at)
     }
 
     /// What is depended on first; of what could come next, the first name.
-    fn order(&self) -> Vec<NodeIndex> {
-        let mut waits: Vec<usize> =
-            self.graph.node_indices().map(|index| self.graph.neighbors(index).count()).collect();
-        let free = |index: &NodeIndex| waits[index.index()] == 0;
-        let mut next: BinaryHeap<_> =
-            self.graph.node_indices().filter(free).map(std::cmp::Reverse).collect();
+    fn order(&self) -> Vec<usize> {
+        let mut waits: Vec<usize> = (0..self.names.len()).map(|at| self.needs(at).len()).collect();
+        let free = |at: &usize| waits[*at] == 0;
+        let mut next: BinaryHeap<_> = (0..self.names.len()).filter(free).map(Reverse).collect();
         let mut order = Vec::with_capacity(self.names.len());
-        while let Some(std::cmp::Reverse(at)) = next.pop() {
+        while let Some(Reverse(at)) = next.pop() {
             order.push(at);
-            for dependent in self.graph.neighbors_directed(at, Direction::Incoming) {
-                waits[dependent.index()] -= 1;
-                if waits[dependent.index()] == 0 {
-                    next.push(std::cmp::Reverse(dependent));
+            for dependent in self.dependents(at) {
+                waits[*dependent] -= 1;
+                if waits[*dependent] == 0 {
+                    next.push(Reverse(*dependent));
                 }
             }
         }
         order
     }
 
-    fn longest(&self, order: &[NodeIndex]) -> BTreeMap<NodeIndex, usize> {
-        let mut longest = BTreeMap::new();
+    /// Edges of the longest path from each place; none for what is not in the order.
+    fn longest(&self, order: &[usize]) -> Vec<Option<usize>> {
+        let mut longest = vec![None; self.names.len()];
         for at in order {
-            let below = self.graph.neighbors(*at).filter_map(|needed| longest.get(&needed)).max();
-            let edges: usize = below.map_or(0, |edges| edges + 1);
-            longest.insert(*at, edges);
+            let below = self.needs(*at).iter().filter_map(|needed| longest[*needed]).max();
+            longest[*at] = Some(below.map_or(0, |edges: usize| edges + 1));
         }
         longest
     }
 
-    fn critical_path(&self, longest: &BTreeMap<NodeIndex, usize>) -> Vec<NodeIndex> {
-        let first_of_most = |found: Option<(NodeIndex, usize)>, (at, edges): (NodeIndex, usize)| {
-            found.filter(|(_, most)| *most >= edges).or(Some((at, edges)))
-        };
-        let mut path = Vec::new();
-        let mut next = longest.iter().map(|(at, edges)| (*at, *edges)).fold(None, first_of_most);
-        while let Some((at, edges)) = next {
+    fn critical_path(&self, longest: &[Option<usize>]) -> Vec<usize> {
+        let Some(most) = longest.iter().flatten().max() else { return Vec::new() };
+        let mut path = Vec::with_capacity(most + 1);
+        let mut next = longest.iter().position(|edges| edges.as_ref() == Some(most));
+        while let Some(at) = next {
             path.push(at);
-            let below: BTreeSet<NodeIndex> = self.graph.neighbors(at).collect();
-            next = below
-                .into_iter()
-                .filter_map(|needed| Some((needed, *longest.get(&needed)?)))
-                .find(|(_, left)| left + 1 == edges);
+            let left = longest[at].and_then(|edges| edges.checked_sub(1));
+            let goes_on = |needed: &&usize| left.is_some() && longest[**needed] == left;
+            next = self.needs(at).iter().find(goes_on).copied();
         }
         path.reverse();
         path
     }
 
-    fn cycles(&self) -> Vec<Vec<NodeIndex>> {
-        let mut knots = kosaraju_scc(&self.graph);
-        knots.retain(|knot| knot.len() > 1);
+    /// Looked for only among what the order has no place for.
+    fn cycles(&self, longest: &[Option<usize>]) -> Vec<Vec<usize>> {
+        let knotted: Vec<usize> =
+            (0..self.names.len()).filter(|at| longest[*at].is_none()).collect();
+        let mut graph = DiGraph::<usize, ()>::with_capacity(knotted.len(), 0);
+        let vertices: BTreeMap<usize, _> =
+            knotted.iter().map(|at| (*at, graph.add_node(*at))).collect();
+        for (at, vertex) in &vertices {
+            for needed in self.needs(*at).iter().filter_map(|needed| vertices.get(needed)) {
+                graph.add_edge(*vertex, *needed, ());
+            }
+        }
+        let mut knots: Vec<Vec<usize>> = kosaraju_scc(&graph)
+            .into_iter()
+            .filter(|knot| knot.len() > 1)
+            .map(|knot| knot.into_iter().map(|vertex| graph[vertex]).collect())
+            .collect();
         knots.iter_mut().for_each(|knot| knot.sort_unstable());
         knots.sort_unstable();
         knots
@@ -184,24 +208,24 @@ impl<K: Ord + Clone> Shape<K> {
         let count = self.names.len();
         let share = 1.0 / count as f64;
         let mut ranks = vec![share; count];
+        let mut handed = vec![0.0; count];
         for _ in 0..PAGERANK_ROUNDS_MAX {
-            let mut given = vec![0.0; count];
             let mut lost = 0.0;
-            for at in self.graph.node_indices() {
-                let rank = ranks[at.index()];
-                let needed = self.graph.neighbors(at).count();
+            for (at, rank) in ranks.iter().enumerate() {
+                let needed = self.needs(at).len();
                 if needed == 0 {
                     lost += rank;
                 }
-                for to in self.graph.neighbors(at) {
-                    given[to.index()] += rank / needed as f64;
-                }
+                handed[at] = rank / needed.max(1) as f64;
             }
             let all = (1.0 - PAGERANK_DAMPING) * share + PAGERANK_DAMPING * lost * share;
-            let next: Vec<f64> =
-                given.into_iter().map(|given| all + PAGERANK_DAMPING * given).collect();
-            let moved: f64 = next.iter().zip(&ranks).map(|(new, old)| (new - old).abs()).sum();
-            ranks = next;
+            let mut moved = 0.0;
+            for (at, rank) in ranks.iter_mut().enumerate() {
+                let given: f64 = self.dependents(at).iter().map(|from| handed[*from]).sum();
+                let next = all + PAGERANK_DAMPING * given;
+                moved += (next - *rank).abs();
+                *rank = next;
+            }
             if moved < PAGERANK_TOLERANCE {
                 break;
             }
@@ -210,33 +234,50 @@ impl<K: Ord + Clone> Shape<K> {
     }
 
     /// How many pending nodes wait for each pending node, over any number of steps. Counted from the
-    /// end of the order back, with the waiting ones as bits.
-    fn bottlenecks(
-        &self,
-        order: &[NodeIndex],
-        pending: impl Fn(&NodeIndex) -> bool,
-    ) -> Vec<(K, usize)> {
+    /// end of the order back, with the waiting ones as bits, kept only until all that they wait for
+    /// has been counted.
+    fn bottlenecks(&self, order: &[usize], pending: &[bool]) -> Vec<(K, usize)> {
         let words = self.names.len().div_ceil(64);
-        let mut waiting = vec![Vec::new(); self.names.len()];
+        let mut waiting: Vec<Vec<u64>> = vec![Vec::new(); self.names.len()];
+        let mut uncounted: Vec<usize> =
+            (0..self.names.len()).map(|at| self.needs(at).len()).collect();
+        let mut spare: Vec<Vec<u64>> = Vec::new();
         let mut found = Vec::new();
-        for at in order.iter().rev() {
-            let mut bits = vec![0u64; words];
-            for dependent in self.graph.neighbors_directed(*at, Direction::Incoming) {
-                let of_dependent: &Vec<u64> = &waiting[dependent.index()];
-                bits.iter_mut().zip(of_dependent).for_each(|(bits, more)| *bits |= more);
-                if pending(&dependent) {
-                    bits[dependent.index() / 64] |= 1 << (dependent.index() % 64);
+        for at in order.iter().rev().copied() {
+            let mut bits = spare.pop().unwrap_or_else(|| vec![0; words]);
+            bits.fill(0);
+            for dependent in self.dependents(at).iter().copied() {
+                bits.iter_mut().zip(&waiting[dependent]).for_each(|(bits, more)| *bits |= more);
+                if pending[dependent] {
+                    bits[dependent / 64] |= 1 << (dependent % 64);
+                }
+                uncounted[dependent] -= 1;
+                if uncounted[dependent] == 0 && !waiting[dependent].is_empty() {
+                    spare.push(std::mem::take(&mut waiting[dependent]));
                 }
             }
-            let held: usize = bits.iter().map(|bits| bits.count_ones() as usize).sum();
-            if held > 0 && pending(at) {
-                found.push((self.names[at.index()].clone(), held));
+            if pending[at] {
+                let held: usize = bits.iter().map(|bits| bits.count_ones() as usize).sum();
+                found.extend((held > 0).then_some((held, at)));
             }
-            waiting[at.index()] = bits;
+            let unneeded = self.needs(at).is_empty();
+            if unneeded { spare.push(bits) } else { waiting[at] = bits }
         }
-        found.sort_by(|(name, held), (other, more)| more.cmp(held).then_with(|| name.cmp(other)));
-        found
+        found.sort_unstable_by_key(|(held, at)| (Reverse(*held), *at));
+        found.into_iter().map(|(held, at)| (self.names[at].clone(), held)).collect()
     }
+}
+
+/// Edges in their order and once each, and as what leaves each of so many places.
+#[expect(clippy::expect_used, reason = "they have just been sorted and freed of repeats")]
+fn listed(count: usize, edges: &mut Vec<(usize, usize)>) -> Edges {
+    edges.sort_unstable();
+    edges.dedup();
+    let mut listed = Edges::from_sorted_edges(edges).expect("edges are in their order");
+    while listed.node_count() < count {
+        listed.add_node(());
+    }
+    listed
 }
 
 #[cfg(test)]

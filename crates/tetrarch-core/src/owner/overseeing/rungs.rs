@@ -61,17 +61,23 @@ pub(in crate::owner) fn after_replan(
     climb(draft, policy, assignment, rung, why);
 }
 
-/// Asks for what shows that it is done, unless it was just asked.
+/// Asks for what shows that it is done, unless it was just asked. A session launched since then does
+/// not make the same words new.
 pub(super) fn ask_evidence(
     draft: &mut Draft<'_>,
     policy: &Policy,
     assignment: Assignment,
     why: &str,
 ) {
+    let hash = sha256_hex(EVIDENCE.as_bytes());
+    let is_same = |one: &Dispatch| one.hash == hash;
     let last = assignment.recovery.dispatch.and_then(|id| draft.dispatch(id));
-    let same = last.is_some_and(|last| last.hash == sha256_hex(EVIDENCE.as_bytes()));
-    let soon = assignment.recovery.dispatched + policy.overseer.min_resend_interval > draft.now;
-    if same && soon {
+    let same = last.is_some_and(is_same);
+    let told = draft.base().dispatched_for(assignment.id).filter_map(|id| draft.dispatch(id));
+    let told = told.filter(|one| one.mode == DispatchMode::Mail).max_by_key(|one| one.at);
+    let least = policy.overseer.min_resend_interval;
+    let soon = assignment.recovery.last_retry.is_some_and(|sent| sent + least > draft.now);
+    if soon && told.is_some_and(is_same) {
         return;
     }
     let status = assignment.status;

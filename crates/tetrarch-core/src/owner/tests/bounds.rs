@@ -163,6 +163,30 @@ fn a_group_is_full_by_its_number_only_when_something_was_written() {
 }
 
 #[test]
+fn a_group_is_full_by_what_is_written_and_not_by_what_stands_in_its_plans() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let mut standing = fleet.node(epic, "T1.2").clone();
+    standing.findings = vec![long(STEP_BYTES_MAX / 2)];
+    fleet.records.put(Record::NodeState(epic, Box::new(standing)));
+    let wanted = request(epic, "T1.1", vec![wish(Role::Worker)]);
+    let input = fleet.asking(&po().into(), RequestBody::Spawn(wanted));
+    let step = decide(&fleet.records, &fleet.policy, fleet.now, &input);
+    assert!(step.plans.contains_key(&epic));
+    let full = COMMIT_BYTES_MAX - STEP_BYTES_MAX;
+    let written = weight::written(&step);
+    let room = full - written;
+    assert!(weight::step(&fleet.records, &step) > written + full);
+    let is_full_with = |more: usize| {
+        let (mut records, mut step) = (fleet.records.clone(), step.clone());
+        step.events[0].reason.push_str(&"x".repeat(more));
+        let mut group = Group::default();
+        group.add(&mut records, step, None);
+        group.is_full()
+    };
+    assert_eq!([room - 1, room].map(is_full_with), [false, true]);
+}
+
+#[test]
 fn a_group_is_full_before_it_is_too_large() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let mut group = Group::default();

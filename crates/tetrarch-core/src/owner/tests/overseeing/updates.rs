@@ -1,6 +1,7 @@
 //! What agents answer, and what follows from it.
 
 use super::*;
+use crate::ledger::Record;
 
 #[test]
 fn an_update_begins_the_ladder_anew_and_output_does_not() {
@@ -117,4 +118,32 @@ fn evidence_that_was_asked_for_and_did_not_arrive_is_asked_for_again_under_its_i
     fleet.now = fleet.now + RESEND_AFTER;
     let killed_then = fleet.report(&worker, unasked);
     assert_eq!(killed(&killed_then), [&worker], "it was asked twice");
+}
+
+#[test]
+fn a_session_launched_since_is_not_asked_the_same_again_within_the_interval() {
+    let (mut fleet, _, worker) = working(2);
+    let done = |fleet: &mut Fleet| {
+        let run = fleet.run_of(&worker);
+        let update = r#"{"status": "done"}"#.to_owned();
+        asked(
+            &fleet.report(&worker, Report::Update { run, dispatch: None, update, expected: None }),
+        )
+    };
+    let first = done(&mut fleet);
+    assert_eq!(first.len(), 1);
+    let sent = assignment(&fleet, &worker).recovery.last_retry.unwrap();
+    fleet.policy.overseer.backoff.max = Millis(0);
+    fleet.report(&worker, Report::Crashed { cause: "signal 9".to_owned() });
+    fleet.report(&worker, Report::Ready);
+    let of = assignment(&fleet, &worker).id;
+    let mut open = fleet.records.assignments[&of].clone();
+    open.recovery.backoff_until = BusTime(0);
+    fleet.records.put(Record::Assignment(Box::new(open)));
+    fleet.now = before(sent + RESEND_AFTER);
+    assert_eq!(done(&mut fleet), [], "it was asked before its interval was over");
+    fleet.now = sent + RESEND_AFTER;
+    let again = done(&mut fleet);
+    assert_eq!(again.len(), 1);
+    assert_ne!(again[0].session, first[0].session);
 }
