@@ -128,7 +128,7 @@ fn work_is_done_with_something_to_show_and_what_still_runs_is_ended() {
     until(&fleet, &epic, ["active", "done", "in_progress"]);
     let node = fleet.json(&["work", "show", &epic, "T1.1"]);
     assert_eq!(
-        node["state"]["state"]["result"]["evidence"]["tests"],
+        node["nodeState"]["state"]["result"]["evidence"]["tests"],
         json!(["walked through: ok"])
     );
     let why = fleet.ok(["why", &format!("{epic}/T1.1")]);

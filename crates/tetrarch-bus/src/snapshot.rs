@@ -13,6 +13,7 @@ use tetrarch_core::held::Held;
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::limits::SNAPSHOT_PARTS_MAX;
 use tetrarch_core::records::Records;
+use tetrarch_core::restart::Restart;
 use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
 
@@ -88,6 +89,17 @@ pub struct Base {
 }
 
 impl Base {
+    /// What reading the ledger on from here begins with.
+    #[must_use]
+    pub fn restart(self) -> Restart {
+        let Self { through, epoch, intake_seq, records, held } = self;
+        let images = records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
+        let images = images.collect();
+        let mut restart = Restart { images, epoch, intake_seq, through, ..Restart::default() };
+        held.into_iter().for_each(|(held, seq)| restart.hold(held, seq));
+        restart
+    }
+
     /// The records alone.
     #[must_use]
     pub fn folded(&self) -> Records {

@@ -44,6 +44,11 @@ impl DescribeArgs {
     pub(crate) fn of(epic: EpicId) -> Self {
         Self { thing: epic.to_string() }
     }
+
+    /// Those that describe a node of its plan.
+    pub(crate) fn of_node(epic: EpicId, node: NodeId) -> Self {
+        Self { thing: format!("{epic}/{node}") }
+    }
 }
 
 /// What is described.

@@ -8,7 +8,7 @@ use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_core::agent::Agent;
 use tetrarch_core::question::QuestionStatus;
-use tetrarch_core::restart::{Images, Restart};
+use tetrarch_core::restart::Images;
 use tetrarch_core::time::BusTime;
 
 use crate::context::Context;
@@ -50,15 +50,9 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliEr
     };
     check(through, last)?;
     let base = snapshot::base_before(&bus, through).await?;
-    let images = base.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
-    let mut restart = Restart {
-        images: images.collect(),
-        epoch: base.epoch,
-        intake_seq: base.intake_seq,
-        through: base.through,
-        ..Restart::default()
-    };
-    for item in read_ledger(&bus, base.through + 1, through, base.epoch).await {
+    let mut restart = base.restart();
+    let (from, epoch) = (restart.through + 1, restart.epoch);
+    for item in read_ledger(&bus, from, through, epoch).await {
         match &item.entry {
             Ok(entry) => restart.add(item.seq, entry),
             Err(_) => restart.skip(item.seq),

@@ -1,26 +1,19 @@
 //! `work`: the nodes of a goal's plan under the hands of people (spec 05, Status machines; spec 08). The
 //! owner decides what is possible.
 
-use serde_json::json;
-use tetrarch_bus::state::Select;
-use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::brief::Evidence;
 use tetrarch_core::id::{EpicId, NodeId};
-use tetrarch_core::ledger::{Record, RecordKey};
-use tetrarch_core::plan::{Blocker, Node, NodeState};
+use tetrarch_core::plan::Blocker;
 use tetrarch_core::priority::Priority;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
 
-use super::get::rows::said;
+use super::describe::{self, DescribeArgs};
 use super::get::{self, GetArgs};
 use super::goal::{Said, priority};
-use super::plan::missing;
 use super::project::report;
 use crate::context::Context;
-use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Sheet, is_coloured, stamp};
-use crate::snapshot::Snapshot;
+use crate::exit::CliError;
 
 /// What `work` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -131,7 +124,9 @@ fn pair(text: &str) -> Result<(NodeId, Option<Priority>), String> {
 pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), CliError> {
     match command {
         WorkCommand::List { epic, state } => get::run(context, GetArgs::nodes(epic, state)).await,
-        WorkCommand::Show(NodeArgs { epic, node }) => show(context, epic, node).await,
+        WorkCommand::Show(NodeArgs { epic, node }) => {
+            describe::run(context, DescribeArgs::of_node(epic, node)).await
+        }
         WorkCommand::Done(args) => {
             let DoneArgs { node, reason, summary, files, commands, tests, commits } = args;
             let done = Completion {
@@ -162,66 +157,4 @@ async fn operate(context: &Context, epic: EpicId, verb: WorkVerb) -> Result<(), 
     let reply = context.desk().await?.operate(&Op::Work(WorkOp { epic, verb })).await?;
     let said = reply.detail.clone();
     report(context, &reply, &said)
-}
-
-async fn show(context: &Context, epic: EpicId, id: NodeId) -> Result<(), CliError> {
-    let bus = context.desk().await?.bus;
-    let wanted = [
-        Select::One(RecordKey::Goal(epic)),
-        Select::OfEpic(KeyKind::Node, epic),
-        Select::OfEpic(KeyKind::NodeState, epic),
-    ];
-    let snapshot = Snapshot::read(&bus, &wanted).await?;
-    let Some(nodes) = snapshot.records.nodes.get(&epic) else { return Err(missing(epic)) };
-    let Some(node) = nodes.get(&id) else {
-        return Err(CliError::new(Code::NotFound, format!("{epic} has no node {id}"))
-            .hint(format!("list them with `tetrarch work list {epic}`")));
-    };
-    let state = snapshot.records.node_states.get(&epic).and_then(|states| states.get(&id));
-    let written = state
-        .map(|state| snapshot.json(&Record::NodeState(epic, Box::new(state.clone()))))
-        .transpose()?;
-    let value = json!({
-        "definition": snapshot.json(&Record::Node(epic, Box::new(node.clone())))?,
-        "state": written,
-        "status": snapshot.node_status(epic, id).as_str(),
-    });
-    output::record(context.output, &value, || {
-        sheet(node, state, snapshot.node_status(epic, id).as_str())
-    })?;
-    Ok(())
-}
-
-fn sheet(node: &Node, state: Option<&NodeState>, status: &str) -> String {
-    let mut sheet = Sheet::new(&format!("{} {}", node.id, node.name), is_coloured());
-    let depends: Vec<String> = node.depends_on.iter().map(ToString::to_string).collect();
-    sheet.field("state", Cell::state(status)).field("depends on", depends.join(" "));
-    if let Some(state) = state {
-        let attempts = format!("{} of {}", state.attempts, node.max_attempts);
-        let blocker = state.blocker.as_ref();
-        sheet
-            .field("since", stamp(state.since))
-            .field("agent", Cell::some(state.assignee.as_ref()))
-            .field("attempts", attempts)
-            .field("priority", said(state.priorities))
-            .field(
-                "blocked by",
-                Cell::some(blocker.map(|it| format!("{}: {}", it.kind, it.detail))),
-            )
-            .field("needs", Cell::some(blocker.map(|blocker| &blocker.needs)))
-            .list("last attempt", state.findings.iter().cloned());
-    }
-    sheet.passage("objective", &node.objective);
-    sheet.passage("acceptance", &node.acceptance.join("\n"));
-    if let Some(result) = state.and_then(|state| state.result.as_ref()) {
-        let Evidence { files, commands, tests, commits } = &result.evidence;
-        sheet.passage("summary", &result.crystallization);
-        sheet.passage("deliverable", &result.deliverable);
-        for (name, texts) in
-            [("files", files), ("commands", commands), ("tests", tests), ("commits", commits)]
-        {
-            sheet.passage(name, &texts.join("\n"));
-        }
-    }
-    sheet.finish()
 }

@@ -6,6 +6,7 @@ use tetrarch_core::id::{EpicId, NodeId};
 
 use crate::command::describe::journal::shortened;
 use crate::command::describe::sheets::moment;
+use crate::command::get::rows::said;
 use crate::output::{Cell, Sheet, is_coloured};
 use crate::snapshot::Snapshot;
 
@@ -23,7 +24,11 @@ pub(super) fn node(snapshot: &Snapshot, epic: EpicId, id: NodeId) -> String {
         .field("since", Cell::some(state.map(|state| moment(state.since))))
         .field("role", node.role.as_str())
         .field("assignee", Cell::some(state.and_then(|state| state.assignee.as_ref())))
-        .field("attempts", Cell::some(state.map(|state| state.attempts)))
+        .field(
+            "attempts",
+            Cell::some(state.map(|it| format!("{} of {}", it.attempts, node.max_attempts))),
+        )
+        .field("priority", Cell::some(state.map(|state| said(state.priorities))))
         .list("depends on", node.depends_on.iter().map(ToString::to_string))
         .list("scope", node.scope_paths.iter().cloned())
         .list("findings", state.into_iter().flat_map(|state| state.findings.iter().cloned()));
@@ -34,6 +39,9 @@ pub(super) fn node(snapshot: &Snapshot, epic: EpicId, id: NodeId) -> String {
     }
     sheet.passage("objective", &node.objective);
     sheet.passage("success criteria", &node.acceptance.join("\n"));
+    if let Some(result) = state.and_then(|state| state.result.as_ref()) {
+        sheet.passage("deliverable", &result.deliverable);
+    }
     let left = records.crystallizations.get(&epic).and_then(|left| left.get(&Some(id)));
     if let Some(left) = left {
         handoff(&mut sheet, left);

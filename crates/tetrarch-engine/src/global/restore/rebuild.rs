@@ -39,18 +39,9 @@ pub(crate) async fn rebuild(
     let first = bus.stream_extent(LEDGER).await?.first;
     let base =
         if first <= 1 { Base::default() } else { base(bus, hint.as_ref(), first, last).await? };
-    let images = base.records.into_iter().map(|(record, seq)| (record.key(), (record, seq)));
-    let restart = Restart {
-        images: images.collect(),
-        epoch: base.epoch,
-        intake_seq: base.intake_seq,
-        through: base.through,
-        ..Restart::default()
-    };
-    let mut restart = restart;
-    base.held.into_iter().for_each(|(held, seq)| restart.hold(held, seq));
-    let mut rebuilt = Rebuilt { restart, raised: vec![(base.through, base.epoch)] };
-    each(bus, base.through + 1, last, base.epoch, |seq, entry| rebuilt.add(seq, entry)).await;
+    let (through, epoch) = (base.through, base.epoch);
+    let mut rebuilt = Rebuilt { restart: base.restart(), raised: vec![(through, epoch)] };
+    each(bus, through + 1, last, epoch, |seq, entry| rebuilt.add(seq, entry)).await;
     Ok(rebuilt)
 }
 
