@@ -29,7 +29,7 @@ use crate::server::Server;
 use crate::wait::soon;
 
 /// Requests that are on their way at once. Few, so that most entries cover one.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 1;
 /// Requests between two looks at how far the owner is.
 const ROUND: usize = 256;
 /// How long an owner may take to start: STATE has markers of two minutes.
