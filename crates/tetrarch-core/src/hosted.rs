@@ -354,6 +354,7 @@ impl Hosted {
                 effects.push(Effect::Journal(JournalEvent::Unblocked));
                 effects.push(self.moved(RunEvent::Unblocked, String::new()));
             }
+            RunnerEvent::Receipt { .. } => {}
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),

@@ -49,3 +49,4 @@ pub mod step;
 pub mod sweep;
 pub mod time;
 pub mod trouble;
+pub mod verb;

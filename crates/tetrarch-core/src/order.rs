@@ -2,9 +2,10 @@
 //! the vocabulary in which the two meet. Neither the bus nor a plan appears here.
 
 use crate::brief::{Brief, RunResult, Usage};
-use crate::id::{AgentId, EpicId, NodeId, RunId, SessionId};
+use crate::id::{AgentId, EpicId, NodeId, RequestId, RunId, SessionId};
 use crate::limits::{DRAIN, KILL_GRACE};
 use crate::time::Millis;
+use crate::verb::{Command, Stage};
 
 /// An order to the runner.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +47,13 @@ pub enum Order {
     Kill {
         /// The run.
         run: RunId,
+    },
+    /// Have it do a verb: ahead of every line, and answered by [`RunnerEvent::Receipt`].
+    Verb {
+        /// The run.
+        run: RunId,
+        /// What it is to do.
+        command: Command,
     },
 }
 
@@ -188,6 +196,15 @@ pub enum RunnerEvent {
     },
     /// It goes on.
     Unblocked,
+    /// How far a verb has come: delivered and effective, or refused.
+    Receipt {
+        /// The verb's id.
+        id: RequestId,
+        /// How far.
+        stage: Stage,
+        /// Why it was refused; empty otherwise.
+        why: String,
+    },
     /// It asks for agents of its own.
     Spawn {
         /// The request's body, as JSON text (spec 03).
