@@ -2,6 +2,7 @@
 //! Entries are written with expected sequence, so a zombie's are refused.
 
 use crate::brief::{RunResult, Usage};
+use crate::budget::{Counter, Spend};
 use crate::cursor::Positions;
 use crate::id::{AgentId, RequestId, RunId, SessionId};
 
@@ -91,6 +92,8 @@ pub enum JournalEvent {
     },
     /// It goes on.
     Unblocked,
+    /// The grant.
+    Budget(BudgetNote),
     /// A stop was asked for.
     Stopping {
         /// Why.
@@ -102,5 +105,38 @@ pub enum JournalEvent {
     Ended {
         /// How.
         cause: String,
+    },
+}
+
+/// What an entry tells of the run's grant (spec 06, Budgets).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BudgetNote {
+    /// Earlier runs of the brief used this much, their open set-asides with it.
+    Before {
+        /// How much.
+        spent: Spend,
+    },
+    /// A call may be made.
+    SetAside {
+        /// What the program calls it.
+        call: String,
+        /// What it may cost at worst.
+        worst: Spend,
+    },
+    /// A call is over.
+    Spent {
+        /// What the program calls it.
+        call: String,
+        /// What it cost.
+        used: Spend,
+    },
+    /// Most of a counter's grant is used.
+    Warning {
+        /// Which counter.
+        counter: Counter,
+        /// What all runs of the brief used of it.
+        used: u64,
+        /// The grant.
+        limit: u64,
     },
 }

@@ -27,6 +27,7 @@ pub mod ledger;
 pub mod limits;
 pub mod liveness;
 pub mod mail;
+pub mod metering;
 pub mod orchestrator;
 pub mod order;
 pub mod overseer;

@@ -236,3 +236,7 @@ pub const RESERVED_FOR: Millis = Millis(3_600_000);
 pub const RESERVED_FOR_MAX: Millis = Millis(24 * 3_600_000);
 /// Questions that one session may have open; the program is told that a further one was not asked.
 pub const QUESTIONS_MAX: usize = 8;
+/// Calls of one run that may have something set aside for them at a time.
+pub const CALLS_OPEN_MAX: usize = 256;
+/// A call's name, in bytes.
+pub const CALL_NAME_BYTES_MAX: usize = 200;

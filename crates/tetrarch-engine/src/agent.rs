@@ -9,10 +9,11 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, final_checkpoint};
+use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, finally_left};
 use tetrarch_bus::state::record_after;
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
+use tetrarch_core::budget::Spend;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
 use tetrarch_core::id::RequestId;
@@ -147,17 +148,25 @@ impl Actor for AgentActor {
 impl AgentState {
     /// The newest state that the run it goes on from, or one before that, left behind: a session may
     /// end before its program says anything, and the next one be ordered before STATE knows its run.
-    async fn checkpoint_before(&self) -> Result<Option<String>, EngineError> {
+    /// With it what all of them used of the grant, which is that of the brief.
+    async fn left_before(&self) -> Result<(Option<String>, Spend), EngineError> {
         let bus = &self.session.shared.bus;
+        let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
         let mut before = self.run.continues;
         while let Some(id) = before {
-            if let Some(state) = final_checkpoint(bus, id).await? {
-                return Ok(Some(state));
+            let left = finally_left(bus, id).await?;
+            if !counted {
+                spent = spent.plus(left.tally.charge());
+                counted = left.tally.tells_of_earlier_runs();
+            }
+            checkpoint = checkpoint.or(left.checkpoint);
+            if counted && checkpoint.is_some() {
+                break;
             }
             let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
             before = if let Some(Record::Run(run)) = found { run.continues } else { None };
         }
-        Ok(None)
+        Ok((checkpoint, spent))
     }
 
     /// Takes one message and performs all that follows from it; says whether the session ended.
@@ -169,8 +178,8 @@ impl AgentState {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => {
-                let checkpoint = self.checkpoint_before().await?;
-                self.machine.go_on_from(checkpoint);
+                let (checkpoint, spent) = self.left_before().await?;
+                self.machine.go_on_from(checkpoint, spent);
                 self.machine.begin()
             }
             AgentMsg::Runner(event) => {

@@ -1,10 +1,12 @@
 //! Entries of a run's journal: JSON, since foreign agents write them too.
 
 use tetrarch_core::brief::RunResult;
+use tetrarch_core::budget::Spend;
 use tetrarch_core::cursor::Positions;
-use tetrarch_core::journal::{JournalEntry, JournalEvent};
+use tetrarch_core::journal::{BudgetNote, JournalEntry, JournalEvent};
 use tetrarch_core::limits::JOURNAL_ENTRY_BYTES_MAX;
 
+use super::budget;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::read;
@@ -71,6 +73,7 @@ fn written(event: JournalEvent) -> E {
         JournalEvent::Update { update } => E::Update(pb::JournalUpdate { update }),
         JournalEvent::Blocked { reason } => E::Blocked(pb::JournalReason { reason }),
         JournalEvent::Unblocked => E::Unblocked(pb::JournalUnblocked {}),
+        JournalEvent::Budget(note) => written_note(note),
         JournalEvent::Stopping { reason } => E::Stopping(pb::JournalReason { reason }),
         JournalEvent::Result(result) => E::Result((&*result).into()),
         JournalEvent::Ended { cause } => E::Ended(pb::JournalEnded { cause }),
@@ -97,6 +100,19 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
         E::Update(pb::JournalUpdate { update }) => JournalEvent::Update { update },
         E::Blocked(pb::JournalReason { reason }) => JournalEvent::Blocked { reason },
         E::Unblocked(pb::JournalUnblocked {}) => JournalEvent::Unblocked,
+        E::BudgetBefore(spent) => JournalEvent::Budget(BudgetNote::Before { spent: spent.into() }),
+        E::SetAside(pb::JournalCall { call, amount }) => {
+            let worst = amount.map(Spend::from).unwrap_or_default();
+            JournalEvent::Budget(BudgetNote::SetAside { call, worst })
+        }
+        E::Spent(pb::JournalCall { call, amount }) => {
+            let used = amount.map(Spend::from).unwrap_or_default();
+            JournalEvent::Budget(BudgetNote::Spent { call, used })
+        }
+        E::BudgetWarning(pb::BudgetWarning { counter, used, limit }) => {
+            let counter = budget::counter("budgetWarning.counter", &counter)?;
+            JournalEvent::Budget(BudgetNote::Warning { counter, used, limit })
+        }
         E::Stopping(pb::JournalReason { reason }) => JournalEvent::Stopping { reason },
         E::Result(result) => {
             let result = RunResult::try_from(result).map_err(|error| error.under("result"))?;
@@ -104,4 +120,20 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
         }
         E::Ended(pb::JournalEnded { cause }) => JournalEvent::Ended { cause },
     })
+}
+
+fn written_note(note: BudgetNote) -> E {
+    match note {
+        BudgetNote::Before { spent } => E::BudgetBefore(spent.into()),
+        BudgetNote::SetAside { call, worst } => {
+            E::SetAside(pb::JournalCall { call, amount: Some(worst.into()) })
+        }
+        BudgetNote::Spent { call, used } => {
+            E::Spent(pb::JournalCall { call, amount: Some(used.into()) })
+        }
+        BudgetNote::Warning { counter, used, limit } => {
+            let counter = counter.as_str().to_owned();
+            E::BudgetWarning(pb::BudgetWarning { counter, used, limit })
+        }
+    }
 }

@@ -16,7 +16,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::backend::AgentBackend;
 use crate::children::Awaited;
-use crate::protocol::{brief_line, mail_line, rotate_line, saved_line, stop_line};
+use crate::protocol::{
+    brief_line, budget_line, granted_line, mail_line, rotate_line, saved_line, stop_line,
+    withheld_line,
+};
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -258,6 +261,13 @@ impl Attendance {
                 (mail_line(topic, from, body), format!("`{topic}` from {from}"))
             }
             Inbound::Saved => (saved_line(), "`saved`".to_owned()),
+            Inbound::Granted { call } => (granted_line(call), format!("`granted` of {call}")),
+            Inbound::Withheld { call, why } => {
+                (withheld_line(call, why), format!("`withheld` of {call}"))
+            }
+            Inbound::BudgetWarning { counter, used, limit } => {
+                (budget_line(*counter, *used, *limit), "`budget`".to_owned())
+            }
         };
         match feed.offer(text) {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),
