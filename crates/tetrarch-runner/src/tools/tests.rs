@@ -39,6 +39,8 @@ impl Bench {
     }
 
     fn with(tools: &[&str], scope_paths: &[&str]) -> Self {
+        // As a host is: what a program leaves comes to this process.
+        crate::sweep::become_subreaper().unwrap();
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("work");
         fs::create_dir(&root).unwrap();

@@ -54,7 +54,7 @@ async fn only_what_is_allowed_runs_and_a_workspace_cannot_pose_as_it() {
     bench.ok("run_command", json!({"argv": ["true"]})).await;
     for argv in [&["ls"][..], &["sh", "-c", "true"], &["./true"], &["/bin/true"], &["true; ls"]] {
         let error = bench.error("run_command", json!({"argv": argv})).await;
-        assert!(error.contains("is not allowed; allowed are: true, tools/*"), "{error}");
+        assert!(error.contains("is not allowed; allowed are: tools/*, true"), "{error}");
     }
     bench.put("tools/hello", "#!/bin/sh\necho hello $1\n");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
