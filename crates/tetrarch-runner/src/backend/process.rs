@@ -34,6 +34,7 @@ mod verdict;
 use expected::Expected;
 use feed::{Feed, note_down};
 use ladder::{Ladder, Push};
+pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
 use output::{Heard, Output, Wires};
 
