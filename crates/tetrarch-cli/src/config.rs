@@ -129,6 +129,8 @@ pub(crate) struct HostSection {
     pub(crate) workspace_dir: Option<PathBuf>,
     /// A missing isolation layer fails the run.
     pub(crate) isolation_required: bool,
+    /// What runs may write besides their own.
+    pub(crate) writable: Vec<PathBuf>,
     /// How long programs may be frozen before they are killed.
     pub(crate) freeze_max: Duration,
 }
@@ -138,6 +140,12 @@ pub(crate) struct HostSection {
 pub(crate) struct RunsConfig {
     /// Output of one run that is kept, in bytes.
     pub(crate) output_limit: u64,
+    /// Whether every run has the network.
+    pub(crate) network: bool,
+    /// Most memory of one run, in bytes.
+    pub(crate) memory_max: Option<u64>,
+    /// Most processes of one run.
+    pub(crate) processes_max: Option<u64>,
 }
 
 /// `[retention]`.
@@ -189,9 +197,15 @@ impl Config {
                 capacity: settings.number("host.capacity").map(|number| fitted(number, u32::MAX)),
                 workspace_dir: settings.path("host.workspace_dir"),
                 isolation_required: isolation.as_deref() == Some("required"),
+                writable: settings.names("host.writable").into_iter().map(PathBuf::from).collect(),
                 freeze_max: settings.span("host.freeze_max"),
             },
-            runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
+            runs: RunsConfig {
+                output_limit: settings.whole("runs.output_limit"),
+                network: settings.flag("runs.network"),
+                memory_max: settings.number("runs.memory_max"),
+                processes_max: settings.number("runs.processes_max"),
+            },
             deadlines: deadlines(&settings),
             overseer: overseer(&settings),
             planner: PlannerSection::of(&settings),

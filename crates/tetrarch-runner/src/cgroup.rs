@@ -1,5 +1,5 @@
 //! A control group for each run, where cgroup v2 is writable: also alone beside v1 (spec 09, On
-//! the host). Sets no limits; what must be killed is decided elsewhere.
+//! the host), with the limits that are wanted; what must be killed is decided elsewhere.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,15 @@ use std::time::Duration;
 use rustix::process::Pid;
 use tetrarch_core::id::RunId;
 
+use crate::containment::Containment;
+use crate::isolation::Layer;
 use crate::mark::{HostLife, Mark};
 use crate::procfs;
 
 /// Start of the name of a host's control group; its process id and its life follow.
 const HOME_PREFIX: &str = "tetrarch-";
+/// The layer of the limits that a group has.
+const LIMITS: &str = "cgroup limits";
 /// How often an emptied group is tried to be removed; the kernel needs a moment.
 const REMOVE_TRIES: u32 = 50;
 /// Time between two tries.
@@ -42,14 +46,32 @@ pub(crate) struct Cgroups {
 
 impl Cgroups {
     /// Makes the host's own group below `parent`, or below the group this process is in.
-    pub(crate) fn prepare(parent: Option<&Path>, life: &HostLife) -> Result<Self, CgroupError> {
-        Self::make(Self::place(parent, life)?)
+    pub(crate) fn prepare(
+        parent: Option<&Path>,
+        life: &HostLife,
+        containment: &Containment,
+    ) -> Result<Self, CgroupError> {
+        Self::make(Self::place(parent, life)?, containment)
     }
 
     /// Makes a group as a host's would be, of a process that is none.
-    pub(crate) fn prepare_trial(parent: Option<&Path>) -> Result<Self, CgroupError> {
+    pub(crate) fn prepare_trial(
+        parent: Option<&Path>,
+        containment: &Containment,
+    ) -> Result<Self, CgroupError> {
         let name = format!("{HOME_PREFIX}{}", std::process::id());
-        Self::make(parent_of_homes(parent)?.join(name))
+        Self::make(parent_of_homes(parent)?.join(name), containment)
+    }
+
+    /// What limits a run's group would have, if any are wanted.
+    pub(crate) fn limits_of_trial(&self, containment: &Containment) -> Option<Layer> {
+        let trial = Group { dir: self.home.join("trial") };
+        let limits = match fs::create_dir(&trial.dir) {
+            Ok(()) => trial.limit(containment),
+            Err(cause) => Some(Layer::new(LIMITS, Err(cause.to_string()))),
+        };
+        trial.remove();
+        limits
     }
 
     /// Where the group of this host process is made. The life is in the name because the number
@@ -59,9 +81,19 @@ impl Cgroups {
         Ok(parent_of_homes(parent)?.join(name))
     }
 
-    fn make(home: PathBuf) -> Result<Self, CgroupError> {
+    fn make(home: PathBuf, containment: &Containment) -> Result<Self, CgroupError> {
         fs::create_dir_all(&home)
             .map_err(|cause| CgroupError::Refused { path: home.clone(), cause })?;
+        for (controller, _, _) in limits(containment) {
+            for dir in home.parent().into_iter().chain([home.as_path()]) {
+                // What does not work is said where a run's limit is not there.
+                if let Err(cause) =
+                    fs::write(dir.join("cgroup.subtree_control"), format!("+{controller}"))
+                {
+                    tracing::debug!(dir = %dir.display(), controller, %cause, "not handed down");
+                }
+            }
+        }
         Ok(Self { home })
     }
 
@@ -114,6 +146,24 @@ impl Group {
     /// A group that is there, or will be.
     pub(crate) fn at(dir: PathBuf) -> Self {
         Self { dir }
+    }
+
+    /// Sets the limits that are wanted of a run's memory and processes; none wanted, none said.
+    pub(crate) fn limit(&self, containment: &Containment) -> Option<Layer> {
+        let limits = limits(containment);
+        let set = limits.iter().map(|(controller, file, most)| {
+            fs::write(self.dir.join(file), most.to_string())
+                .map(|()| format!("{file} {most}"))
+                .map_err(|cause| {
+                    format!(
+                        "{}: {cause}; hand the {controller} controller down to this group \
+                         (systemd: Delegate=yes)",
+                        self.dir.join(file).display()
+                    )
+                })
+        });
+        let set: Result<Vec<String>, String> = set.collect();
+        (!limits.is_empty()).then(|| Layer::new(LIMITS, set.map(|set| set.join(", "))))
     }
 
     /// Makes a group in it, which is killed with it.
@@ -198,6 +248,13 @@ impl Group {
     }
 }
 
+/// What is limited: the controller, its file, and the most.
+fn limits(containment: &Containment) -> Vec<(&'static str, &'static str, u64)> {
+    let memory = containment.memory_max.map(|most| ("memory", "memory.max", most));
+    let processes = containment.processes_max.map(|most| ("pids", "pids.max", most));
+    memory.into_iter().chain(processes).collect()
+}
+
 fn parent_of_homes(parent: Option<&Path>) -> Result<PathBuf, CgroupError> {
     let parent = match parent {
         Some(parent) => parent.to_owned(),
@@ -255,9 +312,27 @@ mod tests {
     }
 
     #[test]
+    fn limits_are_written_where_the_group_takes_them_and_missed_where_not() {
+        let place = tempfile::tempdir().unwrap();
+        let group = Group::at(place.path().to_owned());
+        assert_eq!(group.limit(&Containment::default()), None);
+        let wanted = Containment {
+            memory_max: Some(1 << 20),
+            processes_max: Some(7),
+            ..Containment::default()
+        };
+        assert!(group.limit(&wanted).unwrap().active);
+        assert_eq!(fs::read_to_string(place.path().join("memory.max")).unwrap(), "1048576");
+        assert_eq!(fs::read_to_string(place.path().join("pids.max")).unwrap(), "7");
+        let missing = Group::at(place.path().join("none")).limit(&wanted).unwrap();
+        assert!(!missing.active && missing.words.contains("Delegate=yes"), "{missing}");
+    }
+
+    #[test]
     fn an_ordinary_directory_is_refused() {
         let place = tempfile::tempdir().unwrap();
-        let refused = Cgroups::prepare_trial(Some(place.path())).unwrap_err();
+        let refused =
+            Cgroups::prepare_trial(Some(place.path()), &Containment::default()).unwrap_err();
         assert!(matches!(refused, CgroupError::Ordinary(_)), "{refused}");
     }
 }

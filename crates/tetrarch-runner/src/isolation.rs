@@ -1,10 +1,14 @@
 //! Which layers of containment this machine offers, for `doctor` and for the run's journal
-//! (spec 06, Runners; spec 09, On the host). Looks and says; contains nothing itself.
+//! (spec 06, Runners; spec 09, On the host). Tries them where nothing is hurt by it, and says.
 
+use std::fmt;
 use std::fs;
+use std::net::UdpSocket;
 use std::path::Path;
 
 use crate::cgroup::Cgroups;
+use crate::confined::{self, NotStarted};
+use crate::containment::{Bounds, Containment};
 
 /// One layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +21,21 @@ pub struct Layer {
     pub words: String,
 }
 
+impl Layer {
+    /// A layer that holds, or does not and why.
+    pub(crate) fn new(name: &'static str, held: Result<String, String>) -> Self {
+        let active = held.is_ok();
+        Self { name, active, words: held.unwrap_or_else(|cause| cause) }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, active, words } = self;
+        if *active { write!(f, "{name} ({words})") } else { write!(f, "no {name} ({words})") }
+    }
+}
+
 /// Every layer, strongest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Isolation {
@@ -24,17 +43,36 @@ pub struct Isolation {
     pub layers: Vec<Layer>,
 }
 
-/// Looks what this machine offers. `cgroup_parent` as in [`crate::RunnerConfig`]. Blocks for a
-/// moment; makes a control group and removes it again.
+/// Looks what this machine offers of what is wanted. `cgroup_parent` as in
+/// [`crate::RunnerConfig`]. Blocks for a moment; makes a control group and removes it again.
 #[must_use]
-pub fn probe(cgroup_parent: Option<&Path>) -> Isolation {
-    let layers = vec![cgroup(cgroup_parent), descendants(), group(), landlock()];
+pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolation {
+    let mut layers = cgroup(containment, cgroup_parent);
+    layers.extend(confinement());
+    layers.extend([descendants(), group()]);
     Isolation { layers }
 }
 
-fn cgroup(parent: Option<&Path>) -> Layer {
-    let name = "cgroup v2";
-    match Cgroups::prepare_trial(parent) {
+/// What a thread that is kept within a run's bounds can still do.
+fn confinement() -> Vec<Layer> {
+    let writable = vec![std::env::temp_dir()];
+    let bounds = Bounds { required: false, network: false, writable };
+    let tried = confined::within(&bounds, || UdpSocket::bind("127.0.0.1:0").is_ok());
+    match tried {
+        Ok((false, layers)) => layers,
+        Ok((true, mut layers)) => {
+            for layer in layers.iter_mut().filter(|layer| layer.name == "network" && layer.active) {
+                *layer = Layer::new("network", Err("the filter is not enforced".to_owned()));
+            }
+            layers
+        }
+        Err(NotStarted::NotContained(cause)) => vec![Layer::new("landlock", Err(cause))],
+        Err(NotStarted::Failed(cause)) => vec![Layer::new("landlock", Err(cause.to_string()))],
+    }
+}
+
+fn cgroup(containment: &Containment, parent: Option<&Path>) -> Vec<Layer> {
+    match Cgroups::prepare_trial(parent, containment) {
         Ok(cgroups) => {
             let how = if cgroups.kills_at_once() {
                 "killed at once"
@@ -42,10 +80,11 @@ fn cgroup(parent: Option<&Path>) -> Layer {
                 "killed one by one, the kernel is older than 5.14"
             };
             let words = format!("one group for each run below {}, {how}", cgroups.home().display());
+            let limits = cgroups.limits_of_trial(containment);
             cgroups.remove();
-            Layer { name, active: true, words }
+            [Layer::new("cgroup v2", Ok(words))].into_iter().chain(limits).collect()
         }
-        Err(cause) => Layer { name, active: false, words: cause.to_string() },
+        Err(cause) => vec![Layer::new("cgroup v2", Err(cause.to_string()))],
     }
 }
 
@@ -64,16 +103,6 @@ fn group() -> Layer {
     Layer { name: "process group", active: true, words }
 }
 
-fn landlock() -> Layer {
-    let known = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-    let words = if known.split(',').any(|module| module.trim() == "landlock") {
-        "the kernel has it, but runs are not confined by it: they see the host's files"
-    } else {
-        "not known to be there; runs see the host's files, so give hosts a user or container of their own"
-    };
-    Layer { name: "landlock", active: false, words: words.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,7 +110,7 @@ mod tests {
     #[test]
     fn a_missing_cgroup_is_said_with_its_reason() {
         let place = tempfile::tempdir().unwrap();
-        let isolation = probe(Some(place.path()));
+        let isolation = probe(&Containment::default(), Some(place.path()));
         let cgroup = &isolation.layers[0];
         assert!(!cgroup.active);
         assert!(cgroup.words.contains("is no cgroup v2 directory"), "{}", cgroup.words);

@@ -8,6 +8,8 @@
 mod backend;
 mod cgroup;
 mod children;
+mod confined;
+mod containment;
 mod files;
 mod guard;
 mod isolation;
@@ -21,6 +23,7 @@ mod sweep;
 mod tools;
 
 pub use backend::AgentBackend;
+pub use containment::Containment;
 pub use guard::{Beat, Guard, GuardConfig, GuardDuty, freeze_time, guard_main, keep_guard};
 pub use isolation::{Isolation, Layer, probe};
 pub use mark::{HostLife, NoHostLife};

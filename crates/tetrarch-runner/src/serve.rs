@@ -19,6 +19,7 @@ use crate::backend::AgentBackend;
 use crate::backend::echo::Echo;
 use crate::backend::process::Process;
 use crate::cgroup::{Cgroups, Group};
+use crate::containment::Containment;
 use crate::mark::{HostLife, Mark};
 use crate::seat::{Asked, Seat, Teller};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
@@ -45,9 +46,8 @@ pub struct RunnerConfig {
     /// The cgroup v2 directory below which runs get theirs; none means the group this process
     /// is in.
     pub cgroup_parent: Option<PathBuf>,
-    /// Whether a run that gets no cgroup fails instead of running less contained
-    /// (`host.isolation = "required"`, spec 09).
-    pub isolation_required: bool,
+    /// What its programs are kept to.
+    pub containment: Containment,
 }
 
 /// What every program stands on.
@@ -56,7 +56,7 @@ pub(crate) struct Ground {
     pub(crate) life: HostLife,
     pub(crate) workspace_dir: PathBuf,
     pub(crate) output_limit: u64,
-    pub(crate) isolation_required: bool,
+    pub(crate) containment: Containment,
     /// Whether orphans come to this process, in words.
     pub(crate) subreaper: String,
     cgroups: Result<Cgroups, String>,
@@ -68,7 +68,8 @@ impl Ground {
             Ok(()) => "subreaper".to_owned(),
             Err(cause) => format!("no subreaper ({cause})"),
         };
-        let cgroups = Cgroups::prepare(config.cgroup_parent.as_deref(), &config.life);
+        let cgroups =
+            Cgroups::prepare(config.cgroup_parent.as_deref(), &config.life, &config.containment);
         if let Ok(cgroups) = &cgroups {
             cgroups.clear_earlier_lives(&config.life);
         }
@@ -78,7 +79,7 @@ impl Ground {
             life: config.life,
             workspace_dir,
             output_limit: config.output_limit,
-            isolation_required: config.isolation_required,
+            containment: config.containment,
             subreaper,
             cgroups: cgroups.map_err(|cause| cause.to_string()),
         }

@@ -12,6 +12,7 @@ use tetrarch_core::brief::Tools;
 use tetrarch_core::id::RunId;
 
 use crate::cgroup::Group;
+use crate::containment::Containment;
 use crate::mark::HostLife;
 
 mod allowed;
@@ -89,6 +90,8 @@ pub struct ToolboxConfig<'a> {
     pub run: RunId,
     /// The life of the host that runs it.
     pub life: &'a HostLife,
+    /// What its programs are kept to.
+    pub containment: &'a Containment,
     /// The run's control group, if it has one.
     pub cgroup: Option<PathBuf>,
 }
@@ -166,7 +169,9 @@ impl Toolbox {
         let workspace = Workspace::open(config.workspace, config.scope_paths)
             .map_err(|cause| ToolboxError(cause.to_string()))?;
         let cgroup = config.cgroup.map(Group::at);
-        let commands = Commands::new(config.run, config.life, cgroup);
+        let temporary = std::env::temp_dir();
+        let bounds = config.containment.bounds(config.tools, workspace.path(), temporary);
+        let commands = Commands::new(config.run, config.life, cgroup, bounds);
         Ok(Self {
             allowed: Arc::new(allowed),
             workspace: Arc::new(workspace),

@@ -4,7 +4,7 @@
 use super::value::Kind;
 use super::value::Kind::{
     BusUrls, CollectorUrl, Filter, Flag, Growth, Host, KeyFrom, Labels, Listen, Names, OneOf, Path,
-    Seconds, Share, Size, Span, Text, Whole, Word,
+    Paths, Seconds, Share, Size, Span, Text, Whole, Word,
 };
 
 /// What holds when nobody says anything.
@@ -96,13 +96,16 @@ pub(crate) const KEYS: &[Key] = &[
     used("host.capacity", Whole(1, NAMED), Follows("4 for each core")),
     used("host.workspace_dir", Path, Follows("<data_dir>/work/<host>")),
     used("host.isolation", Word(&["required", "best"]), Is("best")),
+    used("host.writable", Paths, Is("")),
     used("host.freeze_max", Span(SECOND, ANY), Is("10m")),
     used("runs.drain", Span(0, HOUR), Is("30s")),
     used("runs.kill_grace", Span(0, HOUR), Is("5s")),
     later("runs.turn_timeout", Span(SECOND, ANY), Follows("none")),
     used("runs.output_limit", Size(64 * 1024, TIB), Is("16MiB")),
     later("runs.artifact_max", Size(1024, TIB), Is("64MiB")),
-    later("runs.network", Flag, Is("false")),
+    used("runs.network", Flag, Is("false")),
+    used("runs.memory_max", Size(1024 * 1024, TIB), Follows("no limit")),
+    used("runs.processes_max", Whole(1, NAMED), Follows("no limit")),
     used("deadlines.spawning", Span(SECOND, ANY), Is("60s")),
     used("deadlines.awaiting_input", Span(SECOND, ANY), Is("24h")),
     used("deadlines.blocked", Span(SECOND, ANY), Is("1h")),

@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Flag,
     /// A list of names.
     Names,
+    /// A list of absolute paths.
+    Paths,
     /// Names with a value each.
     Labels,
     /// A wait that grows from a base to a most.
@@ -105,6 +107,7 @@ impl Kind {
             Self::Share => "a number above 0 and up to 1".to_owned(),
             Self::Flag => "true, false".to_owned(),
             Self::Names => "a list of names".to_owned(),
+            Self::Paths => "a list of absolute paths".to_owned(),
             Self::Labels => "names with a value each, as { zone = \"b\" }".to_owned(),
             Self::Growth => {
                 "{ base = \"2m\", max = \"30m\" }, from 1s, the base not above the most".to_owned()
@@ -130,7 +133,9 @@ impl Kind {
             Self::Whole(..) | Self::OneOf(_) => json!(text.parse::<u64>().ok()?),
             Self::Share => json!(text.parse::<f64>().ok()?),
             Self::Flag => json!(text.parse::<bool>().ok()?),
-            Self::Names => text.split(',').filter(|name| !name.is_empty()).collect(),
+            Self::Names | Self::Paths => {
+                text.split(',').filter(|name| !name.is_empty()).collect()
+            }
             Self::Labels | Self::Growth => {
                 let pairs = text.split(',').filter(|pair| !pair.is_empty());
                 let pairs =
@@ -170,6 +175,12 @@ impl Kind {
             Self::Names => {
                 let texts = json.as_array()?.iter().map(|name| full(name).map(str::to_owned));
                 texts.collect::<Option<Vec<String>>>().map(Value::Names)
+            }
+            Self::Paths => {
+                let paths = json.as_array()?.iter().map(|path| {
+                    full(path).filter(|path| path.starts_with('/')).map(str::to_owned)
+                });
+                paths.collect::<Option<Vec<String>>>().map(Value::Names)
             }
             Self::Labels => {
                 let pairs = json.as_object()?.iter();
@@ -227,6 +238,7 @@ impl Kind {
             | Self::Share
             | Self::Flag
             | Self::Names
+            | Self::Paths
             | Self::Labels
             | Self::Growth => true,
         };

@@ -27,7 +27,9 @@ use super::inside::{Workspace, words};
 use super::output::Output;
 use crate::backend::process::PASSED_ON;
 use crate::cgroup::Group;
-use crate::children::{self, Awaited};
+use crate::children::Awaited;
+use crate::confined::{self, NotStarted, Started};
+use crate::containment::Bounds;
 use crate::mark::{CALL_VARIABLE, HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
 use crate::sweep::Traces;
 
@@ -58,6 +60,7 @@ pub(super) struct Commands {
     run: RunId,
     environment: BTreeMap<OsString, OsString>,
     cgroup: Option<Group>,
+    bounds: Bounds,
     started: AtomicU64,
     /// Held by the command that runs, until everything of it is gone.
     turn: Arc<Mutex<()>>,
@@ -66,7 +69,7 @@ pub(super) struct Commands {
 impl Commands {
     /// Commands of a run. Their environment is the host's, without all that could be a secret:
     /// what a profile passes on is for the model's harness.
-    pub(super) fn new(run: RunId, life: &HostLife, cgroup: Option<Group>) -> Self {
+    pub(super) fn new(run: RunId, life: &HostLife, cgroup: Option<Group>, bounds: Bounds) -> Self {
         let passed = |name: &OsStr| {
             name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
         };
@@ -74,7 +77,7 @@ impl Commands {
             std::env::vars_os().filter(|(name, _)| passed(name)).collect();
         environment.insert(RUN_VARIABLE.into(), run.to_string().into());
         environment.insert(LIFE_VARIABLE.into(), life.to_string().into());
-        Self { run, environment, cgroup, started: AtomicU64::new(0), turn: Arc::default() }
+        Self { run, environment, cgroup, bounds, started: AtomicU64::new(0), turn: Arc::default() }
     }
 
     /// Runs a program to its end.
@@ -155,7 +158,7 @@ impl Commands {
         argv: &[String],
         dir: &OwnedFd,
         turn: OwnedMutexGuard<()>,
-    ) -> io::Result<(Running, pipe::Receiver)> {
+    ) -> Result<(Running, pipe::Receiver), NotStarted> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let call = format!("{}.{number}", self.run);
         let (output, input) = io::pipe()?;
@@ -174,7 +177,8 @@ impl Commands {
             .stderr(input)
             .process_group(0)
             .kill_on_drop(true);
-        let (child, pid, awaited) = children::start(&mut command)?;
+        let Started { child, pid, awaited, layers } = confined::start(&mut command, &self.bounds)?;
+        tracing::debug!(call, ?layers, "a command was started");
         let cgroup = self.cgroup.as_ref().and_then(|run| {
             let group = run.within(&format!("call-{number}")).ok()?;
             match group.join(pid) {

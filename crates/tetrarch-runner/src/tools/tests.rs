@@ -55,6 +55,7 @@ impl Bench {
             scope_paths: &scope,
             run: RunId(fresh()),
             life: &HostLife::new(&HostName::new("bench").unwrap(), "i", Ulid::from_parts(1, 1)),
+            containment: &Containment::default(),
             cgroup: None,
         });
         Self { toolbox: toolbox.unwrap(), place }

@@ -12,8 +12,8 @@ use tetrarch_core::id::{
 };
 use tetrarch_core::order::{Order, Start};
 use tetrarch_runner::{
-    Beat, Guard, GuardConfig, GuardDuty, HostLife, RunnerConfig, clear_earlier_lives, guard_main,
-    keep_guard, serve,
+    Beat, Containment, Guard, GuardConfig, GuardDuty, HostLife, RunnerConfig, clear_earlier_lives,
+    guard_main, keep_guard, serve,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -81,7 +81,7 @@ async fn host(life: HostLife) {
         workspace_dir: place,
         output_limit: 1 << 16,
         cgroup_parent,
-        isolation_required: false,
+        containment: Containment::default(),
     };
     tokio::spawn(serve(config, ordered, tell));
     tokio::spawn(async move { while observed.recv().await.is_some() {} });

@@ -1,12 +1,14 @@
 //! Nothing of a run outlives it, with and without control groups.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Stdio;
 
-use tetrarch_core::brief::Outcome;
+use tetrarch_core::brief::{Outcome, Tools};
 use tetrarch_core::order::{Exit, Order, RunnerEvent};
+use tetrarch_runner::Containment;
 
-use crate::stage::{Stage, is_alive, python, shell, soon};
+use crate::stage::{Seen, Stage, fresh, is_alive, python, shell, soon};
 
 /// A daemon by the book: two forks, a session of its own, its output elsewhere. The program ends
 /// with the daemon's number as its deliverable. `{daemon}` is what the daemon does first.
@@ -54,7 +56,7 @@ async fn a_daemon_does_not_outlive_its_run_without_cgroups_either() {
 #[tokio::test]
 async fn a_daemon_that_forgets_its_environment_is_held_by_the_cgroup() {
     let stage = Stage::new();
-    let layers = tetrarch_runner::probe(None).layers;
+    let layers = tetrarch_runner::probe(&Containment::default(), None).layers;
     if layers.iter().any(|layer| layer.name == "cgroup v2" && layer.active) {
         let isolation = daemon_is_gone(stage, FORGETFUL).await;
         assert!(isolation.starts_with("cgroup "), "{isolation}");
@@ -65,10 +67,73 @@ async fn a_daemon_that_forgets_its_environment_is_held_by_the_cgroup() {
 async fn required_isolation_that_is_missing_fails_the_run() {
     let mut stage = Stage::with(|config| {
         config.cgroup_parent = Some(config.workspace_dir.clone());
-        config.isolation_required = true;
+        config.containment.required = true;
     });
     let error = stage.refused(shell("true")).await;
     assert!(error.contains("isolation is required"), "{error}");
+}
+
+/// What it tries, each with what the system says to it.
+const TRIES: &str = r#"
+import socket
+def tried(what):
+    try:
+        what()
+        return "done"
+    except OSError as error:
+        return error.strerror
+outside, beside = sys.argv[1:]
+print(*map(tried, [
+    lambda: open("here", "w"),
+    lambda: open("/dev/null", "w"),
+    lambda: open(beside, "w"),
+    lambda: open(outside, "w"),
+    lambda: os.remove(outside),
+    lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).bind(("127.0.0.1", 0)),
+    lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM),
+    lambda: socket.socketpair(),
+]), sep="|")
+"#;
+
+fn layer_holds(seen: &Seen, layer: &str) -> bool {
+    let holds = seen.isolation().contains(&format!("; {layer} ("));
+    if !holds {
+        println!("skipped: {}", seen.isolation());
+    }
+    holds
+}
+
+#[tokio::test]
+async fn a_program_writes_in_its_places_alone_and_has_no_network() {
+    let outside = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(fresh().to_string());
+    std::fs::write(&outside, "kept").unwrap();
+    let cache = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for granted in [false, true] {
+        let mut stage = Stage::with(|config| {
+            config.containment.writable = vec![cache.path().to_owned(), "/not/there".into()];
+        });
+        let mut start = python(TRIES);
+        if granted {
+            start.brief.tools = Tools::from_iter(["network"]);
+        }
+        let beside = cache.path().join("beside");
+        for place in [&outside, &beside] {
+            start.brief.runner.argv.push(place.to_str().unwrap().to_owned());
+        }
+        let seen = stage.run(start).await;
+        let said: Vec<&str> = seen.made().deliverable.split('|').collect();
+        assert_eq!(said[..3], ["done", "done", "done"], "{seen:?}");
+        assert_eq!(said[7], "done", "{seen:?}");
+        if layer_holds(&seen, "landlock") {
+            assert_eq!(said[3..5], ["Permission denied", "Permission denied"]);
+            assert_eq!(std::fs::read_to_string(&outside).unwrap(), "kept");
+        }
+        if layer_holds(&seen, "network") {
+            let network = if granted { "done" } else { "Permission denied" };
+            assert_eq!(said[5..7], [network, network]);
+        }
+    }
+    std::fs::remove_file(outside).unwrap();
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tetrarch_core::id::{
 };
 use tetrarch_core::order::{Exit, Inbound, LocalFile, Observed, Order, RunnerEvent, Start};
 use tetrarch_core::time::Millis;
-use tetrarch_runner::{HostLife, RunnerConfig, serve};
+use tetrarch_runner::{Containment, HostLife, RunnerConfig, serve};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -110,7 +110,7 @@ impl Stage {
             workspace_dir: dir.path().join("work"),
             output_limit: OUTPUT_LIMIT,
             cgroup_parent: None,
-            isolation_required: false,
+            containment: Containment::default(),
         };
         std::fs::create_dir(&config.workspace_dir).unwrap();
         change(&mut config);

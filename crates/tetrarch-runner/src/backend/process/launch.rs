@@ -11,7 +11,10 @@ use rustix::process::Pid;
 use tetrarch_core::order::Start;
 use tokio::process::{Child, Command};
 
-use crate::children::{self, Awaited};
+use crate::cgroup::Group;
+use crate::children::Awaited;
+use crate::confined::{self, NotStarted, Started};
+use crate::containment::Bounds;
 use crate::mark::{HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -44,7 +47,7 @@ pub(super) enum LaunchError {
     #[error("workspace {path} leads out of the host's work directory; leave out the `..`")]
     WorkspaceEscapes { path: PathBuf },
     /// Containment is required and missing.
-    #[error("isolation is required, but {cause}; or set host.isolation to \"best\"")]
+    #[error("isolation is required, but {cause}; mend that, or set host.isolation to \"best\"")]
     NotContained { cause: String },
 }
 
@@ -70,47 +73,78 @@ pub(super) struct Launched {
 /// Starts the program of a brief.
 pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, LaunchError> {
     let (dir, dir_is_own) = directory(&ground.workspace_dir, start).await?;
-    let cgroup = ground.cgroup_for(start.run);
-    if let (Err(cause), true) = (&cgroup, ground.isolation_required) {
-        return Err(LaunchError::NotContained { cause: cause.clone() });
+    match contain(ground, start, &dir).await {
+        Ok((Started { child, pid, awaited, layers }, cgroup)) => {
+            let contained = match &cgroup {
+                Ok(cgroup) => format!("cgroup {}", cgroup.dir().display()),
+                Err(cause) => format!("no cgroup ({cause})"),
+            };
+            let layers: Vec<String> = layers.iter().map(ToString::to_string).collect();
+            let isolation = format!(
+                "{contained}; process group {pid}; {}; {}",
+                ground.subreaper,
+                layers.join("; ")
+            );
+            let traces = Traces::of_program(Mark::Run(start.run), pid, cgroup.ok());
+            Ok(Launched { child, awaited, pid, traces, isolation, dir, dir_is_own })
+        }
+        Err(error) => {
+            if dir_is_own {
+                remove_if_empty(&dir).await;
+            }
+            Err(error)
+        }
     }
-    let (mut child, pid, awaited) = match spawn(start, &ground.life, &dir) {
-        Ok(spawned) => spawned,
+}
+
+/// Starts it in all the layers there are; not at all when one is missing that is required.
+async fn contain(
+    ground: &Ground,
+    start: &Start,
+    dir: &Path,
+) -> Result<(Started, Result<Group, String>), LaunchError> {
+    let containment = &ground.containment;
+    let required = |cause: &String| LaunchError::NotContained { cause: cause.clone() };
+    let cgroup = ground.cgroup_for(start.run);
+    if let (Err(cause), true) = (&cgroup, containment.required) {
+        return Err(required(cause));
+    }
+    let limits = cgroup.as_ref().ok().and_then(|cgroup| cgroup.limit(containment));
+    let missing = limits.as_ref().filter(|limits| containment.required && !limits.active);
+    let bounds = containment.bounds(&start.brief.tools, dir, std::env::temp_dir());
+    let spawned = match missing {
+        Some(limits) => Err(required(&limits.to_string())),
+        None => spawn(start, &ground.life, dir, &bounds),
+    };
+    let mut started = match spawned {
+        Ok(started) => started,
         Err(error) => {
             if let Ok(cgroup) = cgroup {
                 cgroup.remove();
-            }
-            if dir_is_own {
-                remove_if_empty(&dir).await;
             }
             return Err(error);
         }
     };
     // Quick writes to a file system in memory: another thread would only widen the moment in
     // which the program is outside.
-    let cgroup = cgroup.and_then(|cgroup| match cgroup.join(pid) {
+    let cgroup = cgroup.and_then(|cgroup| match cgroup.join(started.pid) {
         Ok(()) => Ok(cgroup),
         Err(cause) => {
             cgroup.remove();
             Err(cause.to_string())
         }
     });
-    let cgroup = match cgroup {
-        Err(cause) if ground.isolation_required => {
-            if let Err(cause) = child.kill().await {
-                tracing::warn!(run = %start.run, %cause, "a program that may not run resists");
-            }
-            return Err(LaunchError::NotContained { cause });
+    let not_limited = started.layers.iter().find(|layer| !layer.active).map(ToString::to_string);
+    if let (Some(cause), true) =
+        (cgroup.as_ref().err().cloned().or(not_limited), containment.required)
+    {
+        if let Err(cause) = started.child.kill().await {
+            tracing::warn!(run = %start.run, %cause, "a program that may not run resists");
         }
-        other @ (Ok(_) | Err(_)) => other,
-    };
-    let contained = match &cgroup {
-        Ok(cgroup) => format!("cgroup {}", cgroup.dir().display()),
-        Err(cause) => format!("no cgroup ({cause})"),
-    };
-    let isolation = format!("{contained}; process group {pid}; {}", ground.subreaper);
-    let traces = Traces::of_program(Mark::Run(start.run), pid, cgroup.ok());
-    Ok(Launched { child, awaited, pid, traces, isolation, dir, dir_is_own })
+        return Err(required(&cause));
+    }
+    started.layers.extend(limits);
+    Ok((started, cgroup))
 }
 
 /// Removes a run's own directory when nothing is in it.
@@ -120,7 +154,12 @@ pub(super) async fn remove_if_empty(dir: &Path) {
     }
 }
 
-fn spawn(start: &Start, life: &HostLife, dir: &Path) -> Result<(Child, Pid, Awaited), LaunchError> {
+fn spawn(
+    start: &Start,
+    life: &HostLife,
+    dir: &Path,
+    bounds: &Bounds,
+) -> Result<Started, LaunchError> {
     let runner = &start.brief.runner;
     let profile = runner.profile.to_string();
     let Some((program, arguments)) = runner.argv.split_first() else {
@@ -151,7 +190,10 @@ fn spawn(start: &Start, life: &HostLife, dir: &Path) -> Result<(Child, Pid, Awai
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
-    children::start(&mut command).map_err(failed)
+    confined::start(&mut command, bounds).map_err(|error| match error {
+        NotStarted::NotContained(cause) => LaunchError::NotContained { cause },
+        NotStarted::Failed(cause) => failed(cause),
+    })
 }
 
 /// Where a program lies. With its path known beforehand it is started without a copy of this

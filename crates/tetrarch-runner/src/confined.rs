@@ -1,0 +1,320 @@
+//! Starts programs with the rights of a thread that has given up its own (spec 06, Isolation;
+//! spec 09, On the host). Landlock, the filter of system calls and "no new privileges" belong to a
+//! thread and go to what it starts, so a thread of its own is confined, starts the program and
+//! ends: nothing runs between fork and exec, and this process keeps its rights.
+//!
+//! What is done in such a thread must start no thread of this process, which would be confined too.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::thread;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+
+use crate::children::{self, Awaited};
+use crate::containment::Bounds;
+use crate::isolation::Layer;
+
+/// Most open files of a process, and the largest file it writes, in bytes: far above what programs
+/// need, and below what takes a machine down. No core is dumped: it would hold what the program
+/// read.
+const LIMITS: [(Resource, u64, &str); 3] = [
+    (Resource::Nofile, 65_536, "65536 open files"),
+    (Resource::Fsize, 64 << 30, "files of 64 GiB"),
+    (Resource::Core, 0, "no core dumps"),
+];
+/// What every program may open for writing besides files: no disk, no memory of the machine.
+const DEVICES: [&str; 9] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/shm",
+];
+/// Added to the number of a system call by programs for the x32 interface.
+#[cfg(target_arch = "x86_64")]
+const X32: i64 = 0x4000_0000;
+
+/// A program that was started, and how it is confined.
+pub(crate) struct Started {
+    pub(crate) child: Child,
+    pub(crate) pid: Pid,
+    pub(crate) awaited: Awaited,
+    pub(crate) layers: Vec<Layer>,
+}
+
+/// Why a program was not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotStarted {
+    /// A layer that is required is missing.
+    #[error("isolation is required, but there is {0}")]
+    NotContained(String),
+    /// The system does not start it.
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+}
+
+/// Starts a program within its bounds. To be called in a runtime.
+pub(crate) fn start(command: &mut Command, bounds: &Bounds) -> Result<Started, NotStarted> {
+    let runtime = Handle::current();
+    let (started, mut layers) = within(bounds, || {
+        let _entered = runtime.enter();
+        children::start(command)
+    })?;
+    let (child, pid, awaited) = started?;
+    layers.push(limits(pid));
+    Ok(Started { child, pid, awaited, layers })
+}
+
+/// Does something in a thread that is kept within bounds; not at all where a layer is required and
+/// missing.
+pub(crate) fn within<T: Send>(
+    bounds: &Bounds,
+    work: impl FnOnce() -> T + Send,
+) -> Result<(T, Vec<Layer>), NotStarted> {
+    let confined = thread::scope(|scope| {
+        let confine = || {
+            let layers = vec![privileges(), files(bounds), network(bounds)];
+            match layers.iter().find(|layer| !layer.active) {
+                Some(missing) if bounds.required => Err(missing.to_string()),
+                Some(_) | None => Ok((work(), layers)),
+            }
+        };
+        thread::Builder::new()
+            .name("confined".to_owned())
+            .spawn_scoped(scope, confine)?
+            .join()
+            .map_err(|_| io::Error::other("the thread that starts programs failed"))
+    })?;
+    confined.map_err(NotStarted::NotContained)
+}
+
+fn privileges() -> Layer {
+    let held = rustix::thread::set_no_new_privs(true);
+    let words = "setuid programs give no rights".to_owned();
+    Layer::new("no new privileges", held.map(|()| words).map_err(|cause| cause.to_string()))
+}
+
+/// Landlock: reads what the host's user may read, writes below the named places only, and sends
+/// signals to nobody outside.
+fn files(bounds: &Bounds) -> Layer {
+    let held = confine_files(bounds).map_err(|cause| cause.to_string()).and_then(|status| {
+        let abi = match status.landlock {
+            LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,
+            LandlockStatus::NotEnabled => {
+                return Err("the kernel has it switched off; add landlock to lsm=".to_owned());
+            }
+            LandlockStatus::NotImplemented => {
+                return Err("the kernel has none; it needs Linux 6.2 with landlock".to_owned());
+            }
+        };
+        // Before it, any file could still be cut to nothing.
+        if abi < ABI::V3 as i32 || status.ruleset == RulesetStatus::NotEnforced {
+            return Err(format!(
+                "the kernel's version {abi} does not cover truncation; it needs Linux 6.2"
+            ));
+        }
+        let places: Vec<String> =
+            bounds.writable.iter().map(|place| place.display().to_string()).collect();
+        Ok(format!("version {abi}, writes only below {}", places.join(", ")))
+    });
+    Layer::new("landlock", held)
+}
+
+fn confine_files(bounds: &Bounds) -> Result<RestrictionStatus, Box<dyn std::error::Error>> {
+    let all = AccessFs::from_all(ABI::V5);
+    let reading = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
+    // A device that a privileged program makes in its workspace would lead to the machine's disks.
+    let writing = all & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
+    let mut rules = Ruleset::default().handle_access(all)?.scope(Scope::from_all(ABI::V6))?;
+    if !bounds.network {
+        rules = rules.handle_access(AccessNet::from_all(ABI::V4))?;
+    }
+    let mut rules = rules.create()?;
+    let add = |rules: landlock::RulesetCreated, place: &Path, access: BitFlags<AccessFs>| {
+        let access = if place.is_dir() { access } else { access & AccessFs::from_file(ABI::V5) };
+        match PathFd::new(place) {
+            Ok(place) => rules.add_rule(PathBeneath::new(place, access)),
+            // What is not there cannot be opened; whoever makes it has other rules.
+            Err(_) => Ok(rules),
+        }
+    };
+    rules = add(rules, Path::new("/"), reading)?;
+    for device in DEVICES {
+        rules = add(rules, Path::new(device), writing | AccessFs::IoctlDev)?;
+    }
+    for place in &bounds.writable {
+        rules = add(rules, place, writing)?;
+    }
+    Ok(rules.restrict_self()?)
+}
+
+/// No sockets but those of the machine's own kind: neither TCP nor UDP nor raw packets, also not
+/// to the machine itself. A Unix socket that lies in the file system can still be connected to.
+fn network(bounds: &Bounds) -> Layer {
+    if bounds.network {
+        return Layer::new("network", Ok("allowed".to_owned()));
+    }
+    let held = filter()
+        .and_then(|filter| seccompiler::apply_filter(&filter).map_err(|cause| cause.to_string()));
+    Layer::new("network", held.map(|()| "off, local sockets aside".to_owned()))
+}
+
+/// Refuses what makes a socket of another family; also what would make one without that call.
+fn filter() -> Result<BpfProgram, String> {
+    let failed = |cause: seccompiler::BackendError| cause.to_string();
+    let other_than = |family: libc::c_int| {
+        let family = u64::from(family.unsigned_abs());
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family)
+    };
+    let families = vec![
+        other_than(libc::AF_UNIX).map_err(failed)?,
+        other_than(libc::AF_NETLINK).map_err(failed)?,
+    ];
+    let socket = vec![SeccompRule::new(families).map_err(failed)?];
+    let mut rules =
+        BTreeMap::from([(libc::SYS_socket, socket.clone()), (libc::SYS_io_uring_setup, vec![])]);
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([(libc::SYS_socket | X32, socket), (libc::SYS_io_uring_setup | X32, vec![])]);
+    let refused = SeccompAction::Errno(libc::EACCES.unsigned_abs());
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
+    SeccompFilter::new(rules, SeccompAction::Allow, refused, arch)
+        .and_then(BpfProgram::try_from)
+        .map_err(failed)
+}
+
+/// Limits belong to a process, so they are set when it is there: before it is told anything, and
+/// before a program of any size has made a child.
+fn limits(pid: Pid) -> Layer {
+    let set = LIMITS.iter().try_for_each(|(resource, most, _)| {
+        let own = getrlimit(*resource);
+        let maximum = Some(own.maximum.map_or(*most, |own| own.min(*most)));
+        let current = own.current.map_or(maximum, |own| maximum.map(|most| most.min(own)));
+        match prlimit(Some(pid), *resource, Rlimit { current, maximum }) {
+            // It has ended already.
+            Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(cause) => Err(cause.to_string()),
+        }
+    });
+    Layer::new("limits", set.map(|()| LIMITS.map(|(_, _, words)| words).join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::net::{TcpListener, UdpSocket};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn bounds(writable: &[&Path]) -> Bounds {
+        let writable = writable.iter().map(|place| PathBuf::from(*place)).collect();
+        Bounds { required: false, network: false, writable }
+    }
+
+    fn holds(layers: &[Layer], name: &str) -> bool {
+        let layer = layers.iter().find(|layer| layer.name == name).unwrap();
+        if !layer.active {
+            println!("skipped: no {name} here: {}", layer.words);
+        }
+        layer.active
+    }
+
+    #[test]
+    fn what_is_confined_writes_where_it_may_and_nowhere_else() {
+        let place = tempfile::tempdir().unwrap();
+        let (inside, outside) = (place.path().join("in"), place.path().join("out"));
+        for dir in [&inside, &outside] {
+            fs::create_dir(dir).unwrap();
+        }
+        fs::write(outside.join("kept"), "kept").unwrap();
+        let tried = || {
+            let read = fs::read_to_string(outside.join("kept"));
+            let refused = [
+                fs::write(outside.join("new"), "x"),
+                fs::write(outside.join("kept"), "x"),
+                fs::File::options().write(true).open(outside.join("kept")).map(drop),
+                fs::create_dir(outside.join("dir")),
+                fs::remove_file(outside.join("kept")),
+                fs::rename(outside.join("kept"), inside.join("taken")),
+                std::os::unix::fs::symlink("x", outside.join("link")),
+            ];
+            let allowed = [
+                fs::write(inside.join("new"), "x"),
+                fs::create_dir(inside.join("dir")),
+                fs::rename(inside.join("new"), inside.join("dir/moved")),
+                fs::write("/dev/null", "x"),
+            ];
+            (read, refused, allowed)
+        };
+        let ((read, refused, allowed), layers) = within(&bounds(&[&inside]), tried).unwrap();
+        if holds(&layers, "landlock") {
+            assert_eq!(read.unwrap(), "kept");
+            for (at, refused) in refused.into_iter().enumerate() {
+                assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied, "{at}");
+            }
+            for allowed in allowed {
+                allowed.unwrap();
+            }
+        }
+        fs::write(outside.join("new"), "this process has kept its rights").unwrap();
+    }
+
+    #[test]
+    fn what_is_confined_has_no_network_unless_it_is_allowed() {
+        let place = tempfile::tempdir().unwrap();
+        let _listening = UnixListener::bind(place.path().join("socket")).unwrap();
+        let tried = || {
+            let udp = UdpSocket::bind("127.0.0.1:0").map(drop);
+            let tcp = TcpListener::bind("127.0.0.1:0").map(drop);
+            (udp, tcp, UnixStream::connect(place.path().join("socket")).map(drop))
+        };
+        let off = bounds(&[place.path()]);
+        let ((udp, tcp, local), layers) = within(&off, tried).unwrap();
+        if holds(&layers, "network") {
+            assert_eq!(udp.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(tcp.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            local.unwrap();
+        }
+        let on = Bounds { network: true, ..off };
+        let ((udp, tcp, _), _) = within(&on, tried).unwrap();
+        (udp.unwrap(), tcp.unwrap());
+    }
+
+    #[test]
+    fn what_is_confined_gains_no_rights() {
+        let (set, layers) = within(&bounds(&[]), rustix::thread::no_new_privs).unwrap();
+        assert!(holds(&layers, "no new privileges") && set.unwrap());
+        assert!(!rustix::thread::no_new_privs().unwrap(), "this process has kept its rights");
+    }
+
+    #[tokio::test]
+    async fn a_program_has_limits() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read go; ulimit -c; ulimit -Hn; ulimit -f"]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut started = start(&mut command, &bounds(&[])).unwrap();
+        assert!(holds(&started.layers, "limits"));
+        drop(started.child.stdin.take());
+        let said = started.child.wait_with_output().await.unwrap().stdout;
+        let said = String::from_utf8(said).unwrap();
+        let said: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
+        assert!(said[0] == 0 && said[1] <= 65_536 && said[2] <= (64 << 30) / 512, "{said:?}");
+    }
+}

@@ -1,0 +1,83 @@
+//! What the programs of runs are kept to (spec 06, Isolation; spec 09, On the host): a pure
+//! description, from the host's configuration and the brief. Applied in `confined` and `cgroup`.
+
+use std::path::{Path, PathBuf};
+
+use tetrarch_core::brief::{EVERY_TOOL, Tools};
+
+/// The entry of a brief's tools that allows the network. A tool, so that a child never has it
+/// when its parent has not (spec 03).
+const NETWORK_TOOL: &str = "network";
+
+/// How a host keeps the programs of runs apart from itself and from each other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Containment {
+    /// Whether a run fails where a layer is missing (`host.isolation = "required"`), instead of
+    /// running less contained.
+    pub required: bool,
+    /// Whether every run has the network (`runs.network`); else only one whose brief has the
+    /// tool `network`.
+    pub network: bool,
+    /// What every run may write besides its working directory and the directory for temporary
+    /// files (`host.writable`). What is not there is left out.
+    pub writable: Vec<PathBuf>,
+    /// Most memory of one run, in bytes (`runs.memory_max`).
+    pub memory_max: Option<u64>,
+    /// Most processes and threads of one run (`runs.processes_max`).
+    pub processes_max: Option<u64>,
+}
+
+/// What the programs of one run are kept to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Whether a missing layer is a reason not to start.
+    pub(crate) required: bool,
+    /// Whether there is a network.
+    pub(crate) network: bool,
+    /// The only places below which anything is written.
+    pub(crate) writable: Vec<PathBuf>,
+}
+
+impl Containment {
+    /// The bounds of a run with these tools in this directory; `temporary` is where programs put
+    /// what they throw away.
+    pub(crate) fn bounds(&self, tools: &Tools, dir: &Path, temporary: PathBuf) -> Bounds {
+        let granted = tools.names().any(|tool| tool == NETWORK_TOOL || tool == EVERY_TOOL);
+        let mut writable = vec![dir.to_owned(), temporary];
+        writable.extend(self.writable.iter().cloned());
+        Bounds { required: self.required, network: self.network || granted, writable }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_is_there_when_the_host_or_the_brief_says_so() {
+        for (host, tools, network) in [
+            (false, &[][..], false),
+            (false, &["read", "run", "net"], false),
+            (false, &["network"], true),
+            (false, &["*"], true),
+            (true, &[], true),
+        ] {
+            let containment = Containment { network: host, ..Containment::default() };
+            let tools = tools.iter().copied().collect();
+            let bounds = containment.bounds(&tools, Path::new("/w"), "/tmp".into());
+            assert_eq!(bounds.network, network, "{host} {tools:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_named_places_are_writable() {
+        let writable = vec![PathBuf::from("/cache")];
+        let containment = Containment { writable, required: true, ..Containment::default() };
+        let bounds = containment.bounds(&Tools::default(), Path::new("/w"), "/t".into());
+        assert_eq!(bounds.writable, [PathBuf::from("/w"), "/t".into(), "/cache".into()]);
+        assert!(bounds.required);
+        assert!(
+            !Containment::default().bounds(&Tools::default(), Path::new("/"), "/".into()).required
+        );
+    }
+}
