@@ -24,6 +24,7 @@ use tetrarch_core::overseer::Patience;
 use tetrarch_core::owner::Deadlines;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
+use tetrarch_runner::Containment;
 
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
@@ -127,10 +128,8 @@ pub(crate) struct HostSection {
     pub(crate) capacity: Option<u32>,
     /// Where runs without a workspace work.
     pub(crate) workspace_dir: Option<PathBuf>,
-    /// A missing isolation layer fails the run.
-    pub(crate) isolation_required: bool,
-    /// What runs may write besides their own.
-    pub(crate) writable: Vec<PathBuf>,
+    /// What its programs are kept to.
+    pub(crate) containment: Containment,
     /// How long programs may be frozen before they are killed.
     pub(crate) freeze_max: Duration,
 }
@@ -140,12 +139,6 @@ pub(crate) struct HostSection {
 pub(crate) struct RunsConfig {
     /// Output of one run that is kept, in bytes.
     pub(crate) output_limit: u64,
-    /// Whether every run has the network.
-    pub(crate) network: bool,
-    /// Most memory of one run, in bytes.
-    pub(crate) memory_max: Option<u64>,
-    /// Most processes of one run.
-    pub(crate) processes_max: Option<u64>,
 }
 
 /// `[retention]`.
@@ -178,7 +171,6 @@ impl Config {
     }
 
     fn of(settings: Settings) -> Self {
-        let isolation = settings.text("host.isolation");
         Self {
             bus: bus(&settings),
             liveness: liveness(&settings),
@@ -196,16 +188,10 @@ impl Config {
                 labels: settings.labels("host.labels"),
                 capacity: settings.number("host.capacity").map(|number| fitted(number, u32::MAX)),
                 workspace_dir: settings.path("host.workspace_dir"),
-                isolation_required: isolation.as_deref() == Some("required"),
-                writable: settings.names("host.writable").into_iter().map(PathBuf::from).collect(),
+                containment: containment(&settings),
                 freeze_max: settings.span("host.freeze_max"),
             },
-            runs: RunsConfig {
-                output_limit: settings.whole("runs.output_limit"),
-                network: settings.flag("runs.network"),
-                memory_max: settings.number("runs.memory_max"),
-                processes_max: settings.number("runs.processes_max"),
-            },
+            runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             deadlines: deadlines(&settings),
             overseer: overseer(&settings),
             planner: PlannerSection::of(&settings),
@@ -227,6 +213,16 @@ impl Config {
             },
             settings,
         }
+    }
+}
+
+fn containment(settings: &Settings) -> Containment {
+    Containment {
+        required: settings.text("host.isolation").as_deref() == Some("required"),
+        network: settings.flag("runs.network"),
+        writable: settings.names("host.writable").into_iter().map(PathBuf::from).collect(),
+        memory_max: settings.number("runs.memory_max"),
+        processes_max: settings.number("runs.processes_max"),
     }
 }
 

@@ -176,6 +176,6 @@ fn runner_config(context: &Context, name: &HostName, life: HostLife) -> RunnerCo
         workspace_dir,
         output_limit: context.config.runs.output_limit,
         cgroup_parent: None,
-        isolation_required: context.config.host.isolation_required,
+        containment: context.config.host.containment.clone(),
     }
 }

@@ -115,7 +115,7 @@ fn nobody_says_anything() {
     assert_eq!((config.limits.max_depth, config.limits.max_children), (3, 3));
     assert_eq!(config.limits.mode, Mode::Orchestrator);
     assert_eq!((config.host.capacity, config.host.labels.len()), (None, 0));
-    assert!(!config.host.isolation_required);
+    assert_eq!(config.host.containment, Containment::default());
     assert_eq!(config.runs.output_limit, 16 << 20);
     assert_eq!(config.retention.go_ttl_secs, 3);
     assert_eq!((config.telemetry.otlp_endpoint, config.telemetry.log), (None, None));
@@ -157,8 +157,12 @@ fn every_typed_value_follows_its_key() {
         capacity = 16
         workspace_dir = "/work"
         isolation = "required"
+        writable = ["/var/cache/agents"]
         [runs]
         output_limit = "1MiB"
+        network = true
+        memory_max = "2GiB"
+        processes_max = 100
         [telemetry]
         otlp_endpoint = "http://collector:4318"
         log = "info,tetrarch_bus=debug"
@@ -181,7 +185,14 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
     assert_eq!(config.host.capacity, Some(16));
     assert_eq!(config.host.workspace_dir, Some(PathBuf::from("/work")));
-    assert!(config.host.isolation_required);
+    let containment = Containment {
+        required: true,
+        network: true,
+        writable: vec![PathBuf::from("/var/cache/agents")],
+        memory_max: Some(2 << 30),
+        processes_max: Some(100),
+    };
+    assert_eq!(config.host.containment, containment);
     assert_eq!(config.runs.output_limit, 1 << 20);
     assert_eq!(config.retention.go_ttl_secs, 15, "a cluster's elections take longer");
     assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://collector:4318"));

@@ -133,9 +133,7 @@ impl Kind {
             Self::Whole(..) | Self::OneOf(_) => json!(text.parse::<u64>().ok()?),
             Self::Share => json!(text.parse::<f64>().ok()?),
             Self::Flag => json!(text.parse::<bool>().ok()?),
-            Self::Names | Self::Paths => {
-                text.split(',').filter(|name| !name.is_empty()).collect()
-            }
+            Self::Names | Self::Paths => text.split(',').filter(|name| !name.is_empty()).collect(),
             Self::Labels | Self::Growth => {
                 let pairs = text.split(',').filter(|pair| !pair.is_empty());
                 let pairs =
@@ -177,9 +175,10 @@ impl Kind {
                 texts.collect::<Option<Vec<String>>>().map(Value::Names)
             }
             Self::Paths => {
-                let paths = json.as_array()?.iter().map(|path| {
-                    full(path).filter(|path| path.starts_with('/')).map(str::to_owned)
-                });
+                let paths = json
+                    .as_array()?
+                    .iter()
+                    .map(|path| full(path).filter(|path| path.starts_with('/')).map(str::to_owned));
                 paths.collect::<Option<Vec<String>>>().map(Value::Names)
             }
             Self::Labels => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
 use tetrarch_bus::server::{BINARY_VARIABLE, MIN_VERSION, Version};
+use tetrarch_runner::Containment;
 use tokio::process::Command;
 
 use super::{Check, Verdict};
@@ -26,7 +27,7 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
         checks.push(server(&context.config.bus.data_dir).await);
     }
     checks.push(data_dir(&context.config.bus.data_dir));
-    checks.extend(isolation(context.config.host.isolation_required).await);
+    checks.extend(isolation(context.config.host.containment.clone()).await);
     checks.push(tool("git", "for plans whose programs work on repositories").await);
     checks.push(tool("python3", "for the first example and for fetching nats-server").await);
     checks
@@ -141,9 +142,10 @@ fn holder(dir: &Path) -> Option<String> {
     (!free).then(|| pid.trim().to_owned())
 }
 
-async fn isolation(required: bool) -> Vec<Check> {
-    let probed = tokio::task::spawn_blocking(|| tetrarch_runner::probe(None)).await;
-    let Ok(isolation) = probed else {
+async fn isolation(containment: Containment) -> Vec<Check> {
+    let required = containment.required;
+    let probe = move || tetrarch_runner::probe(&containment, None);
+    let Ok(isolation) = tokio::task::spawn_blocking(probe).await else {
         let what = "the layers could not be looked at";
         return vec![Check::new("isolation", Verdict::Warn, what)];
     };
@@ -151,14 +153,13 @@ async fn isolation(required: bool) -> Vec<Check> {
     layers.map(|layer| layer_check(required, layer.name, layer.active, layer.words)).collect()
 }
 
-/// A run needs its control group where isolation is required; every other layer is a gain.
+/// A run needs every layer where isolation is required.
 pub(super) fn layer_check(required: bool, layer: &str, active: bool, words: String) -> Check {
     let name = format!("isolation: {layer}");
-    match (active, required && layer.starts_with("cgroup")) {
+    match (active, required) {
         (true, _) => Check::ok(&name, words),
         (false, true) => {
-            let next =
-                "runs fail here as host.isolation is required; allow the group, or set it to best";
+            let next = "runs fail here as host.isolation is required; mend that, or set it to best";
             Check::fail(&name, words, next)
         }
         (false, false) => {

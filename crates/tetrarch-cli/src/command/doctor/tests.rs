@@ -240,7 +240,8 @@ fn isolation_that_is_required_and_missing_is_a_failure() {
     };
     assert_eq!(look(true, "cgroup v2", false), Verdict::Fail);
     assert_eq!(look(false, "cgroup v2", false), Verdict::Warn);
-    assert_eq!(look(true, "landlock", false), Verdict::Warn);
+    assert_eq!(look(true, "landlock", false), Verdict::Fail);
+    assert_eq!(look(false, "landlock", false), Verdict::Warn);
     assert_eq!(look(true, "cgroup v2", true), Verdict::Ok);
 }
 
