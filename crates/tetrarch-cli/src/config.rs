@@ -171,8 +171,8 @@ impl Config {
     }
 
     fn of(settings: Settings) -> Self {
+        let bus = bus(&settings);
         Self {
-            bus: bus(&settings),
             liveness: liveness(&settings),
             limits: LimitsConfig {
                 max_depth: fitted(settings.whole("limits.max_depth"), u8::MAX),
@@ -188,7 +188,7 @@ impl Config {
                 labels: settings.labels("host.labels"),
                 capacity: settings.number("host.capacity").map(|number| fitted(number, u32::MAX)),
                 workspace_dir: settings.path("host.workspace_dir"),
-                containment: containment(&settings),
+                containment: containment(&settings, &bus),
                 freeze_max: settings.span("host.freeze_max"),
             },
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
@@ -211,16 +211,19 @@ impl Config {
                 otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
                 log: settings.text("telemetry.log"),
             },
+            bus,
             settings,
         }
     }
 }
 
-fn containment(settings: &Settings) -> Containment {
+fn containment(settings: &Settings, bus: &BusConfig) -> Containment {
+    let hidden = [&bus.data_dir].into_iter().chain(&bus.credentials).cloned().collect();
     Containment {
         required: settings.text("host.isolation").as_deref() == Some("required"),
         network: settings.flag("runs.network"),
         writable: settings.names("host.writable").into_iter().map(PathBuf::from).collect(),
+        hidden,
         memory_max: settings.number("runs.memory_max"),
         processes_max: settings.number("runs.processes_max"),
     }

@@ -6,8 +6,9 @@
 //! What is done in such a thread must start no thread of this process, which would be confined too.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use landlock::{
@@ -62,22 +63,28 @@ pub(crate) struct Started {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotStarted {
     /// A layer that is required is missing.
-    #[error("isolation is required, but there is {0}")]
+    #[error("isolation is required, but {0}")]
     NotContained(String),
     /// The system does not start it.
     #[error("{0}")]
     Failed(#[from] io::Error),
 }
 
-/// Starts a program within its bounds. To be called in a runtime.
+/// Starts a program within its bounds; where a layer is required and missing it is not started, or
+/// killed at once. To be called in a runtime.
 pub(crate) fn start(command: &mut Command, bounds: &Bounds) -> Result<Started, NotStarted> {
     let runtime = Handle::current();
     let (started, mut layers) = within(bounds, || {
         let _entered = runtime.enter();
         children::start(command)
     })?;
-    let (child, pid, awaited) = started?;
-    layers.push(limits(pid));
+    let (mut child, pid, awaited) = started?;
+    let limits = limits(pid);
+    if bounds.required && !limits.active {
+        child.start_kill()?;
+        return Err(NotStarted::NotContained(limits.to_string()));
+    }
+    layers.push(limits);
     Ok(Started { child, pid, awaited, layers })
 }
 
@@ -154,7 +161,13 @@ fn confine_files(bounds: &Bounds) -> Result<RestrictionStatus, Box<dyn std::erro
             Err(_) => Ok(rules),
         }
     };
-    rules = add(rules, Path::new("/"), reading)?;
+    let hidden: Vec<PathBuf> =
+        bounds.hidden.iter().map(|place| place.canonicalize().unwrap_or(place.clone())).collect();
+    // Names are no secret, and rights reach down: what may be listed is listed everywhere.
+    rules = add(rules, Path::new("/"), AccessFs::ReadDir.into())?;
+    for place in around(Path::new("/"), &hidden) {
+        rules = add(rules, &place, reading)?;
+    }
     for device in DEVICES {
         rules = add(rules, Path::new(device), writing | AccessFs::IoctlDev)?;
     }
@@ -162,6 +175,20 @@ fn confine_files(bounds: &Bounds) -> Result<RestrictionStatus, Box<dyn std::erro
         rules = add(rules, place, writing)?;
     }
     Ok(rules.restrict_self()?)
+}
+
+/// The places that hold everything but what is hidden: rights can be given, never taken away.
+fn around(place: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    if hidden.iter().any(|hidden| place.starts_with(hidden)) {
+        return Vec::new();
+    }
+    if !hidden.iter().any(|hidden| hidden.starts_with(place)) {
+        return vec![place.to_owned()];
+    }
+    let entries = fs::read_dir(place).into_iter().flatten().flatten();
+    // A link leads to what has a rule of its own, or to what is hidden.
+    let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    real.flat_map(|entry| around(&entry.path(), hidden)).collect()
 }
 
 /// No sockets but those of the machine's own kind: neither TCP nor UDP nor raw packets, also not
@@ -216,16 +243,14 @@ fn limits(pid: Pid) -> Layer {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::net::{TcpListener, UdpSocket};
     use std::os::unix::net::{UnixListener, UnixStream};
-    use std::path::PathBuf;
 
     use super::*;
 
     fn bounds(writable: &[&Path]) -> Bounds {
         let writable = writable.iter().map(|place| PathBuf::from(*place)).collect();
-        Bounds { required: false, network: false, writable }
+        Bounds { required: false, network: false, writable, hidden: Vec::new() }
     }
 
     fn holds(layers: &[Layer], name: &str) -> bool {
@@ -274,6 +299,32 @@ mod tests {
             }
         }
         fs::write(outside.join("new"), "this process has kept its rights").unwrap();
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_read_but_for_what_is_writable_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (kept, work) = (place.path().join("data/credentials"), place.path().join("data/work"));
+        let beside = place.path().join("beside");
+        fs::create_dir_all(&work).unwrap();
+        for file in [&kept, &work.join("file"), &beside] {
+            fs::write(file, "content").unwrap();
+        }
+        std::os::unix::fs::symlink("data", place.path().join("link")).unwrap();
+        let tried = || {
+            let listed = fs::read_dir(place.path().join("data")).map(Iterator::count);
+            (listed, [&kept, &work.join("file"), &beside].map(fs::read_to_string))
+        };
+        let hidden = vec![place.path().join("data"), place.path().join("not there")];
+        let bounds = Bounds { hidden, ..bounds(&[&work]) };
+        let ((listed, [kept, work, beside]), layers) = within(&bounds, tried).unwrap();
+        if holds(&layers, "landlock") {
+            assert_eq!(kept.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(
+                (listed.unwrap(), work.unwrap(), beside.unwrap()),
+                (2, "content".to_owned(), "content".to_owned())
+            );
+        }
     }
 
     #[test]

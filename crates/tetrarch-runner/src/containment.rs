@@ -21,6 +21,8 @@ pub struct Containment {
     /// What every run may write besides its working directory and the directory for temporary
     /// files (`host.writable`). What is not there is left out.
     pub writable: Vec<PathBuf>,
+    /// What no run may read, its own directories aside: where the host keeps its credentials.
+    pub hidden: Vec<PathBuf>,
     /// Most memory of one run, in bytes (`runs.memory_max`).
     pub memory_max: Option<u64>,
     /// Most processes and threads of one run (`runs.processes_max`).
@@ -36,6 +38,8 @@ pub(crate) struct Bounds {
     pub(crate) network: bool,
     /// The only places below which anything is written.
     pub(crate) writable: Vec<PathBuf>,
+    /// What is not read, unless it is writable.
+    pub(crate) hidden: Vec<PathBuf>,
 }
 
 impl Containment {
@@ -45,7 +49,8 @@ impl Containment {
         let granted = tools.names().any(|tool| tool == NETWORK_TOOL || tool == EVERY_TOOL);
         let mut writable = vec![dir.to_owned(), temporary];
         writable.extend(self.writable.iter().cloned());
-        Bounds { required: self.required, network: self.network || granted, writable }
+        let network = self.network || granted;
+        Bounds { required: self.required, network, writable, hidden: self.hidden.clone() }
     }
 }
 

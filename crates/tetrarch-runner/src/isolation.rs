@@ -56,7 +56,8 @@ pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolati
 /// What a thread that is kept within a run's bounds can still do.
 fn confinement() -> Vec<Layer> {
     let writable = vec![std::env::temp_dir()];
-    let bounds = Bounds { required: false, network: false, writable };
+    let hidden = Vec::new();
+    let bounds = Bounds { required: false, network: false, writable, hidden };
     let tried = confined::within(&bounds, || UdpSocket::bind("127.0.0.1:0").is_ok());
     match tried {
         Ok((false, layers)) => layers,

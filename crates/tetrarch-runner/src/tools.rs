@@ -12,7 +12,8 @@ use tetrarch_core::brief::Tools;
 use tetrarch_core::id::RunId;
 
 use crate::cgroup::Group;
-use crate::containment::Containment;
+use crate::confined;
+use crate::containment::{Bounds, Containment};
 use crate::mark::HostLife;
 
 mod allowed;
@@ -156,14 +157,16 @@ pub struct Toolbox {
     allowed: Arc<Allowed>,
     workspace: Arc<Workspace>,
     commands: Arc<Commands>,
+    isolation: Arc<str>,
 }
 
 impl Toolbox {
     /// The tools that a brief allows. Blocks for a moment.
     ///
     /// # Errors
-    /// The workspace cannot be opened, the kernel cannot keep tools inside of it (before 5.6), or
-    /// an entry of the tools or of the scope is no pattern.
+    /// The workspace cannot be opened, the kernel cannot keep tools inside of it (before 5.6), an
+    /// entry of the tools or of the scope is no pattern, or a layer of isolation is required and
+    /// missing.
     pub fn new(config: ToolboxConfig<'_>) -> Result<Self, ToolboxError> {
         let allowed = Allowed::of(config.tools).map_err(|cause| ToolboxError(cause.to_string()))?;
         let workspace = Workspace::open(config.workspace, config.scope_paths)
@@ -171,12 +174,24 @@ impl Toolbox {
         let cgroup = config.cgroup.map(Group::at);
         let temporary = std::env::temp_dir();
         let bounds = config.containment.bounds(config.tools, workspace.path(), temporary);
+        let isolation = if allowed.allows(Tool::Run) {
+            contained(&bounds, cgroup.as_ref()).map_err(ToolboxError)?
+        } else {
+            "no programs".to_owned()
+        };
         let commands = Commands::new(config.run, config.life, cgroup, bounds);
         Ok(Self {
             allowed: Arc::new(allowed),
             workspace: Arc::new(workspace),
             commands: Arc::new(commands),
+            isolation: isolation.into(),
         })
+    }
+
+    /// How the programs of its commands are contained, for the run's journal.
+    #[must_use]
+    pub fn isolation(&self) -> &str {
+        &self.isolation
     }
 
     /// The tools that may be called.
@@ -229,6 +244,20 @@ impl Toolbox {
         let done = tokio::task::spawn_blocking(move || work(&workspace, arguments, &flag)).await;
         done.unwrap_or_else(|cause| Err(format!("the tool failed: {cause}")))
     }
+}
+
+/// Which layers programs would run in, tried before there is one.
+fn contained(bounds: &Bounds, cgroup: Option<&Group>) -> Result<String, String> {
+    if bounds.required && cgroup.is_none() {
+        return Err("isolation is required, but the run has no cgroup".to_owned());
+    }
+    let ((), layers) = confined::within(bounds, || ()).map_err(|cause| cause.to_string())?;
+    let cgroup = match cgroup {
+        Some(cgroup) => format!("cgroup {}", cgroup.dir().display()),
+        None => "no cgroup".to_owned(),
+    };
+    let layers = layers.iter().map(ToString::to_string);
+    Ok([cgroup].into_iter().chain(layers).collect::<Vec<_>>().join("; "))
 }
 
 /// Says that nobody waits any more, when it is dropped.

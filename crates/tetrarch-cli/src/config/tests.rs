@@ -115,7 +115,8 @@ fn nobody_says_anything() {
     assert_eq!((config.limits.max_depth, config.limits.max_children), (3, 3));
     assert_eq!(config.limits.mode, Mode::Orchestrator);
     assert_eq!((config.host.capacity, config.host.labels.len()), (None, 0));
-    assert_eq!(config.host.containment, Containment::default());
+    let hidden = vec![config.bus.data_dir.clone()];
+    assert_eq!(config.host.containment, Containment { hidden, ..Containment::default() });
     assert_eq!(config.runs.output_limit, 16 << 20);
     assert_eq!(config.retention.go_ttl_secs, 3);
     assert_eq!((config.telemetry.otlp_endpoint, config.telemetry.log), (None, None));
@@ -189,6 +190,7 @@ fn every_typed_value_follows_its_key() {
         required: true,
         network: true,
         writable: vec![PathBuf::from("/var/cache/agents")],
+        hidden: vec![stage.dir.path().join("fleet"), PathBuf::from("/keys/me.creds")],
         memory_max: Some(2 << 30),
         processes_max: Some(100),
     };

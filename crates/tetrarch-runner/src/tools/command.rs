@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::process::Pid;
 use serde::Deserialize;
 use tetrarch_core::id::RunId;
 use tokio::io::AsyncReadExt;
@@ -179,19 +180,29 @@ impl Commands {
             .kill_on_drop(true);
         let Started { child, pid, awaited, layers } = confined::start(&mut command, &self.bounds)?;
         tracing::debug!(call, ?layers, "a command was started");
-        let cgroup = self.cgroup.as_ref().and_then(|run| {
-            let group = run.within(&format!("call-{number}")).ok()?;
-            match group.join(pid) {
-                Ok(()) => Some(group),
-                Err(cause) => {
-                    tracing::warn!(call, %cause, "a command runs outside of its run's cgroup");
-                    group.remove();
-                    None
-                }
+        let cgroup = match self.joined(number, pid) {
+            Err(cause) if self.bounds.required => return Err(NotStarted::NotContained(cause)),
+            Err(cause) => {
+                tracing::warn!(call, cause, "a command runs outside of its run's cgroup");
+                None
             }
-        });
+            Ok(group) => group,
+        };
         let traces = Traces::of_program(Mark::Call(call), pid, cgroup);
         Ok((Running { child, traces, _awaited: awaited, _turn: turn }, output))
+    }
+
+    /// A group of its own within the run's, with the program in it.
+    fn joined(&self, number: u64, pid: Pid) -> Result<Option<Group>, String> {
+        let Some(run) = &self.cgroup else { return Ok(None) };
+        let group = run.within(&format!("call-{number}")).map_err(|cause| cause.to_string())?;
+        match group.join(pid) {
+            Ok(()) => Ok(Some(group)),
+            Err(cause) => {
+                group.remove();
+                Err(cause.to_string())
+            }
+        }
     }
 }
 

@@ -134,14 +134,12 @@ async fn contain(
             Err(cause.to_string())
         }
     });
-    let not_limited = started.layers.iter().find(|layer| !layer.active).map(ToString::to_string);
-    if let (Some(cause), true) =
-        (cgroup.as_ref().err().cloned().or(not_limited), containment.required)
-    {
+    if let (Err(cause), true) = (&cgroup, containment.required) {
+        let error = required(cause);
         if let Err(cause) = started.child.kill().await {
             tracing::warn!(run = %start.run, %cause, "a program that may not run resists");
         }
-        return Err(required(&cause));
+        return Err(error);
     }
     started.layers.extend(limits);
     Ok((started, cgroup))

@@ -86,6 +86,43 @@ async fn its_environment_holds_nothing_but_what_is_named() {
     assert!(names >= 4, "{text}");
 }
 
+#[tokio::test]
+async fn a_command_is_contained_and_the_toolbox_says_how() {
+    let bench = Bench::with(&["run", "run:sh"], &[]);
+    let isolation = bench.toolbox.isolation();
+    assert!(isolation.starts_with("no cgroup; "), "{isolation}");
+    let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
+    let script = format!("echo in > in && echo out > {}/out", elsewhere.path().display());
+    let outcome = bench.toolbox.call("run_command", &sh(&script)).await;
+    assert_eq!(bench.content("in"), "in\n");
+    if isolation.contains("; landlock (") {
+        assert!(outcome.is_error && !elsewhere.path().join("out").exists(), "{}", outcome.text);
+    } else {
+        println!("skipped: {isolation}");
+    }
+    assert_eq!(Bench::with(&["read"], &[]).toolbox.isolation(), "no programs");
+}
+
+#[test]
+fn what_is_required_and_missing_leaves_no_tools() {
+    let place = tempfile::tempdir().unwrap();
+    let life = HostLife::new(&HostName::new("bench").unwrap(), "i", Ulid::from_parts(1, 1));
+    let made = |tools: &[&str]| {
+        Toolbox::new(ToolboxConfig {
+            workspace: place.path(),
+            tools: &tools.iter().copied().collect(),
+            scope_paths: &[],
+            run: RunId(fresh()),
+            life: &life,
+            containment: &Containment { required: true, ..Containment::default() },
+            cgroup: None,
+        })
+    };
+    let refused = made(&["run"]).unwrap_err().to_string();
+    assert_eq!(refused, "isolation is required, but the run has no cgroup");
+    made(&["read"]).unwrap();
+}
+
 /// A program in a session of its own, without the marks: what the sweep finds by descent.
 #[tokio::test]
 async fn what_a_program_leaves_is_killed() {
