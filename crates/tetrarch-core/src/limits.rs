@@ -236,3 +236,7 @@ pub const RESERVED_FOR: Millis = Millis(3_600_000);
 pub const RESERVED_FOR_MAX: Millis = Millis(24 * 3_600_000);
 /// Questions that one session may have open; the program is told that a further one was not asked.
 pub const QUESTIONS_MAX: usize = 8;
+/// Verbs of an agent whose receipts its record keeps; no more may wait for its host (spec 06).
+pub const VERBS_KEPT: usize = 8;
+/// Why a verb was refused, in bytes: an agent's record keeps it.
+pub const VERB_WHY_BYTES: usize = 512;

@@ -1,6 +1,7 @@
 //! In which order a hosted session is claimed, journaled, started, heard and ended.
 
 mod ends;
+mod verbs;
 mod vitals;
 
 use super::*;

@@ -93,7 +93,9 @@ struct Seen {
 impl Seen {
     fn take(&mut self, event: &JournalEvent) {
         match event {
-            JournalEvent::Starting { .. } | JournalEvent::Started { .. } => {}
+            JournalEvent::Starting { .. }
+            | JournalEvent::Started { .. }
+            | JournalEvent::Verb { .. } => {}
             JournalEvent::Progress { .. }
             | JournalEvent::Log { .. }
             | JournalEvent::Usage(_)
