@@ -248,6 +248,7 @@ fn newest_state(entries: Vec<Journaled>) -> Option<String> {
         | JournalEvent::Update { .. }
         | JournalEvent::Blocked { .. }
         | JournalEvent::Unblocked
+        | JournalEvent::Verb { .. }
         | JournalEvent::Stopping { .. }
         | JournalEvent::Result(_)
         | JournalEvent::Ended { .. } => None,

@@ -8,6 +8,7 @@
 mod backend;
 mod cgroup;
 mod children;
+mod fence;
 mod files;
 mod guard;
 mod isolation;
@@ -20,7 +21,8 @@ mod serve;
 mod sweep;
 
 pub use backend::AgentBackend;
-pub use guard::{Beat, Guard, GuardConfig, GuardDuty, freeze_time, guard_main, keep_guard};
+pub use fence::freeze_time;
+pub use guard::{Beat, Guard, GuardConfig, GuardDuty, guard_main, keep_guard};
 pub use isolation::{Isolation, Layer, probe};
 pub use mark::{HostLife, NoHostLife};
 pub use protocol::explain_line;

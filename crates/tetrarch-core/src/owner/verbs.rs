@@ -41,16 +41,18 @@ pub(super) fn operate(
     let command =
         Command { id: request.id, by: request.sender.from.clone(), wanted: op.wanted.clone() };
     let goes_on = verb == Verb::Resume && !has_session(&agent);
-    let detail = if goes_on {
+    let (detail, data) = if goes_on {
         forget_pause(draft, agent);
-        format!("{id} has no process now; its next session is not paused")
+        (format!("{id} has no process now; its next session is not paused"), None)
     } else {
+        let data = format!("{{\"verb\":\"{}\",\"run\":\"{run}\"}}", command.id);
         queue(draft, agent, run, command);
-        format!("{} is queued for {id}", verb.as_str())
+        (format!("{} is queued for {id}", verb.as_str()), Some(data))
     };
     let agent = replacing::known(draft, id)?;
     Ok(OpReply {
         detail,
+        data,
         agent: Some(id.clone()),
         session: agent.session,
         agent_epoch: Some(agent.epoch),

@@ -13,6 +13,7 @@ use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::run::RunState;
 use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
+use tetrarch_core::verb::{Stage, Verb};
 
 use super::samples::planning::review;
 use super::samples::{TRACE, id, mail, plan_event, records, result, usage, words};
@@ -309,6 +310,13 @@ fn journal_events() -> Vec<JournalEvent> {
         JournalEvent::Update { update: "{}".to_owned() },
         JournalEvent::Blocked { reason: text() },
         JournalEvent::Unblocked,
+        JournalEvent::Verb {
+            id: id("~"),
+            verb: Verb::Steer,
+            stage: Stage::Refused,
+            by: text(),
+            text: text(),
+        },
         JournalEvent::Stopping { reason: text() },
         JournalEvent::Result(Box::new(result())),
         JournalEvent::Ended { cause: text() },

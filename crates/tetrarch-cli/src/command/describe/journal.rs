@@ -80,6 +80,9 @@ fn words(event: &JournalEvent) -> (&'static str, String) {
         JournalEvent::Update { update } => ("update", update.clone()),
         JournalEvent::Blocked { reason } => ("blocked", reason.clone()),
         JournalEvent::Unblocked => ("unblocked", String::new()),
+        JournalEvent::Verb { verb, stage, by, text, .. } => {
+            (verb.as_str(), format!("{} by {by}: {text}", stage.as_str()))
+        }
         JournalEvent::Stopping { reason } => ("stopping", reason.clone()),
         JournalEvent::Result(result) => {
             let said = if result.error.is_empty() { &result.deliverable } else { &result.error };
