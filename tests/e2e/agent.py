@@ -21,6 +21,8 @@
     agent.py silent <file>  notes who it is in a file, begins and says nothing; goes on when it was told of the vault
     agent.py leak          says credentials in every way there is, and asks; tells more when it was answered
     agent.py asked         waits to be asked how it stands, twice, and says so; tells by which names it was asked
+    agent.py helm <file>   takes steers and interrupts, and notes them in a file, where it counts too; ends when
+                           it is steered to
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
 
@@ -28,6 +30,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -245,6 +248,29 @@ def poisoned(brief, path):
     perish(brief, path, 0)
 
 
+def helm(brief, path):
+    def note(what):
+        with open(path, "a") as witness:
+            print(what, file=witness)
+
+    def count():
+        while True:
+            with open(path + ".count", "a") as witness:
+                print(brief["epoch"], file=witness)
+            time.sleep(0.02)
+
+    threading.Thread(target=count, daemon=True).start()
+    say("takes", verbs=["steer", "interrupt"])
+    note("up %d" % brief["epoch"])
+    while True:
+        line = read()
+        if line["type"] in ("steer", "interrupt"):
+            note("%s %s" % (line["type"], line.get("text", line.get("reason"))))
+            say("taken", id=line["id"])
+            if line.get("text") == "end":
+                return {"epoch": brief["epoch"]}
+
+
 def wonder(brief):
     def answer(question, options=()):
         say("ask", question=question, options=list(options))
@@ -307,6 +333,6 @@ def asked(brief):
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
         "turn": turn, "deaf": deaf, "pace": pace, "record": record, "letter": letter, "stuck": stuck, "mute": mute,
         "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder, "silent": silent,
-        "asked": asked, "leak": leak}
+        "asked": asked, "leak": leak, "helm": helm}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

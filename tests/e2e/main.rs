@@ -31,6 +31,7 @@ mod secrets;
 mod sizes;
 mod storm;
 mod traces;
+mod verbs;
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

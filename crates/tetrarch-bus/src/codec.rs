@@ -36,6 +36,7 @@ mod schedule;
 mod snapshot;
 mod spawn;
 mod upgrade;
+mod verbs;
 mod work_op;
 
 pub use cursor::{decode_cursor, encode_cursor};

@@ -72,6 +72,7 @@ pub struct Inbox {
     ctl_hints: Subscriber,
     mail_hints: Subscriber,
     woken: watch::Receiver<u64>,
+    hold: Option<watch::Receiver<bool>>,
     /// Keeps the signal open when the watch has ended.
     _signal: Arc<watch::Sender<u64>>,
     retry: crate::retry::Retry,
@@ -98,10 +99,17 @@ impl Inbox {
             ctl_hints,
             mail_hints,
             woken: wakeup.signal().subscribe(),
+            hold: None,
             _signal: wakeup.signal(),
             retry: surely::policy(None),
             bus,
         })
+    }
+
+    /// The same, giving control only while `hold` is true: mail stays where it is.
+    #[must_use]
+    pub fn held_by(self, hold: watch::Receiver<bool>) -> Self {
+        Self { hold: Some(hold), ..self }
     }
 
     /// The next message, control before mail. Waits for one, also while the bus is away. Safe to
@@ -115,14 +123,16 @@ impl Inbox {
             if let Some(message) = self.ctl.pop() {
                 return Ok(incoming(Lane::Ctl, message));
             }
-            if !self.ctl.is_due()
+            let held = self.hold.as_mut().is_some_and(|hold| *hold.borrow_and_update());
+            if !held
+                && !self.ctl.is_due()
                 && let Some(message) = self.mail.pop()
             {
                 return Ok(incoming(Lane::Mail, message));
             }
-            let lane = if self.ctl.is_due() { &mut self.ctl } else { &mut self.mail };
+            let lane = if held || self.ctl.is_due() { &mut self.ctl } else { &mut self.mail };
             if !lane.is_due() {
-                self.wait().await?;
+                self.wait(held).await?;
                 continue;
             }
             match lane.read(&self.bus).await {
@@ -151,12 +161,13 @@ impl Inbox {
     }
 
     /// Waits until there may be something to read.
-    async fn wait(&mut self) -> Result<(), InboxError> {
+    async fn wait(&mut self, held: bool) -> Result<(), InboxError> {
         let closed = || ReadError::Unanswered {
             what: "the inbox".to_owned(),
             reason: "the connection was closed".to_owned(),
         };
-        let again = [self.ctl.read_again_at(), self.mail.read_again_at()];
+        let of_mail = self.mail.read_again_at().filter(|_| !held);
+        let again = [self.ctl.read_again_at(), of_mail];
         let again = again.into_iter().flatten().min();
         tokio::select! {
             hint = self.ctl_hints.next() => self.ctl.announced(&hint.ok_or_else(closed)?),
@@ -167,8 +178,20 @@ impl Inbox {
                 self.mail.wake();
             }
             () = until(again) => {}
+            () = changed(&mut self.hold) => {}
         }
         Ok(())
+    }
+}
+
+/// Waits until mail is held back or given again; for ever when nobody does either.
+async fn changed(hold: &mut Option<watch::Receiver<bool>>) {
+    let gone = match hold {
+        Some(hold) => hold.changed().await.is_err(),
+        None => true,
+    };
+    if gone {
+        std::future::pending().await
     }
 }
 

@@ -12,13 +12,17 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 37] = [
+const REQUESTS: [&str; 41] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
     "AgentRotate",
     "CircuitClose",
     "AgentStatus",
+    "AgentInterrupt",
+    "AgentPause",
+    "AgentResume",
+    "AgentSteer",
     "FileList",
     "FileRelease",
     "FileReserve",
@@ -54,7 +58,7 @@ const REQUESTS: [&str; 37] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 43] = [
+const OTHERS: [&str; 44] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -95,18 +99,24 @@ const OTHERS: [&str; 43] = [
     "SponsorSilent",
     "StatusRequest",
     "TakeOn",
+    "VerbOrder",
     "Violation",
     "Vitals",
     "Words",
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 37] = [
+const REQUIRED: [(&str, &[&str]); 42] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
     ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),
+    ("AgentInterrupt", &["agent"]),
+    ("AgentPause", &["agent"]),
+    ("AgentResume", &["agent"]),
+    ("AgentSteer", &["agent", "text"]),
+    ("VerbOrder", &["agent", "id", "by"]),
     ("FileRelease", &["reservation"]),
     ("FileReserve", &["paths"]),
     ("GoalCreate", &["project", "plan"]),

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::command::{
     advise, agent, answer, artifact, circuit, config, describe, doctor, events, file, get, goal,
     guard, host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema,
-    serve, spawn, status, stop, tick, tree, up, vectors, why, work,
+    serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -110,6 +110,14 @@ pub(crate) enum Command {
     Spawn(spawn::SpawnArgs),
     /// Stop an agent.
     Stop(stop::StopArgs),
+    /// Put a text before an agent's next step.
+    Steer(verb::SteerArgs),
+    /// Abort an agent's turn; it keeps what it has and waits for a steer.
+    Interrupt(verb::InterruptArgs),
+    /// Have an agent stand still.
+    Pause(verb::PauseArgs),
+    /// Let a paused agent go on.
+    Resume(verb::PauseArgs),
     /// Have the overseer look at what stands still.
     Tick(tick::TickArgs),
     /// List what people are asked.

@@ -32,6 +32,7 @@ pub(crate) mod tick;
 pub(crate) mod tree;
 pub(crate) mod up;
 pub(crate) mod vectors;
+pub(crate) mod verb;
 pub(crate) mod why;
 pub(crate) mod work;
 
@@ -86,6 +87,10 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Replay(args) => replay::run(context, args).await,
         Command::Spawn(args) => spawn::run(context, args).await,
         Command::Stop(args) => stop::run(context, args).await,
+        Command::Steer(args) => verb::steer(context, args).await,
+        Command::Interrupt(args) => verb::interrupt(context, args).await,
+        Command::Pause(args) => verb::pause(context, args).await,
+        Command::Resume(args) => verb::resume(context, args).await,
         Command::Tick(args) => tick::run(context, args).await,
         Command::Inbox(args) => inbox::run(context, args).await,
         Command::Answer(args) => answer::run(context, args).await,

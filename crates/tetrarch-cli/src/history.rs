@@ -128,6 +128,7 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::ProfileApplied
         | EventKind::AgentAdmitted
         | EventKind::AgentLiveness
+        | EventKind::AgentVerb
         | EventKind::RunState
         | EventKind::GoalCreated
         | EventKind::GoalStatus

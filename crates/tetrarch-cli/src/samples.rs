@@ -35,6 +35,7 @@ pub(crate) fn agent(id: &str, parent: Option<&str>, liveness: Liveness) -> Agent
         tools: Tools::default(),
         circuit: Default::default(),
         work: None,
+        verbs: Default::default(),
         created: BusTime(1_000),
     }
 }

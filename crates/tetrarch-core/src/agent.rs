@@ -13,6 +13,7 @@ use crate::intensity::{Circuit, FailureCause};
 use crate::limits::CHILDREN_MAX;
 use crate::liveness::Liveness;
 use crate::time::{BusTime, Millis};
+use crate::verb::Verbs;
 
 /// Who runs the agent's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +106,8 @@ pub struct Agent {
     pub circuit: Circuit,
     /// The work it was admitted for.
     pub work: Option<Work>,
+    /// The verbs that were asked of it, and whether it is to stand still.
+    pub verbs: Verbs,
     /// When the name was first admitted.
     pub created: BusTime,
 }

@@ -10,6 +10,7 @@ mod spending;
 #[cfg(test)]
 mod tests;
 mod updating;
+mod verbs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +29,7 @@ use crate::time::BusTime;
 
 use log::{Log, beginning};
 use updating::Updates;
+use verbs::Verbs;
 
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +129,7 @@ pub struct Hosted {
     /// When it was last told something.
     now: BusTime,
     blocked: bool,
+    verbs: Verbs,
     heard: u64,
     stop_within: StopWithin,
     killed: bool,
@@ -168,6 +171,7 @@ impl Hosted {
             updates: Updates::default(),
             now: BusTime::default(),
             blocked: false,
+            verbs: Verbs::default(),
             heard: 0,
             stop_within: StopWithin::default(),
             killed: false,
@@ -200,7 +204,10 @@ impl Hosted {
         match self.phase {
             Phase::Claiming => RunState::Queued,
             Phase::Starting => RunState::Spawning,
-            Phase::Running if !self.asking.is_empty() => RunState::AwaitingInput,
+            Phase::Running if self.verbs.paused => RunState::PausedByUser,
+            Phase::Running if self.verbs.interrupted || !self.asking.is_empty() => {
+                RunState::AwaitingInput
+            }
             Phase::Running if self.blocked => RunState::Blocked,
             Phase::Running => RunState::Running,
             Phase::Ending | Phase::Over => RunState::Cancelling,
@@ -353,14 +360,19 @@ impl Hosted {
             RunnerEvent::Blocked { reason } => {
                 self.blocked = true;
                 effects.push(Effect::Journal(JournalEvent::Blocked { reason: reason.clone() }));
-                effects.push(self.moved(RunEvent::ExternalBlocked, reason));
+                // What it comes to while it is paused is told when it goes on.
+                if !self.verbs.paused {
+                    effects.push(self.moved(RunEvent::ExternalBlocked, reason));
+                }
             }
             RunnerEvent::Unblocked => {
                 self.blocked = false;
                 effects.push(Effect::Journal(JournalEvent::Unblocked));
-                effects.push(self.moved(RunEvent::Unblocked, String::new()));
+                if !self.verbs.paused {
+                    effects.push(self.moved(RunEvent::Unblocked, String::new()));
+                }
             }
-            RunnerEvent::Receipt { .. } => {}
+            RunnerEvent::Receipt { id, stage, why } => self.heard_receipt(id, stage, why, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),

@@ -5,6 +5,7 @@ use crate::brief::{RunResult, Usage};
 use crate::budget::{Counter, Spend};
 use crate::cursor::Positions;
 use crate::id::{AgentId, RequestId, RunId, SessionId};
+use crate::verb::{Stage, Verb};
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,6 +95,19 @@ pub enum JournalEvent {
     Unblocked,
     /// The grant.
     Budget(BudgetNote),
+    /// A verb came, or has come further.
+    Verb {
+        /// The request that asked for it.
+        id: RequestId,
+        /// Which verb.
+        verb: Verb,
+        /// How far it has come; queued when it was just read.
+        stage: Stage,
+        /// Who asked; who says how far it has come.
+        by: String,
+        /// Its words; why it was refused.
+        text: String,
+    },
     /// A stop was asked for.
     Stopping {
         /// Why.

@@ -216,6 +216,8 @@ pub enum EventKind {
     AgentEnding,
     /// An agent got its next session.
     AgentReplaced,
+    /// A verb was asked for, or has come further.
+    AgentVerb,
     /// A run's state changed.
     RunState,
     /// A goal was given.
@@ -285,7 +287,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -298,6 +300,7 @@ impl EventKind {
         Self::AgentLiveness,
         Self::AgentEnding,
         Self::AgentReplaced,
+        Self::AgentVerb,
         Self::RunState,
         Self::GoalCreated,
         Self::GoalStatus,
@@ -348,6 +351,7 @@ impl EventKind {
             Self::AgentLiveness => "agent.liveness",
             Self::AgentEnding => "agent.ending",
             Self::AgentReplaced => "agent.replaced",
+            Self::AgentVerb => "agent.verb",
             Self::RunState => "run.state",
             Self::GoalCreated => "goal.created",
             Self::GoalStatus => "goal.status",

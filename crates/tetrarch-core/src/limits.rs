@@ -240,3 +240,7 @@ pub const QUESTIONS_MAX: usize = 8;
 pub const CALLS_OPEN_MAX: usize = 256;
 /// A call's name, in bytes.
 pub const CALL_NAME_BYTES_MAX: usize = 200;
+/// Verbs of an agent whose receipts its record keeps; no more may wait for its host (spec 06).
+pub const VERBS_KEPT: usize = 8;
+/// Why a verb was refused, in bytes: an agent's record keeps it.
+pub const VERB_WHY_BYTES: usize = 512;

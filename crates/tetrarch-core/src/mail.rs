@@ -9,6 +9,7 @@ use crate::id::{
 use crate::request::SpawnRequest;
 use crate::role::Role;
 use crate::run::Run;
+use crate::verb::Command;
 
 /// The two lanes; `ctl` is drained before every mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +92,8 @@ pub enum MailBody {
     Stop(SessionOrder),
     /// `rotate`, to the HO: checkpoint and end, as for a stop, but the next session goes on.
     Rotate(SessionOrder),
+    /// `steer`, `interrupt`, `pause`, `resume`, to the agent that makes the run.
+    Verb(Box<VerbOrder>),
     /// `superseded`: the session is no longer current.
     Superseded(SessionOrder),
     /// `instruction`: a PO takes on an epic, whose plan it reads from the plan events and STATE.
@@ -251,6 +254,7 @@ impl MailBody {
             Self::Kill(_) => "kill",
             Self::Stop(_) => "stop",
             Self::Rotate(_) => "rotate",
+            Self::Verb(order) => order.command.wanted.verb().as_str(),
             Self::Superseded(_) => "superseded",
             Self::TakeOn { .. } => "instruction",
             Self::StatusRequest(_) => "status.request",
@@ -285,6 +289,7 @@ impl MailBody {
             | Self::Kill(_)
             | Self::Stop(_)
             | Self::Rotate(_)
+            | Self::Verb(_)
             | Self::Superseded(_) => MailKind::Control,
             Self::ResultReady(_)
             | Self::AgentCompleted { .. }
@@ -444,6 +449,19 @@ impl SessionOrder {
     pub fn is_told_by(&self, host_epoch: u64) -> bool {
         self.host_epoch <= host_epoch
     }
+}
+
+/// A verb for one session; another session drops it (spec 06, The three verbs).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerbOrder {
+    /// Who.
+    pub agent: AgentId,
+    /// Which session; none means the current one.
+    pub session: Option<SessionId>,
+    /// Its epoch; 0 means the current one.
+    pub epoch: u64,
+    /// What it is to do.
+    pub command: Command,
 }
 
 /// What the overseer asks of an agent (spec 05, The tick). A repeat has the same dispatch id.

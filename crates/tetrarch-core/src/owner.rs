@@ -3,7 +3,7 @@
 //! clock are the shell's. The governor's rule is in `admission`, spawning in `spawn`,
 //! operations in `operations`, reports in `reports`, sessions in `sessions`, lost sessions in
 //! `recovery`, those to be ended first in `ending`, on request in `replacing`, silent ones in
-//! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what is forgotten in
+//! `silence`, stops in `stopping`, what lasts too long in `deadlines`, what else is asked of runs in `verbs`, what is forgotten in
 //! `forgetting`, what cannot be read in `holding`, what people are told to look at in `troubles`,
 //! circuits in `circuits`, hosts in `hosts`, plans in `plans`, changes of plans in `planning`, what the
 //! planner is asked in `consulting`, tasks that it cuts in `replanning`, goals in `goals`, work in `work`,
@@ -42,6 +42,7 @@ mod stopping;
 #[cfg(test)]
 pub(crate) mod tests;
 mod troubles;
+mod verbs;
 mod weight;
 mod work;
 
@@ -66,6 +67,7 @@ use crate::step::{Draft, Step};
 use crate::sweep::Absence;
 use crate::time::{BusTime, Millis};
 use crate::trouble::Trouble;
+use crate::verb::Verbs;
 
 pub use consulting::goal_question;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
@@ -320,6 +322,7 @@ fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instanc
         tools: Tools::every(),
         circuit: Circuit::default(),
         work: None,
+        verbs: Verbs::default(),
         created: before.map_or(now, |go| go.created),
     };
     draft.put(Record::Agent(Box::new(agent)));

@@ -4,6 +4,7 @@
 
 pub mod goals;
 pub mod schedules;
+pub mod verbs;
 pub mod work;
 
 mod files;
@@ -21,8 +22,10 @@ use crate::plan::{Blocker, PlacementWish};
 use crate::role::Role;
 use crate::run::RunEvent;
 use crate::time::{BusTime, Millis};
+use crate::verb::{Stage, Verb};
 use goals::GoalOp;
 use schedules::ScheduleOp;
+use verbs::VerbOp;
 use work::WorkOp;
 
 pub mod planning;
@@ -234,6 +237,8 @@ pub enum Op {
         /// Whose circuit.
         agent: AgentId,
     },
+    /// `agent.steer`, `agent.interrupt`, `agent.pause`, `agent.resume`.
+    Verb(VerbOp),
     /// `agent.status`.
     AgentStatus {
         /// Who.
@@ -293,6 +298,7 @@ impl Op {
             | Self::AgentRegister
             | Self::AgentReplace { .. }
             | Self::AgentRotate { .. }
+            | Self::Verb(_)
             | Self::AgentStatus { .. }
             | Self::GoalCreate { .. }
             | Self::Plan(_)
@@ -320,6 +326,7 @@ impl Op {
             Self::AgentReplace { .. } => "agent.replace",
             Self::AgentRotate { .. } => "agent.rotate",
             Self::CircuitClose { .. } => "circuit.close",
+            Self::Verb(op) => op.name(),
             Self::AgentStatus { .. } => "agent.status",
             Self::GoalCreate { .. } => "goal.create",
             Self::Plan(op) => op.name(),
@@ -436,6 +443,19 @@ pub enum Report {
         /// When it will be heard of again, at the latest.
         expected: Option<BusTime>,
     },
+    /// How far a verb has come.
+    Verb {
+        /// The run.
+        run: RunId,
+        /// The request that asked for it.
+        id: RequestId,
+        /// Which verb.
+        verb: Verb,
+        /// How far.
+        stage: Stage,
+        /// Why it was refused; empty otherwise.
+        why: String,
+    },
     /// A sponsor did not answer a specialist within its time.
     SponsorSilent {
         /// The request that stayed unanswered.
@@ -473,6 +493,7 @@ impl Report {
             | Self::Crashed { .. }
             | Self::Run { .. }
             | Self::Consumed { .. }
+            | Self::Verb { .. }
             | Self::SponsorSilent { .. } => self.clone(),
         }
     }
@@ -489,6 +510,7 @@ impl Report {
             Self::Ask { .. } => "ask",
             Self::Consumed { .. } => "consumed",
             Self::Update { .. } => "update",
+            Self::Verb { .. } => "verb",
             Self::SponsorSilent { .. } => "sponsor_silent",
         }
     }

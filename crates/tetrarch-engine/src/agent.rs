@@ -77,6 +77,8 @@ pub(crate) struct AgentState {
     positions: Positions,
     orders: mpsc::Sender<Order>,
     inbox: Option<Pump>,
+    /// Whether its mail is left where it is.
+    hold: watch::Sender<bool>,
     timer: Option<Pump>,
     reports: usize,
     span: tracing::Span,
@@ -120,6 +122,7 @@ impl Actor for AgentActor {
             positions: Positions::default(),
             orders,
             inbox: None,
+            hold: watch::channel(false).0,
             timer: None,
             reports: 0,
             span,
@@ -205,6 +208,8 @@ impl AgentState {
             progress: self.machine.progress(),
             usage: self.machine.usage(),
         });
+        let holds = self.machine.holds_mail();
+        self.hold.send_if_modified(|held| std::mem::replace(held, holds) != holds);
         self.set_timer(myself);
         Ok(ended)
     }
@@ -305,6 +310,7 @@ impl AgentState {
                 let (inbox, within) =
                     self.session.inbox(cursor.positions, |it| self.unread(it)).await?;
                 self.positions = within;
+                let inbox = inbox.held_by(self.hold.subscribe());
                 let to = myself.clone();
                 self.inbox =
                     Some(Pump::inbox(inbox, move |it| to.cast(AgentMsg::Incoming(it)).is_ok()));

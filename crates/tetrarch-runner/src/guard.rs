@@ -3,7 +3,6 @@
 //! host's side; it knows no lease, only until when the last one holds.
 
 mod clock;
-mod fence;
 mod post;
 mod word;
 
@@ -24,7 +23,6 @@ use crate::mark::HostLife;
 use clock::Moment;
 use word::{Answer, Order};
 
-pub use fence::freeze_time;
 pub use post::{GuardDuty, guard_main};
 
 /// How long a guard may take to be ready.

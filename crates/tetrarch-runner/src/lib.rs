@@ -10,6 +10,7 @@ mod cgroup;
 mod children;
 mod confined;
 mod containment;
+mod fence;
 mod files;
 mod guard;
 mod isolation;
@@ -24,7 +25,8 @@ mod tools;
 
 pub use backend::AgentBackend;
 pub use containment::Containment;
-pub use guard::{Beat, Guard, GuardConfig, GuardDuty, freeze_time, guard_main, keep_guard};
+pub use fence::freeze_time;
+pub use guard::{Beat, Guard, GuardConfig, GuardDuty, guard_main, keep_guard};
 pub use isolation::{Isolation, Layer, probe};
 pub use mark::{HostLife, NoHostLife};
 pub use protocol::explain_line;

@@ -152,6 +152,7 @@ fn agent(number: u64) -> Agent {
         tools: Tools::default(),
         circuit: Default::default(),
         work: None,
+        verbs: Default::default(),
         created: BusTime(1),
     }
 }

@@ -10,7 +10,7 @@ use tetrarch_core::time::BusTime;
 
 use super::brief::names;
 use super::error::CodecError;
-use super::{budget, read};
+use super::{budget, read, verbs};
 use crate::proto::v1 as pb;
 
 const HOSTINGS: [Hosting; 3] = [Hosting::Hosted, Hosting::External, Hosting::Owner];
@@ -127,6 +127,7 @@ impl From<&Agent> for pb::Agent {
             circuit_opened_unix_ms: agent.circuit.opened.map(|at| at.0),
             failures_unix_ms: times(&agent.circuit.failures),
             work: agent.work.as_ref().map(Into::into),
+            verbs: verbs::written(&agent.verbs),
             created_unix_ms: agent.created.0,
         }
     }
@@ -161,6 +162,7 @@ impl TryFrom<pb::Agent> for Agent {
                 opened: agent.circuit_opened_unix_ms.map(BusTime),
             },
             work: read::maybe("work", agent.work)?,
+            verbs: read::maybe("verbs", agent.verbs)?.unwrap_or_default(),
             created: BusTime(agent.created_unix_ms),
         })
     }

@@ -9,7 +9,7 @@ use tetrarch_core::limits::JOURNAL_ENTRY_BYTES_MAX;
 use super::budget;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
-use super::read;
+use super::{read, verbs};
 use crate::proto::v1 as pb;
 use crate::proto::v1::journal_entry::Event as E;
 
@@ -74,6 +74,13 @@ fn written(event: JournalEvent) -> E {
         JournalEvent::Blocked { reason } => E::Blocked(pb::JournalReason { reason }),
         JournalEvent::Unblocked => E::Unblocked(pb::JournalUnblocked {}),
         JournalEvent::Budget(note) => written_note(note),
+        JournalEvent::Verb { id, verb, stage, by, text } => E::Verb(pb::JournalVerb {
+            id: id.to_string(),
+            verb: verb.as_str().to_owned(),
+            stage: stage.as_str().to_owned(),
+            by,
+            text,
+        }),
         JournalEvent::Stopping { reason } => E::Stopping(pb::JournalReason { reason }),
         JournalEvent::Result(result) => E::Result((&*result).into()),
         JournalEvent::Ended { cause } => E::Ended(pb::JournalEnded { cause }),
@@ -113,6 +120,13 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
             let counter = budget::counter("budgetWarning.counter", &counter)?;
             JournalEvent::Budget(BudgetNote::Warning { counter, used, limit })
         }
+        E::Verb(pb::JournalVerb { id, verb, stage, by, text }) => JournalEvent::Verb {
+            id: read::text("verb.id", &id)?,
+            verb: verbs::verb("verb.verb", &verb)?,
+            stage: verbs::stage("verb.stage", &stage)?,
+            by,
+            text,
+        },
         E::Stopping(pb::JournalReason { reason }) => JournalEvent::Stopping { reason },
         E::Result(result) => {
             let result = RunResult::try_from(result).map_err(|error| error.under("result"))?;

@@ -5,11 +5,12 @@ use tetrarch_core::id::EpicId;
 use tetrarch_core::mail::{
     Alert, Duty, Launch, Mail, MailBody, ResultReady, SessionOrder, SpawnAnswer, StatusRequest,
 };
+use tetrarch_core::verb::Verb;
 
 use super::error::CodecError;
 use super::json::{self, Unknown};
 use super::mail::around;
-use super::read;
+use super::{read, verbs};
 use crate::proto::v1 as pb;
 
 /// The whole mail, its body by its kind.
@@ -24,6 +25,7 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         | MailBody::Stop(order)
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => around(mail, &pb::SessionOrder::from(order)),
+        MailBody::Verb(order) => around(mail, &pb::VerbOrder::from(&**order)),
         MailBody::TakeOn { epic } => around(mail, &pb::TakeOn { epic: epic.to_string() }),
         MailBody::StatusRequest(asked) => around(mail, &pb::StatusRequest::from(asked)),
         MailBody::ResultReady(ready) => around(mail, &pb::ResultReady::from(&**ready)),
@@ -91,6 +93,10 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         "kill" => MailBody::Kill(order(body)?),
         "stop" => MailBody::Stop(order(body)?),
         "rotate" => MailBody::Rotate(order(body)?),
+        "steer" => verb(Verb::Steer, body)?,
+        "interrupt" => verb(Verb::Interrupt, body)?,
+        "pause" => verb(Verb::Pause, body)?,
+        "resume" => verb(Verb::Resume, body)?,
         "superseded" => MailBody::Superseded(order(body)?),
         "status.request" => MailBody::StatusRequest(asked(body)?),
         "result.ready" => {
@@ -114,6 +120,10 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         }
         _ => return read_notice(topic, body),
     })
+}
+
+fn verb(verb: Verb, body: Value) -> Result<MailBody, CodecError> {
+    Ok(MailBody::Verb(Box::new(verbs::order(verb, body)?)))
 }
 
 /// Bodies that tell of somebody else, and topics that this version does not know.

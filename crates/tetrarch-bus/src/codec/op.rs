@@ -13,6 +13,7 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::schema::{self, PlanFile};
 use tetrarch_core::request::goals::GoalOp;
 use tetrarch_core::request::schedules::ScheduleOp;
+use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::work::WorkOp;
 use tetrarch_core::request::{HostJoin, Op, ProjectCreate};
 
@@ -21,7 +22,7 @@ use super::brief::names;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::plan::placement;
-use super::{budget, goal_op, planning, read, reservation, schedule, work_op};
+use super::{budget, goal_op, planning, read, reservation, schedule, verbs, work_op};
 use crate::proto::v1 as pb;
 use crate::subject::OpName;
 
@@ -74,6 +75,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             let (agent, reason) = (agent.to_string(), reason.clone());
             finish("AgentRotate", &pb::AgentRotate { request_id, sender, agent, reason })
         }
+        Op::Verb(op) => verbs::encode(op, id),
         Op::AgentStatus { agent } => {
             finish("AgentStatus", &pb::AgentStatus { request_id, sender, agent: agent.to_string() })
         }
@@ -214,6 +216,7 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
         name if GoalOp::NAMES.contains(&name) => {
             goal_op::decode(name.trim_start_matches("goal."), body)?
         }
+        name if VerbOp::NAMES.contains(&name) => verbs::decode(name, body)?,
         name if WorkOp::NAMES.contains(&name) => work_op::decode(name, body)?,
         name if ScheduleOp::NAMES.contains(&name) => {
             schedule::decode(name.trim_start_matches("schedule."), body)?

@@ -10,7 +10,7 @@ use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
-use super::read;
+use super::{read, verbs};
 use crate::proto::v1 as pb;
 
 /// The body of a report.
@@ -52,6 +52,13 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.dispatch = read::show(dispatch.as_ref());
             message.update.clone_from(update);
             message.expected_unix_ms = expected.map(|at| at.0);
+        }
+        Report::Verb { run, id, verb, stage, why } => {
+            message.run = run.to_string();
+            message.request = id.to_string();
+            message.verb = verb.as_str().to_owned();
+            message.stage = stage.as_str().to_owned();
+            message.reason.clone_from(why);
         }
         Report::SponsorSilent { request, sponsor } => {
             message.request = request.to_string();
@@ -97,6 +104,13 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             update: report.update,
             expected: report.expected_unix_ms.map(BusTime),
         },
+        "verb" => Report::Verb {
+            run: read::text("run", &report.run)?,
+            id: read::text("request", &report.request)?,
+            verb: verbs::verb("verb", &report.verb)?,
+            stage: verbs::stage("stage", &report.stage)?,
+            why: report.reason,
+        },
         "sponsor_silent" => Report::SponsorSilent {
             request: read::text("request", &report.request)?,
             sponsor: read::text("sponsor", &report.sponsor)?,
@@ -104,7 +118,7 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
         "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
         other => {
             let allowed =
-                "ready, gone, crashed, run, result, ask, consumed, update, sponsor_silent";
+                "ready, gone, crashed, run, result, ask, consumed, update, verb, sponsor_silent";
             let reason = format!("unknown kind {other:?}; allowed: {allowed}");
             return Err(CodecError::field("kind", reason));
         }

@@ -7,12 +7,16 @@ use std::str::FromStr;
 use tetrarch_core::request::Op;
 
 /// The operations of spec 02; a family whose members it leaves open is left out.
-pub const OPS: [&str; 31] = [
+pub const OPS: [&str; 35] = [
+    "agent.interrupt",
+    "agent.pause",
     "agent.register",
     "agent.replace",
+    "agent.resume",
     "agent.retire",
     "agent.rotate",
     "agent.status",
+    "agent.steer",
     "apply.request",
     "approval.decide",
     "budget.raise",

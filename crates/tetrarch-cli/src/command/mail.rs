@@ -268,6 +268,9 @@ fn says(letter: &Letter) -> String {
         | MailBody::Superseded(order) => {
             format!("{}: {}", order.agent, order.reason)
         }
+        MailBody::Verb(order) => {
+            format!("{}: {}", order.command.by, order.command.wanted.text())
+        }
         MailBody::Sponsor(sponsor) => sponsor.wanted.reason.clone(),
         MailBody::TakeOn { epic } => epic.to_string(),
         MailBody::Unknown { json, .. } => json.clone(),

@@ -30,7 +30,8 @@ impl Hosted {
             options: options.clone(),
         }));
         let id = Some(id);
-        effects.push(Effect::Report(Box::new(Report::Ask { run, id, question, options })));
+        let asked = Report::Ask { run, id, question, options };
+        self.when_running(Effect::Report(Box::new(asked)), effects);
     }
 
     /// Takes an answer; false when it is one to an earlier session, which is answered anew when it
@@ -40,14 +41,16 @@ impl Hosted {
         question: Option<QuestionId>,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let was_asking = !self.asking.is_empty();
+        let was_asking = !self.asking.is_empty() || self.verbs.interrupted;
         match question {
             Some(id) if !self.asking.remove(&id) => return false,
             Some(_) => {}
             None => self.asking.clear(),
         }
+        self.verbs.interrupted = false;
         if was_asking && self.asking.is_empty() {
-            effects.push(self.moved(RunEvent::InputReceived, "answered".to_owned()));
+            let answered = self.moved(RunEvent::InputReceived, "answered".to_owned());
+            self.when_running(answered, effects);
         }
         true
     }

@@ -45,6 +45,12 @@ impl Hosted {
                     self.stop(&order.reason.clone(), effects);
                 }
             }
+            MailBody::Verb(order) => {
+                if order.session.is_none_or(|session| session == self.launch.session) {
+                    let order = (**order).clone();
+                    self.command(from, order, effects);
+                }
+            }
             MailBody::SponsorAnswer(answer) => {
                 self.sponsors.remove(&answer.request);
                 self.deliver(from, &mail, json, effects);
@@ -82,12 +88,13 @@ impl Hosted {
         }
     }
 
-    fn deliver(&self, from: &Principal, mail: &Mail, json: String, effects: &mut Vec<Effect>) {
+    fn deliver(&mut self, from: &Principal, mail: &Mail, json: String, effects: &mut Vec<Effect>) {
         let (topic, from) = (mail.body.topic().to_owned(), from.to_string());
-        effects
-            .push(Effect::Journal(JournalEvent::Mail { topic: topic.clone(), from: from.clone() }));
+        let mail = JournalEvent::Mail { topic: topic.clone(), from: from.clone() };
         let line = Inbound::Mail { topic, from, body: json };
-        effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+        let order = Order::Deliver { run: self.run.id, line };
+        self.when_running(Effect::Journal(mail), effects);
+        self.when_running(Effect::Order(Box::new(order)), effects);
     }
 
     /// Tells the program why something it wanted is not done.
@@ -107,6 +114,7 @@ impl Hosted {
             return;
         }
         self.phase = Phase::Ending;
+        self.verbs.give_up();
         if std::mem::take(&mut self.rotating) {
             self.ordered = None;
         }
@@ -137,6 +145,7 @@ impl Hosted {
         if self.exit.is_some() || std::mem::replace(&mut self.rotating, true) {
             return;
         }
+        self.verbs.give_up();
         let reason = reason.to_owned();
         self.ordered = Some(reason.clone());
         effects.push(Effect::Journal(JournalEvent::Stopping { reason: reason.clone() }));

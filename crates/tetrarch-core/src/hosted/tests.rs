@@ -2,6 +2,7 @@
 
 mod ends;
 mod spending;
+mod verbs;
 mod vitals;
 
 use super::*;

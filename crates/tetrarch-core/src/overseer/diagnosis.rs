@@ -95,6 +95,7 @@ impl Seen {
         match event {
             JournalEvent::Starting { .. }
             | JournalEvent::Started { .. }
+            | JournalEvent::Verb { .. }
             | JournalEvent::Budget(BudgetNote::Before { .. } | BudgetNote::Warning { .. }) => {}
             JournalEvent::Progress { .. }
             | JournalEvent::Log { .. }

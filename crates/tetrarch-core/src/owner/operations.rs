@@ -15,7 +15,7 @@ use crate::step::Draft;
 use super::consulting::Begun;
 use super::{
     Policy, circuits, consulting, files, goals, overseeing, planning, plans, questions, replacing,
-    schedules, sessions, stopping, work,
+    schedules, sessions, stopping, verbs, work,
 };
 
 /// Decides on an operation and answers it.
@@ -79,6 +79,7 @@ fn apply(
             circuits::close(draft, agent)?;
             Ok(about(draft, agent, reply))
         }
+        Op::Verb(op) => verbs::operate(draft, request, op, reply),
         Op::AgentStatus { agent } => {
             known_agent(draft, agent)?;
             Ok(about(draft, agent, reply))

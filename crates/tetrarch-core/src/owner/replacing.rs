@@ -80,7 +80,7 @@ pub(super) fn rotate(
 }
 
 /// An agent's sessions are for those above it and for humans.
-fn authorize(draft: &Draft<'_>, request: &Request, id: &AgentId) -> Result<(), Refusal> {
+pub(super) fn authorize(draft: &Draft<'_>, request: &Request, id: &AgentId) -> Result<(), Refusal> {
     let Principal::Agent(sender) = &request.sender.from else { return Ok(()) };
     super::current(draft, &request.sender)?;
     let above = |id: &AgentId| draft.agent(id).and_then(|agent| agent.parent.as_ref());
@@ -112,12 +112,12 @@ fn why(reason: &str, otherwise: &str) -> String {
     fit::Room::of(TEXT_BYTES_MAX).text(reason, usize::MAX)
 }
 
-fn known(draft: &Draft<'_>, id: &AgentId) -> Result<Agent, Refusal> {
+pub(super) fn known(draft: &Draft<'_>, id: &AgentId) -> Result<Agent, Refusal> {
     let known = draft.agent(id).cloned();
     known.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("no agent {id}")))
 }
 
-fn ended(agent: &Agent) -> Refusal {
+pub(super) fn ended(agent: &Agent) -> Refusal {
     let detail = format!("{} has ended: {}; spawn another", agent.id, agent.reason);
     Refusal::new(ErrorCode::Conflict, detail)
 }

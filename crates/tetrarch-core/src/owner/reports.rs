@@ -17,6 +17,7 @@ use crate::step::Draft;
 
 use super::{
     Policy, circuits, ending, fit, overseeing, plans, questions, recovery, sessions, stopping,
+    verbs,
 };
 
 /// Decides on a report.
@@ -114,6 +115,11 @@ fn apply(
         Report::Update { run, dispatch, update, expected } => {
             own_run(draft, id, *run)?;
             overseeing::update(draft, policy, id, (*dispatch, *expected), update)
+        }
+        Report::Verb { run, id: verb_id, verb, stage, why } => {
+            own_run(draft, id, *run)?;
+            verbs::receipt(draft, id, *run, (*verb_id, *verb, *stage), why);
+            Ok(())
         }
         Report::SponsorSilent { request, sponsor } => {
             let reason = format!("{sponsor} did not answer {request}");

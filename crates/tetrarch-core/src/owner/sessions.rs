@@ -15,7 +15,7 @@ use crate::role::Role;
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
-use super::{overseeing, plans, questions, stopping};
+use super::{overseeing, plans, questions, stopping, verbs};
 
 /// Moves an agent's session, when the table allows it.
 pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, why: &str) -> bool {
@@ -29,6 +29,7 @@ pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, wh
     agent.since = draft.now;
     if matches!(to, Liveness::Offline | Liveness::Terminated) {
         agent.ending = None;
+        verbs::session_over(draft, &mut agent);
     }
     draft.put(Record::Agent(Box::new(agent)));
     let reason = format!("{from} -> {to}: {why}");
@@ -50,6 +51,7 @@ pub(super) fn first_heartbeat(draft: &mut Draft<'_>, id: &AgentId) {
     if let Some(assignment) = draft.assignment(work.assignment).cloned() {
         plans::move_assignment(draft, assignment, AssignmentStatus::Active, "its run is running");
     }
+    verbs::pause_again(draft, id);
 }
 
 /// Moves a run.
@@ -190,6 +192,7 @@ pub(super) fn terminate(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     }
     questions::withdraw_of(draft, id, why);
     agent.account.reserved = Spend::default();
+    agent.verbs.paused_by = None;
     let spent = agent.account.spent;
     draft.put(Record::Agent(Box::new(agent.clone())));
     move_session(draft, id, Liveness::Terminated, why);

@@ -24,4 +24,5 @@ mod spawning;
 mod stopping;
 mod stories;
 mod troubles;
+mod verbs;
 mod work;

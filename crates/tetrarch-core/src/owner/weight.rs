@@ -85,7 +85,8 @@ pub(super) fn agent(agent: &Agent) -> usize {
     let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
     let ending = agent.ending.as_ref().map_or(0, |ending| ITEM + ending.reason.len());
     let texts = agent.label.len() + agent.reason.len();
-    RECORD + agent.slots.len() * ITEM + tools + texts + ending
+    let verbs: usize = agent.verbs.receipts.iter().map(|it| ITEM + it.why.len()).sum();
+    RECORD + agent.slots.len() * ITEM + tools + texts + ending + verbs
 }
 
 /// A record.
@@ -241,6 +242,7 @@ fn mail(mail: &Mail) -> usize {
         | MailBody::Stop(order)
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => order.reason.len(),
+        MailBody::Verb(order) => order.command.wanted.text().len(),
         MailBody::Reply(reply) => reply.detail.len() + reply.data.as_ref().map_or(0, String::len),
         // The owner sends none of these.
         MailBody::Sponsor(_) => RECORD,

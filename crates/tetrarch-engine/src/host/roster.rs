@@ -113,6 +113,7 @@ impl Roster {
             | MailBody::Answer { .. }
             | MailBody::Reply(_)
             | MailBody::StatusRequest(_)
+            | MailBody::Verb(_)
             | MailBody::ReviewNeeded { .. }
             | MailBody::SponsorSilent { .. }
             | MailBody::Info { .. }

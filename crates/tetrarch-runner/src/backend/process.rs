@@ -26,13 +26,16 @@ use crate::sweep::Traces;
 
 mod expected;
 mod feed;
+mod helm;
 mod ladder;
 mod launch;
 mod output;
+mod takes;
 mod verdict;
 
 use expected::Expected;
-use feed::{Feed, note_down};
+use feed::{Feed, QUEUE_VERBS, note_down};
+use helm::{Helm, RECEIPTS_MAX, Said};
 use ladder::{Ladder, Push};
 pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
@@ -85,6 +88,7 @@ struct Attendance {
     own_dir: Option<PathBuf>,
     expected: Expected,
     ladder: Ladder,
+    helm: Helm,
     feed: Option<Feed>,
     notes: mpsc::Sender<String>,
     lines: mpsc::Receiver<Inbound>,
@@ -110,17 +114,27 @@ impl Attendance {
         let (results_in, results) = watch::channel(0);
         let (returns, returned) = mpsc::channel(1);
         let (gone, gone_out) = watch::channel(false);
+        let (receipts, receipts_out) = mpsc::channel(RECEIPTS_MAX);
+        let (takes_in, takes) = watch::channel(None);
+        let (taken_in, taken) = mpsc::channel(QUEUE_VERBS);
+        let (fates_in, fates) = mpsc::channel(2 * QUEUE_VERBS);
         let wires = Wires {
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
             notes: noted,
+            receipts: receipts_out,
+            takes: takes_in,
+            taken: taken_in,
             results: results_in,
             returns,
             gone: gone_out,
             teller: seat.teller.clone(),
         };
         let first_line = brief_line(start, &dir.to_string_lossy());
-        let feed = child.stdin.take().map(|stdin| Feed::open(stdin, first_line, notes.clone()));
+        let open = |stdin| Feed::open(stdin, first_line, notes.clone(), fates_in);
+        let feed = child.stdin.take().map(open);
+        let said = Said { takes, taken };
+        let helm = Helm::new(seat.verbs, said, fates, receipts, traces.clone());
         let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
         let up = RunnerEvent::Started { pid, isolation };
         let output = Output::new(dir.clone(), output_limit, expected.clone());
@@ -132,6 +146,7 @@ impl Attendance {
             own_dir: dir_is_own.then_some(dir),
             expected,
             ladder: Ladder::new(began, start.brief.wall),
+            helm,
             feed,
             notes,
             lines: seat.lines,
@@ -203,7 +218,7 @@ impl Attendance {
                         Ok(()) => self.asked.borrow_and_update().clone(),
                         Err(_) => Asked::Kill,
                     };
-                    self.asked_for(asked);
+                    self.asked_for(asked).await;
                     if changed.is_err() {
                         return exit_of(self.child.wait().await);
                     }
@@ -212,6 +227,7 @@ impl Attendance {
                     Some(line) => self.give(&line),
                     None => lines_open = false,
                 },
+                turn = self.helm.next() => self.turn(turn).await,
                 changed = self.results.changed(), if results_open => match changed {
                     Ok(()) => self.ladder.gave_result(Instant::now()),
                     Err(_) => results_open = false,
@@ -228,14 +244,16 @@ impl Attendance {
         }
     }
 
-    fn asked_for(&mut self, asked: Asked) {
+    async fn asked_for(&mut self, asked: Asked) {
         match asked {
             Asked::Nothing => {}
             Asked::Stop { drain, kill_grace, reason } => {
+                self.let_go().await;
                 self.ladder.stop(Instant::now(), drain, kill_grace, &reason);
                 self.say("stop", stop_line(&reason, drain));
             }
             Asked::Rotate { drain, kill_grace, reason } => {
+                self.let_go().await;
                 self.ladder.rotate(Instant::now(), drain, kill_grace);
                 self.say("rotation", rotate_line(&reason, drain));
             }

@@ -16,8 +16,8 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::clock::Moment;
-use super::fence::Fence;
 use super::word::{Answer, Order};
+use crate::fence::Fence;
 use crate::mark::HostLife;
 
 /// Longest wait for the deadline in one piece: a wait does not end while the machine is

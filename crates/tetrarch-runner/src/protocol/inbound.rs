@@ -6,6 +6,7 @@ use tetrarch_core::brief::{Artifact, ExpectedOutput, NodeInput};
 use tetrarch_core::budget::{Counter, Limits};
 use tetrarch_core::order::Start;
 use tetrarch_core::time::Millis;
+use tetrarch_core::verb::{Command, Wanted};
 
 use super::PROTOCOL;
 
@@ -43,6 +44,22 @@ pub(crate) fn brief_line(start: &Start, workspace: &str) -> Vec<u8> {
         "inputs": brief.inputs.iter().map(input).collect::<Vec<_>>(),
         "checkpoint": start.checkpoint.as_deref().map_or(Value::Null, json_or_text),
     }))
+}
+
+/// A verb; the program says that it has taken it by its id.
+pub(crate) fn verb_line(command: &Command) -> Vec<u8> {
+    let word = command.wanted.verb().as_str();
+    let mut said = json!({
+        "type": word,
+        "id": command.id.to_string(),
+        "from": command.by.to_string(),
+    });
+    match &command.wanted {
+        Wanted::Steer { text } => said["text"] = json!(text),
+        Wanted::Interrupt { reason } => said["reason"] = json!(reason),
+        Wanted::Pause | Wanted::Resume => {}
+    }
+    line(&said)
 }
 
 /// A message from the agent's inbox. `body` is JSON text.

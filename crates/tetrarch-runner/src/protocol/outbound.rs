@@ -1,16 +1,20 @@
 //! Lines from the program: a total reader. Any bytes give an event or log text, never an error
 //! that ends anything.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tetrarch_core::brief::{Evidence, Finding, Judgement, Outcome, RunResult, Usage, Verdict};
 use tetrarch_core::budget::Spend;
+use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::{
     CALL_NAME_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX,
 };
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::overseer::update;
+use tetrarch_core::verb::Verb;
 
 use crate::lines::start_of;
 
@@ -39,6 +43,10 @@ pub(crate) enum Told {
     Usage(Usage),
     /// A file to keep.
     Artifact(NamedFile),
+    /// Which verbs it takes.
+    Takes(BTreeSet<Verb>),
+    /// It has taken a verb.
+    Taken(RequestId),
     /// What it came to.
     Result {
         /// What it came to, its deliverable as text.
@@ -100,6 +108,16 @@ struct CheckpointFields {
 struct AskFields {
     question: String,
     options: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct TakesFields {
+    verbs: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct TakenFields {
+    id: String,
 }
 
 #[derive(Deserialize)]
@@ -203,6 +221,12 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
             update::from_value(&update).map_err(|error| error.to_string())?;
             RunnerEvent::Update { update: update.to_string() }
         }
+        "takes" => return takes(parse(fields)?).map(Some),
+        "taken" => {
+            let TakenFields { id } = parse(fields)?;
+            let id = id.parse().map_err(|_| "`id` is no verb's id".to_owned())?;
+            return Ok(Some(Told::Taken(id)));
+        }
         "artifact" => return parse(fields).map(|file| Some(Told::Artifact(file))),
         "result" => return result(parse(fields)?).map(Some),
         _ => return Ok(None),
@@ -212,6 +236,17 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
 
 fn parse<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|cause| cause.to_string())
+}
+
+fn takes(fields: TakesFields) -> Result<Told, String> {
+    let verbs = fields.verbs.iter().map(|word| match Verb::parse(word) {
+        Some(Verb::Resume) | None => {
+            let word = start_of(word, 64);
+            Err(format!("`{word}` is none of steer, interrupt, pause"))
+        }
+        Some(verb @ (Verb::Steer | Verb::Interrupt | Verb::Pause)) => Ok(verb),
+    });
+    verbs.collect::<Result<_, _>>().map(Told::Takes)
 }
 
 fn spawn(fields: Map<String, Value>) -> Result<String, String> {
@@ -387,6 +422,15 @@ mod tests {
     }
 
     #[test]
+    fn what_it_takes_and_has_taken_is_read() {
+        let takes = told(r#"{"type":"takes","verbs":["steer","pause","steer"]}"#);
+        assert_eq!(takes, Told::Takes(BTreeSet::from([Verb::Steer, Verb::Pause])));
+        let id = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
+        let taken = told(&format!(r#"{{"type":"taken","id":"{id}"}}"#));
+        assert_eq!(taken, Told::Taken(id.parse().unwrap()));
+    }
+
+    #[test]
     fn a_deliverable_is_text_or_json_as_text() {
         for (given, kept) in [("\"x\"", "x"), ("null", ""), ("[1]", "[1]"), ("7", "7")] {
             let line = format!(r#"{{"type":"result","outcome":"success","deliverable":{given}}}"#);
@@ -413,6 +457,9 @@ mod tests {
             (r#"{"type":"result","outcome":"success","partial":5}"#, "5", true),
             (r#"{"type":"result","subtype":"success","result":"x"}"#, "outcome", false),
             (r#"{"type":"checkpoint"}"#, "state", false),
+            (r#"{"type":"takes","verbs":["steer","resume"]}"#, "resume", false),
+            (r#"{"type":"takes"}"#, "verbs", false),
+            (r#"{"type":"taken","id":"1"}"#, "id", false),
         ];
         for (line, part, is_result) in cases {
             match read(line.as_bytes()) {

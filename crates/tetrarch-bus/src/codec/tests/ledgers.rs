@@ -14,6 +14,7 @@ use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::run::RunState;
 use tetrarch_core::snapshot::Snapshot;
 use tetrarch_core::time::BusTime;
+use tetrarch_core::verb::{Stage, Verb};
 
 use super::samples::planning::review;
 use super::samples::{TRACE, id, mail, plan_event, records, result, usage, words};
@@ -319,6 +320,13 @@ fn journal_events() -> Vec<JournalEvent> {
             used: 8,
             limit: 10,
         }),
+        JournalEvent::Verb {
+            id: id("~"),
+            verb: Verb::Steer,
+            stage: Stage::Refused,
+            by: text(),
+            text: text(),
+        },
         JournalEvent::Stopping { reason: text() },
         JournalEvent::Result(Box::new(result())),
         JournalEvent::Ended { cause: text() },

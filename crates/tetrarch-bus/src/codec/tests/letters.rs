@@ -7,9 +7,10 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::StatusRequest;
 use tetrarch_core::mail::{
     Denied, Duty, Lane, Launch, Mail, MailBody, OpReply, ResultReady, SessionOrder, SpawnAnswer,
-    Spawned, SponsorRequest,
+    Spawned, SponsorRequest, VerbOrder,
 };
 use tetrarch_core::role::Role;
+use tetrarch_core::verb::{Command, Wanted};
 
 use super::requests::spawn_request;
 use super::samples::{TRACE, id, mail, result, run, verdict, words};
@@ -73,6 +74,16 @@ fn order(full: bool) -> SessionOrder {
     }
 }
 
+fn verb(wanted: Wanted) -> MailBody {
+    let full = wanted == Wanted::Pause;
+    MailBody::Verb(Box::new(VerbOrder {
+        agent: id("W:~"),
+        session: full.then(|| id("~")),
+        epoch: u64::from(full),
+        command: Command { id: id("~"), by: id("human:ada"), wanted },
+    }))
+}
+
 fn reply(full: bool) -> MailBody {
     MailBody::Reply(OpReply {
         op: "goal.create".to_owned(),
@@ -118,6 +129,10 @@ fn bodies() -> Vec<MailBody> {
         MailBody::Stop(order(false)),
         MailBody::Rotate(order(true)),
         MailBody::Superseded(order(true)),
+        verb(Wanted::Steer { text: text() }),
+        verb(Wanted::Interrupt { reason: text() }),
+        verb(Wanted::Pause),
+        verb(Wanted::Resume),
         MailBody::TakeOn { epic: id("goal_~") },
         MailBody::ResultReady(Box::new(ready(Some(verdict())))),
         MailBody::ResultReady(Box::new(ready(None))),

@@ -10,6 +10,7 @@ use tetrarch_core::budget::Limits;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
+use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::{
     BriefWish, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
     SpawnRequest, SubagentWish, TaskWish,
@@ -17,6 +18,7 @@ use tetrarch_core::request::{
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
+use tetrarch_core::verb::{Stage, Verb, Wanted};
 
 use super::samples::planning;
 use super::samples::{U, blocker, id, limits, placement, profile, result, usage, words};
@@ -139,6 +141,13 @@ fn ops() -> Vec<Op> {
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];
     ops.extend(goals::ops());
+    let verbs = [
+        Wanted::Steer { text: "t".to_owned() },
+        Wanted::Interrupt { reason: "r".to_owned() },
+        Wanted::Pause,
+        Wanted::Resume,
+    ];
+    ops.extend(verbs.map(|wanted| Op::Verb(VerbOp { agent: id("W:~"), wanted })));
     ops
 }
 
@@ -171,6 +180,13 @@ fn reports() -> Vec<Report> {
             dispatch: None,
             update: "done".to_owned(),
             expected: None,
+        },
+        Report::Verb {
+            run: id("run_~"),
+            id: id("~"),
+            verb: Verb::Pause,
+            stage: Stage::Refused,
+            why: "r".to_owned(),
         },
         Report::SponsorSilent { request: id("~"), sponsor: id("PO-demo") },
     ];

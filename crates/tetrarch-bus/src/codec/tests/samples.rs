@@ -28,6 +28,7 @@ use tetrarch_core::mail::{Mail, MailBody};
 use tetrarch_core::plan::{Blocker, PlacementWish, Plan, PlanReason, PlanSource};
 use tetrarch_core::run::{Run, RunState, RunStatus};
 use tetrarch_core::time::{BusTime, Millis};
+use tetrarch_core::verb::{Receipt, Stage, Verb, Verbs};
 
 pub(super) use plan::plan_event;
 use plan::{goal_result, node, node_state, priorities};
@@ -204,7 +205,29 @@ fn agent(full: bool) -> Agent {
             assignment: id("asg_~"),
             run: id("run_~"),
         }),
+        verbs: if full { verbs() } else { Verbs::default() },
         created: BusTime(0),
+    }
+}
+
+fn verbs() -> Verbs {
+    let receipt = |verb, stage, at: Option<BusTime>| Receipt {
+        id: id("~"),
+        verb,
+        run: id("run_~"),
+        by: id("human:ada"),
+        stage,
+        queued: BusTime(1),
+        delivered: at,
+        ended: at,
+        why: "r".to_owned(),
+    };
+    Verbs {
+        receipts: vec![
+            receipt(Verb::Steer, Stage::Queued, None),
+            receipt(Verb::Pause, Stage::Effective, Some(BusTime(2))),
+        ],
+        paused_by: Some(id("PO-demo")),
     }
 }
 

@@ -82,6 +82,9 @@ fn words(event: &JournalEvent) -> (&'static str, String) {
         JournalEvent::Blocked { reason } => ("blocked", reason.clone()),
         JournalEvent::Unblocked => ("unblocked", String::new()),
         JournalEvent::Budget(note) => ("budget", budget(note)),
+        JournalEvent::Verb { verb, stage, by, text, .. } => {
+            (verb.as_str(), format!("{} by {by}: {text}", stage.as_str()))
+        }
         JournalEvent::Stopping { reason } => ("stopping", reason.clone()),
         JournalEvent::Result(result) => {
             let said = if result.error.is_empty() { &result.deliverable } else { &result.error };

@@ -9,6 +9,7 @@ use tetrarch_core::id::{AgentId, EpicId, HostName, ProjectName, RunId};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::{Run, RunStatus};
 use tetrarch_core::time::BusTime;
+use tetrarch_core::verb::Verbs;
 
 use crate::command::describe::handoffs;
 use crate::command::describe::journal::{lines, shortened};
@@ -55,6 +56,7 @@ pub(super) fn agent(snapshot: &Snapshot, id: &AgentId, journal: &[Journaled]) ->
         ]
     });
     sheet.table("slots", slots.collect());
+    verbs(&mut sheet, &agent.verbs);
     if let AgentId::Ho(host) = id {
         placed(&mut sheet, snapshot, host);
     }
@@ -67,6 +69,24 @@ pub(super) fn agent(snapshot: &Snapshot, id: &AgentId, journal: &[Journaled]) ->
     }
     sheet.table("journal", lines(journal));
     sheet.finish()
+}
+
+/// The verbs that were asked of it, the latest last.
+fn verbs(sheet: &mut Sheet, verbs: &Verbs) {
+    let rows = verbs.receipts.iter().map(|receipt| {
+        vec![
+            receipt.verb.as_str().into(),
+            Cell::state(receipt.stage.as_str()),
+            format!(
+                "{} ago",
+                age(now(), receipt.ended.or(receipt.delivered).unwrap_or(receipt.queued))
+            )
+            .into(),
+            receipt.by.to_string().into(),
+            receipt.why.as_str().into(),
+        ]
+    });
+    sheet.table("verbs", rows.collect());
 }
 
 fn account(sheet: &mut Sheet, account: &Account) {

@@ -140,6 +140,7 @@ impl Story {
                 | EventKind::SpawnDenied
                 | EventKind::AgentEnding
                 | EventKind::AgentReplaced
+                | EventKind::AgentVerb
                 | EventKind::RunState
                 | EventKind::GoalCreated
                 | EventKind::GoalStatus

@@ -14,6 +14,7 @@ use crate::owner::{recovery, sessions};
 use crate::plan::PlacementWish;
 use crate::request::{HOST_RESTART, HostJoin, Request};
 use crate::step::Draft;
+use crate::verb::Verbs;
 
 use super::projects::known_project;
 
@@ -144,6 +145,7 @@ pub(super) fn structural(
         tools: Tools::default(),
         circuit: Circuit::default(),
         work: None,
+        verbs: Verbs::default(),
         created: before.map_or(now, |agent| agent.created),
         id,
     }

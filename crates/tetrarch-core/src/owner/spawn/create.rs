@@ -15,6 +15,7 @@ use crate::request::SpawnRequest;
 use crate::role::Role;
 use crate::run::Run;
 use crate::step::Draft;
+use crate::verb::Verbs;
 
 use super::target::Target;
 use crate::owner::{brief, plans, sessions};
@@ -68,6 +69,7 @@ pub(super) fn create(
         label: target.wish.suggested_actor_id.clone(),
         slots: Vec::new(),
         account: Account::of(grant.budget),
+        verbs: Verbs::default(),
         deadline: grant.deadline,
         tools: brief::tools(target.wish, Some(node), &target.profile),
         circuit: Circuit::default(),

@@ -1,8 +1,9 @@
-//! Lines on their way into a program that may read them late, never, or be gone: a bounded queue
-//! with a writer of its own. The run never waits for it.
+//! Lines on their way into a program that may read them late, never, or be gone: bounded queues with
+//! a writer of their own, verbs ahead of everything else. The run never waits for it.
 
 use std::time::Duration;
 
+use tetrarch_core::id::RequestId;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
@@ -12,47 +13,72 @@ use tokio::time::timeout;
 
 /// Lines that wait for a program, the pipe's own buffer not counted.
 const QUEUE_LINES: usize = 32;
+/// Verbs that wait for a program.
+pub(super) const QUEUE_VERBS: usize = 16;
 /// After this long in one line a program is said not to read its stdin.
 const SLOW_AFTER: Duration = Duration::from_secs(30);
 
 /// Why a line does not reach the program.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotFed {
     /// It reads too slowly or not at all.
-    #[error("{QUEUE_LINES} lines already wait; the program does not read its stdin")]
+    #[error("too many lines already wait; the program does not read its stdin")]
     Full,
     /// It closed its stdin or is being ended.
     #[error("the program's stdin is closed")]
     Closed,
 }
 
+/// What became of a verb's line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fate {
+    /// The verb.
+    pub(super) id: RequestId,
+    /// Why the program does not have it; none when it has.
+    pub(super) why: Option<NotFed>,
+}
+
+/// A line, with the verb that it is.
+type Line = (Vec<u8>, Option<RequestId>);
+
 /// The way into a program.
 #[derive(Debug)]
 pub(super) struct Feed {
-    queue: Option<mpsc::Sender<Vec<u8>>>,
+    queue: Option<mpsc::Sender<Line>>,
+    verbs: Option<mpsc::Sender<Line>>,
     writer: JoinHandle<()>,
 }
 
 impl Feed {
-    /// Opens it with the first line. `notes` gets what people should know.
-    pub(super) fn open(stdin: ChildStdin, first: Vec<u8>, notes: mpsc::Sender<String>) -> Self {
+    /// Opens it with the first line. `notes` gets what people should know, `fates` what becomes of
+    /// verbs.
+    pub(super) fn open(
+        stdin: ChildStdin,
+        first: Vec<u8>,
+        notes: mpsc::Sender<String>,
+        fates: mpsc::Sender<Fate>,
+    ) -> Self {
         let (queue, lines) = mpsc::channel(QUEUE_LINES);
-        let writer = tokio::spawn(write(stdin, first, lines, notes));
-        Self { queue: Some(queue), writer }
+        let (verbs, urgent) = mpsc::channel(QUEUE_VERBS);
+        let waiting = Waiting { urgent, lines };
+        let writer = tokio::spawn(write(stdin, first, waiting, notes, fates));
+        Self { queue: Some(queue), verbs: Some(verbs), writer }
     }
 
     /// Queues a line.
     pub(super) fn offer(&self, line: Vec<u8>) -> Result<(), NotFed> {
-        let queue = self.queue.as_ref().ok_or(NotFed::Closed)?;
-        queue.try_send(line).map_err(|refused| match refused {
-            TrySendError::Full(_) => NotFed::Full,
-            TrySendError::Closed(_) => NotFed::Closed,
-        })
+        put(self.queue.as_ref(), (line, None))
+    }
+
+    /// Queues a verb, ahead of every other line.
+    pub(super) fn urge(&self, id: RequestId, line: Vec<u8>) -> Result<(), NotFed> {
+        put(self.verbs.as_ref(), (line, Some(id)))
     }
 
     /// Closes the program's stdin; what still waits is dropped.
     pub(super) fn close(&mut self) {
         self.queue = None;
+        self.verbs = None;
         self.writer.abort();
     }
 }
@@ -63,16 +89,56 @@ impl Drop for Feed {
     }
 }
 
+fn put(queue: Option<&mpsc::Sender<Line>>, line: Line) -> Result<(), NotFed> {
+    let queue = queue.ok_or(NotFed::Closed)?;
+    queue.try_send(line).map_err(|refused| match refused {
+        TrySendError::Full(_) => NotFed::Full,
+        TrySendError::Closed(_) => NotFed::Closed,
+    })
+}
+
+/// What waits to be written.
+struct Waiting {
+    urgent: mpsc::Receiver<Line>,
+    lines: mpsc::Receiver<Line>,
+}
+
+impl Waiting {
+    /// The next line, verbs first; none when the way is closed.
+    async fn next(&mut self) -> Option<Line> {
+        tokio::select! {
+            biased;
+            Some(line) = self.urgent.recv() => Some(line),
+            line = self.lines.recv() => line,
+        }
+    }
+
+    /// Takes nothing more, and gives what is left.
+    fn end(&mut self) -> Vec<Line> {
+        self.urgent.close();
+        self.lines.close();
+        let urgent = std::iter::from_fn(|| self.urgent.try_recv().ok());
+        let mut left: Vec<Line> = urgent.collect();
+        left.extend(std::iter::from_fn(|| self.lines.try_recv().ok()));
+        left
+    }
+}
+
 async fn write(
     mut stdin: ChildStdin,
     first: Vec<u8>,
-    mut lines: mpsc::Receiver<Vec<u8>>,
+    mut waiting: Waiting,
     notes: mpsc::Sender<String>,
+    fates: mpsc::Sender<Fate>,
 ) {
-    let mut next = Some(first);
+    let tell = |id, why| {
+        // A run that has ended wants to know of nothing.
+        let _over = fates.try_send(Fate { id, why });
+    };
+    let mut next = Some((first, None));
     let mut said = false;
     let mut is_brief = true;
-    while let Some(line) = next {
+    while let Some((line, verb)) = next {
         let writing = stdin.write_all(&line);
         tokio::pin!(writing);
         let written = match timeout(SLOW_AFTER, &mut writing).await {
@@ -86,17 +152,22 @@ async fn write(
             }
         };
         if written.is_err() {
-            lines.close();
-            let queued = std::iter::from_fn(|| lines.try_recv().ok()).count();
-            let lost = queued + usize::from(!is_brief);
+            let left = waiting.end();
+            let verbs = verb.into_iter().chain(left.iter().filter_map(|(_, verb)| *verb));
+            verbs.for_each(|id| tell(id, Some(NotFed::Closed)));
+            let lost = left.iter().filter(|(_, verb)| verb.is_none()).count();
+            let lost = lost + usize::from(!is_brief && verb.is_none());
             // A program that does not care for its brief is free to close its stdin.
             if lost > 0 {
                 note_down(&notes, format!("{lost} lines were dropped: {}", NotFed::Closed));
             }
             return;
         }
+        if let Some(id) = verb {
+            tell(id, None);
+        }
         is_brief = false;
-        next = lines.recv().await;
+        next = waiting.next().await;
     }
 }
 

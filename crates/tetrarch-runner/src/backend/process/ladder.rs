@@ -51,6 +51,8 @@ pub(super) struct Ladder {
     stop_reason: Option<String>,
     rotating: bool,
     cause: Option<Cause>,
+    /// Since when it stands still: time that it cannot use does not count.
+    still: Option<Instant>,
 }
 
 impl Ladder {
@@ -64,7 +66,26 @@ impl Ladder {
             stop_reason: None,
             rotating: false,
             cause: None,
+            still: None,
         }
+    }
+
+    /// It stands still from now on: its wall clock stands with it.
+    pub(super) fn stand_still(&mut self, now: Instant) {
+        self.still.get_or_insert(now);
+    }
+
+    /// It goes on: what it may still run is what it had left.
+    pub(super) fn go_on(&mut self, now: Instant) {
+        let Some(since) = self.still.take() else { return };
+        let stood = now.saturating_duration_since(since);
+        self.wall = self.wall.map(|(end, wall)| (end + stood, wall));
+        self.linger = self.linger.map(|end| end + stood);
+    }
+
+    /// Whether nothing was asked of it yet that ends it.
+    pub(super) fn is_free(&self) -> bool {
+        self.rung == Rung::Free
     }
 
     /// It is asked to stop. A second request can only bring the end nearer.
@@ -117,6 +138,7 @@ impl Ladder {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let wall = self.wall.map(|(end, _)| end);
         match self.rung {
+            Rung::Free if self.still.is_some() => None,
             Rung::Free => [wall, self.linger].into_iter().flatten().min(),
             Rung::Draining { until } => {
                 [wall, self.linger, Some(until)].into_iter().flatten().min()
@@ -129,6 +151,7 @@ impl Ladder {
     /// What is due.
     pub(super) fn due(&mut self, now: Instant) -> Option<Push> {
         match self.rung {
+            Rung::Free if self.still.is_some() => None,
             Rung::Free | Rung::Draining { .. } => {
                 let cause = self.reason_to_push(now)?;
                 self.cause = Some(cause);
@@ -205,6 +228,21 @@ mod tests {
         assert_eq!(ladder.due(at(start, 999)), None);
         assert_eq!(ladder.next_deadline(), None);
         assert_eq!(ladder.stop_reason(), Some("enough"));
+    }
+
+    #[test]
+    fn time_in_which_it_stands_still_does_not_count() {
+        let start = Instant::now();
+        let mut ladder = Ladder::new(start, Some(Millis(50)));
+        ladder.stand_still(at(start, 20));
+        ladder.stand_still(at(start, 30));
+        assert_eq!((ladder.next_deadline(), ladder.due(at(start, 60))), (None, None));
+        ladder.go_on(at(start, 1020));
+        ladder.go_on(at(start, 1030));
+        assert_eq!(ladder.next_deadline(), Some(at(start, 1050)));
+        assert_eq!(ladder.due(at(start, 1049)), None);
+        assert_eq!(ladder.due(at(start, 1050)), Some(Push::Term));
+        assert_eq!(ladder.cause(), Some(&Cause::Wall(Millis(50))));
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Follows what a program writes and tells it as events, bounded in lines, in total and in what is
 //! kept. Decides nothing about the run's end; that is `verdict`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
 use tetrarch_core::brief::{Outcome, RunResult, Usage};
+use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::LINE_BYTES_MAX;
 use tetrarch_core::order::{LocalFile, RunnerEvent};
+use tetrarch_core::verb::{Stage, Verb};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
@@ -59,6 +62,12 @@ pub(super) struct Wires {
     pub(super) stderr: Option<ChildStderr>,
     /// What the runner itself has to say.
     pub(super) notes: mpsc::Receiver<String>,
+    /// What is to be told of verbs beside what the program says.
+    pub(super) receipts: mpsc::Receiver<RunnerEvent>,
+    /// What the program says that it takes.
+    pub(super) takes: watch::Sender<Option<BTreeSet<Verb>>>,
+    /// Which verbs it has taken.
+    pub(super) taken: mpsc::Sender<RequestId>,
     /// Counts the results.
     pub(super) results: watch::Sender<u64>,
     /// Takes the line that hands a result back; there is at most one.
@@ -76,6 +85,8 @@ pub(super) struct Output {
     expected: Expected,
     /// The line that hands a result back and is yet to be passed on.
     returned: Option<Vec<u8>>,
+    takes: Option<BTreeSet<Verb>>,
+    taken: Vec<RequestId>,
     gate: Gate,
     lines: Lines,
     error_lines: Lines,
@@ -94,6 +105,8 @@ impl Output {
             heard: Heard::default(),
             expected,
             returned: None,
+            takes: None,
+            taken: Vec::new(),
             gate: Gate::new(dir),
             lines: Lines::default(),
             error_lines: Lines::default(),
@@ -119,6 +132,7 @@ impl Output {
                     self.stderr(error_chunk.get(..count).unwrap_or_default());
                 }
                 Some(note) = wires.notes.recv() => self.note(&note),
+                Some(receipt) = wires.receipts.recv() => self.events.push(receipt),
                 () = abandoned(&mut wires.gone, open) => {
                     if open {
                         self.note("a process outside the run holds its output open; left behind");
@@ -132,6 +146,9 @@ impl Output {
         while let Ok(note) = wires.notes.try_recv() {
             self.note(&note);
         }
+        while let Ok(receipt) = wires.receipts.try_recv() {
+            self.events.push(receipt);
+        }
         self.tell(&wires).await;
         self.heard
     }
@@ -144,6 +161,13 @@ impl Output {
             if is_result {
                 wires.results.send_modify(|results| *results += 1);
             }
+        }
+        if let Some(verbs) = self.takes.take() {
+            wires.takes.send_replace(Some(verbs));
+        }
+        for id in self.taken.drain(..) {
+            // Who attends to the run only minds the time by it; more than it can hold are none of its.
+            let _unheard = wires.taken.try_send(id);
         }
         if let Some(line) = self.returned.take() {
             // A program that has ended can correct nothing.
@@ -216,6 +240,12 @@ impl Output {
                 self.events.push(RunnerEvent::Usage(self.heard.usage));
             }
             Told::Artifact(file) => self.file(file),
+            Told::Takes(verbs) => self.takes = Some(verbs),
+            Told::Taken(id) => {
+                let (stage, why) = (Stage::Effective, String::new());
+                self.events.push(RunnerEvent::Receipt { id, stage, why });
+                self.taken.push(id);
+            }
             Told::Result { result, deliverable, files } => {
                 self.result(result, deliverable, files).await;
             }

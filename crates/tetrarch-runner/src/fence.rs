@@ -1,8 +1,7 @@
-//! Freezes, thaws and kills every process of one life of a host (spec 04, Hosts). Knows no
-//! deadline.
+//! Freezes, thaws and kills every process of one life of a host (spec 04, Hosts), or of one run (spec
+//! 06, The three verbs). Knows no deadline.
 //!
-//! By the host's cgroup where there is one, which holds what joins it later too. What is not in
-//! it is stopped one by one, until a look finds nothing new: what one process forks before it is
+//! By the cgroup where there is one, which holds what joins it later too. What is not in it is stopped one by one, until a look finds nothing new: what one process forks before it is
 //! stopped, the next look finds.
 
 use std::path::PathBuf;
@@ -36,9 +35,9 @@ pub fn freeze_time(life: &HostLife) -> Duration {
     std::iter::repeat_with(look).take(MEASURED).min().unwrap_or_default() * LOOKS
 }
 
-/// The processes of one life of a host.
+/// Around the processes of one life of a host, or of one run.
 #[derive(Debug)]
-pub(super) struct Fence {
+pub(crate) struct Fence {
     traces: Traces,
     /// What the last look found: marks are lost by dying, descent by the death of a parent.
     known: Known,
@@ -48,13 +47,17 @@ pub(super) struct Fence {
 
 impl Fence {
     /// Around what this life started; `cgroup` is where its host makes its control group.
-    pub(super) fn around(life: HostLife, cgroup: Option<PathBuf>) -> Self {
-        let traces = Traces::of_mark(Mark::Life(life), cgroup.map(Group::at));
+    pub(crate) fn around(life: HostLife, cgroup: Option<PathBuf>) -> Self {
+        Self::of(Traces::of_mark(Mark::Life(life), cgroup.map(Group::at)))
+    }
+
+    /// Around what these find.
+    pub(crate) fn of(traces: Traces) -> Self {
         Self { traces, known: Known::new(), told: Known::new() }
     }
 
     /// Freezes all of it; false when nothing is there.
-    pub(super) fn freeze(&mut self) -> bool {
+    pub(crate) fn freeze(&mut self) -> bool {
         let held = self.traces.cgroup().is_some_and(Group::freeze);
         let mut told_now = Known::new();
         let mut any = false;
@@ -80,7 +83,7 @@ impl Fence {
     }
 
     /// Lets all of it run again.
-    pub(super) fn thaw(&mut self) {
+    pub(crate) fn thaw(&mut self) {
         let (alive, _) = self.look();
         for process in alive {
             if process.stopped || self.told.get(&process.pid) == Some(&process.started) {
@@ -92,25 +95,25 @@ impl Fence {
     }
 
     /// Lets run what joins the host's cgroup from here on.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         if let Some(cgroup) = self.traces.cgroup() {
             cgroup.thaw();
         }
     }
 
     /// Kills what is there; true when nothing is left. To be called until it is.
-    pub(super) fn kill(&mut self) -> bool {
+    pub(crate) fn kill(&mut self) -> bool {
         self.known = self.traces.look(&self.known).alive;
         self.known.is_empty()
     }
 
     /// Whether nothing is there.
-    pub(super) fn is_empty(&mut self) -> bool {
+    pub(crate) fn is_empty(&mut self) -> bool {
         self.look().0.is_empty()
     }
 
     /// Removes what is left of the host's cgroup. Only when the host is gone.
-    pub(super) fn clear_up(&self) {
+    pub(crate) fn clear_up(&self) {
         if let Some(cgroup) = self.traces.cgroup() {
             cgroup.remove();
         }

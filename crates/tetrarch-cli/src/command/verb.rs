@@ -1,0 +1,247 @@
+//! `steer`, `interrupt`, `pause`, `resume`: asks the owner for a verb and tells its receipts as they
+//! come (spec 06, The three verbs).
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use futures::StreamExt;
+use serde_json::json;
+use tetrarch_bus::codec::encode_op;
+use tetrarch_bus::subject::OpName;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::follow_ledger;
+use tetrarch_core::duration;
+use tetrarch_core::id::{AgentId, RequestId};
+use tetrarch_core::ledger::Record;
+use tetrarch_core::request::Op;
+use tetrarch_core::request::verbs::VerbOp;
+use tetrarch_core::time::{BusTime, Millis};
+use tetrarch_core::verb::{Receipt, Stage, Wanted};
+
+use crate::context::{Context, Desk, new_id};
+use crate::exit::{CliError, Code};
+use crate::output::{self, Reader, stamp};
+
+/// Until when to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Until {
+    /// The program has it.
+    Delivered,
+    /// The program took it, or stands still, or runs again.
+    Effective,
+    /// Not at all.
+    None,
+}
+
+/// How long a verb's receipts are waited for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Waiting {
+    /// Until when to wait.
+    #[arg(long, value_enum, default_value_t = Until::Effective)]
+    wait: Until,
+    /// How long at most, such as 90s.
+    #[arg(long, value_parser = patience, default_value = "30s")]
+    timeout: Millis,
+}
+
+fn patience(text: &str) -> Result<Millis, String> {
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// What `steer` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'use metres, not feet'
+  tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'go on with part two' --wait delivered
+
+The text is put before the agent's next step; nothing is interrupted. A line for each receipt: queued
+(committed), delivered (its program has it), effective (its program took it at a boundary). A program
+that does not say that it takes steers refuses it, with why; one that never confirms stays delivered.
+Exits with 3 when there is no such agent, and with 5 when its run cannot hear it.")]
+pub(crate) struct SteerArgs {
+    /// Who.
+    agent: AgentId,
+    /// What its next step is to take in, at most 16 KiB.
+    text: String,
+    /// How long to wait for receipts.
+    #[command(flatten)]
+    waiting: Waiting,
+}
+
+/// What `interrupt` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch interrupt W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'it is on the wrong branch'
+  tetrarch steer W:01JD8Z5W6T4QK3M9X2V7B1N0AC 'on main, please'
+
+Its present turn is aborted; session, context and finished work stay. The run then waits for input: a
+steer, or an answer, makes it go on. Exits with 3 when there is no such agent, and with 5 when it is not
+at work.")]
+pub(crate) struct InterruptArgs {
+    /// Who.
+    agent: AgentId,
+    /// Why, for the log and its program.
+    #[arg(long, default_value = "a human asked")]
+    reason: String,
+    /// How long to wait for receipts.
+    #[command(flatten)]
+    waiting: Waiting,
+}
+
+/// What `pause` and `resume` are told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch pause W:01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch resume W:01JD8Z5W6T4QK3M9X2V7B1N0AC
+
+Every process of a paused run is frozen, unless its program says that it holds by itself; its wall clock
+stands still too. What runs below it goes on. A session that takes its place is paused again. Exits with
+3 when there is no such agent, and with 5 when it is not at work, paused already, or not paused.")]
+pub(crate) struct PauseArgs {
+    /// Who.
+    agent: AgentId,
+    /// How long to wait for receipts.
+    #[command(flatten)]
+    waiting: Waiting,
+}
+
+/// Runs `steer`.
+///
+/// # Errors
+/// The owner or the program refuses; no receipt in time.
+pub(crate) async fn steer(context: &Context, args: SteerArgs) -> Result<(), CliError> {
+    let SteerArgs { agent, text, waiting } = args;
+    ask(context, VerbOp { agent, wanted: Wanted::Steer { text } }, waiting).await
+}
+
+/// Runs `interrupt`.
+///
+/// # Errors
+/// The owner or the program refuses; no receipt in time.
+pub(crate) async fn interrupt(context: &Context, args: InterruptArgs) -> Result<(), CliError> {
+    let InterruptArgs { agent, reason, waiting } = args;
+    ask(context, VerbOp { agent, wanted: Wanted::Interrupt { reason } }, waiting).await
+}
+
+/// Runs `pause`.
+///
+/// # Errors
+/// The owner or the program refuses; no receipt in time.
+pub(crate) async fn pause(context: &Context, args: PauseArgs) -> Result<(), CliError> {
+    ask(context, VerbOp { agent: args.agent, wanted: Wanted::Pause }, args.waiting).await
+}
+
+/// Runs `resume`.
+///
+/// # Errors
+/// The owner or the program refuses; no receipt in time.
+pub(crate) async fn resume(context: &Context, args: PauseArgs) -> Result<(), CliError> {
+    ask(context, VerbOp { agent: args.agent, wanted: Wanted::Resume }, args.waiting).await
+}
+
+async fn ask(context: &Context, op: VerbOp, waiting: Waiting) -> Result<(), CliError> {
+    let desk = context.desk().await?;
+    let agent = op.agent.clone();
+    // Read before it is asked: what it causes comes after this entry.
+    let last = desk.bus.stream_last_seq(LEDGER).await?;
+    let (id, op) = (new_id(), Op::Verb(op));
+    let payload =
+        encode_op(&op, id).map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
+    let reply = desk.ask(OpName::of(&op), id, payload, None).await?;
+    if reply.data.is_none() {
+        // There is no process that could hear it, and nothing more comes.
+        let value = json!({"agent": agent.to_string(), "verb": op.name(), "detail": reply.detail});
+        output::item(context.output, &value, &reply.detail)?;
+        return Ok(());
+    }
+    let mut told = Told { context, agent: &agent, id, last: None };
+    let seen = told.follow(&desk, last + 1, waiting.wait);
+    let seen = tokio::time::timeout(Duration::from_millis(waiting.timeout.0), seen).await;
+    if let Ok(seen) = seen {
+        return seen;
+    }
+    let stage = told.last.map_or("not known to be queued", Stage::as_str);
+    let what = format!("it is {stage}, and no more within {}", duration::print(waiting.timeout));
+    let hint = format!(
+        "a program that never confirms stays delivered; look at it with `tetrarch describe {agent}`"
+    );
+    Err(CliError::new(Code::Failed, what).hint(hint))
+}
+
+/// What was told of a verb so far.
+struct Told<'a> {
+    context: &'a Context,
+    agent: &'a AgentId,
+    id: RequestId,
+    last: Option<Stage>,
+}
+
+impl Told<'_> {
+    /// Tells each receipt as the ledger has it, until the one that is waited for.
+    async fn follow(&mut self, desk: &Desk, from: u64, wait: Until) -> Result<(), CliError> {
+        let mut items = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
+        loop {
+            let Some(item) = items.next().await else { continue };
+            let Ok(entry) = item.entry else { continue };
+            for record in entry.records {
+                let Record::Agent(agent) = record else { continue };
+                if agent.id != *self.agent {
+                    continue;
+                }
+                let found = agent.verbs.receipts.iter().find(|receipt| receipt.id == self.id);
+                if let Some(receipt) = found
+                    && self.tell(receipt, wait)?
+                {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Tells what is new of it; whether that is all.
+    fn tell(&mut self, receipt: &Receipt, wait: Until) -> Result<bool, CliError> {
+        let ended = (receipt.stage, receipt.ended);
+        let stages = [
+            (Stage::Queued, Some(receipt.queued)),
+            (Stage::Delivered, receipt.delivered),
+            (Stage::Effective, ended.1.filter(|_| ended.0 == Stage::Effective)),
+            (Stage::Refused, ended.1.filter(|_| ended.0 == Stage::Refused)),
+        ];
+        for (stage, at) in stages {
+            let Some(at) = at.filter(|_| self.last.is_none_or(|last| last < stage)) else {
+                continue;
+            };
+            self.last = Some(stage);
+            let reader = self.line(receipt, stage, at)?;
+            if reader == Reader::Gone {
+                return Ok(true);
+            }
+        }
+        if receipt.stage == Stage::Refused {
+            let what = format!("{} was refused: {}", receipt.verb.as_str(), receipt.why);
+            let hint = "docs/stdio-protocol.md says how a program takes verbs";
+            return Err(CliError::new(Code::Failed, what).hint(hint));
+        }
+        Ok(match wait {
+            Until::None => true,
+            Until::Delivered => receipt.stage >= Stage::Delivered,
+            Until::Effective => receipt.stage >= Stage::Effective,
+        })
+    }
+
+    fn line(&self, receipt: &Receipt, stage: Stage, at: BusTime) -> Result<Reader, CliError> {
+        let value = json!({
+            "agent": self.agent.to_string(),
+            "verb": receipt.verb.as_str(),
+            "id": receipt.id.to_string(),
+            "stage": stage.as_str(),
+            "at": stamp(at),
+            "why": receipt.why,
+        });
+        let line = format!("{:<9} {}", stage.as_str(), stamp(at));
+        output::item(self.context.output, &value, &line)
+    }
+}

@@ -1,0 +1,218 @@
+//! Verbs through a session: to the runner, back as receipts, and what waits while it is paused.
+
+use super::*;
+use crate::mail::VerbOrder;
+use crate::run::{RunEvent, RunState};
+use crate::verb::{Command, Stage, Wanted};
+
+fn verb_id(number: u128) -> RequestId {
+    RequestId(Ulid(number))
+}
+
+fn verb(number: u128, wanted: Wanted) -> Input {
+    let by: Principal = "human:ada".parse().unwrap();
+    letter(MailBody::Verb(Box::new(VerbOrder {
+        agent: format!("W:{}", Ulid(1)).parse().unwrap(),
+        session: Some(SessionId(Ulid(3))),
+        epoch: 1,
+        command: Command { id: verb_id(number), by, wanted },
+    })))
+}
+
+fn steer() -> Wanted {
+    Wanted::Steer { text: "left".to_owned() }
+}
+
+fn interrupt() -> Wanted {
+    Wanted::Interrupt { reason: String::new() }
+}
+
+fn receipt(number: u128, stage: Stage) -> Input {
+    let (id, why) = (verb_id(number), String::new());
+    Input::Runner(RunnerEvent::Receipt { id, stage, why })
+}
+
+/// What is told the owner, in few words.
+fn told(effects: &[Effect]) -> Vec<String> {
+    let reports = effects.iter().filter_map(|effect| {
+        let Effect::Report(report) = effect else { return None };
+        Some(match &**report {
+            Report::Verb { verb, stage, .. } => format!("{} {}", verb.as_str(), stage.as_str()),
+            Report::Run { event, .. } => event.as_str().to_owned(),
+            other => other.kind().to_owned(),
+        })
+    });
+    reports.collect()
+}
+
+fn asks(hosted: &mut Hosted) -> Vec<Effect> {
+    let question = RunnerEvent::Ask { question: "which?".to_owned(), options: Vec::new() };
+    hosted.step(NOW, Input::Runner(question))
+}
+
+fn paused() -> Hosted {
+    let mut hosted = running(worker());
+    hosted.step(NOW, verb(10, Wanted::Pause));
+    hosted.step(NOW, receipt(10, Stage::Delivered));
+    let effects = hosted.step(NOW, receipt(10, Stage::Effective));
+    assert_eq!(told(&effects), ["pause effective"]);
+    assert_eq!(hosted.run_state(), RunState::PausedByUser);
+    hosted
+}
+
+fn resumed(hosted: &mut Hosted) -> Vec<Effect> {
+    assert_eq!(kinds(&hosted.step(NOW, verb(11, Wanted::Resume))), ["journal", "verb"]);
+    hosted.step(NOW, receipt(11, Stage::Effective))
+}
+
+#[test]
+fn a_verb_is_journaled_then_ordered_and_its_receipts_are_reported() {
+    let mut hosted = running(worker());
+    assert_eq!(kinds(&hosted.step(NOW, verb(10, steer()))), ["journal", "verb"]);
+    assert!(hosted.step(NOW, verb(10, steer())).is_empty(), "it came twice");
+    assert_eq!(told(&hosted.step(NOW, receipt(10, Stage::Delivered))), ["steer delivered"]);
+    assert_eq!(told(&hosted.step(NOW, receipt(10, Stage::Effective))), ["steer effective"]);
+    assert!(hosted.step(NOW, receipt(10, Stage::Effective)).is_empty(), "it ended");
+    assert!(hosted.step(NOW, receipt(99, Stage::Effective)).is_empty(), "nobody asked for it");
+    assert_eq!(hosted.run_state(), RunState::Running);
+}
+
+#[test]
+fn what_comes_too_early_or_too_late_is_refused_and_goes_no_further() {
+    let refused = |hosted: &mut Hosted, wanted: Wanted| {
+        let word = wanted.verb().as_str();
+        let effects = hosted.step(NOW, verb(10, wanted));
+        assert_eq!(told(&effects), [format!("{word} refused")]);
+        assert!(!kinds(&effects).contains(&"verb"));
+    };
+    let mut starting = worker();
+    starting.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    refused(&mut starting, steer());
+    let mut stopping = running(worker());
+    stopping.step(NOW, letter(MailBody::Stop(order("enough"))));
+    refused(&mut stopping, Wanted::Pause);
+    let mut rotating = running(worker());
+    rotating.step(NOW, letter(MailBody::Rotate(order("anew"))));
+    refused(&mut rotating, steer());
+    let mut done = running(worker());
+    done.step(NOW, Input::Runner(RunnerEvent::Result { result: success(), files: Vec::new() }));
+    refused(&mut done, steer());
+    let mut asking = running(worker());
+    asks(&mut asking);
+    refused(&mut asking, Wanted::Pause);
+    refused(&mut asking, interrupt());
+    refused(&mut running(worker()), Wanted::Resume);
+}
+
+#[test]
+fn an_interrupted_run_goes_on_with_a_steer_or_an_answer() {
+    for answered in [false, true] {
+        let mut hosted = running(worker());
+        hosted.step(NOW, verb(10, interrupt()));
+        hosted.step(NOW, receipt(10, Stage::Delivered));
+        assert_eq!(hosted.run_state(), RunState::Running);
+        assert_eq!(told(&hosted.step(NOW, receipt(10, Stage::Effective))), ["interrupt effective"]);
+        assert_eq!(hosted.run_state(), RunState::AwaitingInput);
+        let effects = if answered {
+            hosted.step(NOW, letter(MailBody::Answer { question: None, text: "on".to_owned() }))
+        } else {
+            hosted.step(NOW, verb(11, steer()));
+            hosted.step(NOW, receipt(11, Stage::Delivered))
+        };
+        assert!(told(&effects).contains(&"input_received".to_owned()), "{effects:?}");
+        assert_eq!(hosted.run_state(), RunState::Running);
+    }
+}
+
+#[test]
+fn an_interrupted_run_that_asks_waits_for_the_answer() {
+    let mut hosted = running(worker());
+    hosted.step(NOW, verb(10, interrupt()));
+    hosted.step(NOW, receipt(10, Stage::Effective));
+    asks(&mut hosted);
+    hosted.step(NOW, verb(11, steer()));
+    assert_eq!(told(&hosted.step(NOW, receipt(11, Stage::Delivered))), ["steer delivered"]);
+    assert_eq!(hosted.run_state(), RunState::AwaitingInput);
+}
+
+#[test]
+fn what_the_owner_could_not_take_of_a_paused_run_is_told_when_it_goes_on() {
+    let mut hosted = paused();
+    assert_eq!(told(&asks(&mut hosted)), [""; 0], "the line was in the pipe");
+    assert_eq!(hosted.run_state(), RunState::PausedByUser);
+    assert_eq!(told(&resumed(&mut hosted)), ["resume effective", "ask"]);
+    assert_eq!(hosted.run_state(), RunState::AwaitingInput);
+
+    let mut hosted = paused();
+    let blocked = RunnerEvent::Blocked { reason: "a lock".to_owned() };
+    assert_eq!(told(&hosted.step(NOW, Input::Runner(blocked.clone()))), [""; 0]);
+    assert_eq!(told(&resumed(&mut hosted)), ["resume effective", "external_blocked"]);
+
+    let mut hosted = paused();
+    hosted.step(NOW, Input::Runner(blocked));
+    assert_eq!(told(&hosted.step(NOW, Input::Runner(RunnerEvent::Unblocked))), [""; 0]);
+    assert_eq!(told(&resumed(&mut hosted)), ["resume effective"]);
+
+    let mut hosted = running(worker());
+    hosted.step(NOW, verb(9, interrupt()));
+    hosted.step(NOW, verb(10, Wanted::Pause));
+    hosted.step(NOW, receipt(10, Stage::Effective));
+    assert_eq!(told(&hosted.step(NOW, receipt(9, Stage::Effective))), [""; 0]);
+    assert_eq!(told(&resumed(&mut hosted)), ["resume effective", "interrupt effective"]);
+    assert_eq!(hosted.run_state(), RunState::AwaitingInput);
+}
+
+#[test]
+fn mail_waits_while_it_is_paused_and_keeps_its_order() {
+    let mut hosted = paused();
+    assert!(hosted.holds_mail());
+    for text in ["one", "two"] {
+        assert!(hosted.step(NOW, letter(MailBody::Info { text: text.to_owned() })).is_empty());
+    }
+    let effects = resumed(&mut hosted);
+    let given = kinds(&effects).into_iter().filter(|kind| *kind == "deliver").count();
+    assert_eq!(given, 2, "{effects:?}");
+    assert!(!hosted.holds_mail());
+}
+
+#[test]
+fn a_run_that_began_to_wait_before_it_stood_still_is_let_go() {
+    let mut hosted = running(worker());
+    hosted.step(NOW, verb(10, Wanted::Pause));
+    asks(&mut hosted);
+    let effects = hosted.step(NOW, receipt(10, Stage::Effective));
+    assert_eq!(told(&effects), ["pause refused"]);
+    let let_go = effects.iter().any(|effect| {
+        matches!(effect, Effect::Order(order)
+            if matches!(&**order, Order::Verb { command, .. } if command.wanted == Wanted::Resume))
+    });
+    assert!(let_go, "{effects:?}");
+    assert_eq!(hosted.run_state(), RunState::AwaitingInput);
+}
+
+#[test]
+fn a_stop_of_a_paused_run_is_ordered_and_what_waited_is_dropped() {
+    let mut hosted = paused();
+    asks(&mut hosted);
+    let effects = hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
+    assert_eq!(kinds(&effects), ["journal", "report", "stop"]);
+    assert_eq!(told(&effects), [RunEvent::CancelRequested.as_str()]);
+    assert_eq!(hosted.run_state(), RunState::Cancelling);
+    assert_eq!(kinds(&exited(&mut hosted)), ["journal", "report", "journal", "end"]);
+}
+
+#[test]
+fn who_did_not_speak_for_the_owner_speaks_for_itself() {
+    let mut hosted = running(worker());
+    let Input::Mail { mail, json, .. } = verb(10, steer()) else { panic!("no mail") };
+    let from: Principal = "PO-a".parse().unwrap();
+    let effects = hosted.step(NOW, Input::Mail { from: from.clone(), mail, json });
+    let by = effects.iter().find_map(|effect| match effect {
+        Effect::Order(order) => match &**order {
+            Order::Verb { command, .. } => Some(command.by.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(by, Some(from), "a letter cannot name another as who asks");
+}

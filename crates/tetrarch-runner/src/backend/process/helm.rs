@@ -1,0 +1,232 @@
+//! Verbs for a program, on their way to it and back (spec 06, The three verbs): what it is told,
+//! that all of it stands still and runs again, and the receipts. What it takes is `takes`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tetrarch_core::id::RequestId;
+use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::verb::{Command, Stage, Verb};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::feed::Fate;
+use super::takes::{Deed, Takes};
+use super::{Attendance, at};
+use crate::fence::Fence;
+use crate::protocol::verb_line;
+use crate::sweep::Traces;
+
+/// Receipts that wait to be told.
+pub(super) const RECEIPTS_MAX: usize = 64;
+/// Time between two looks at what stands still: what escaped the freezing, and what somebody else
+/// let run, the guard after a lease that was over for a while.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the output tells of verbs.
+#[derive(Debug)]
+pub(super) struct Said {
+    /// What the program takes, once it has said so.
+    pub(super) takes: watch::Receiver<Option<BTreeSet<Verb>>>,
+    /// What it has taken.
+    pub(super) taken: mpsc::Receiver<RequestId>,
+}
+
+/// Where a run's verbs are.
+#[derive(Debug)]
+pub(super) struct Helm {
+    commands: mpsc::Receiver<Command>,
+    open: (bool, bool, bool, bool),
+    said: Said,
+    fates: mpsc::Receiver<Fate>,
+    receipts: mpsc::Sender<RunnerEvent>,
+    takes: Takes,
+    /// Pauses and resumes that the program itself was told.
+    holding: BTreeMap<RequestId, Verb>,
+    traces: Traces,
+    /// Around what stands still.
+    fence: Option<Fence>,
+    look_at: Instant,
+}
+
+/// Something that happened to the verbs of a run.
+#[derive(Debug)]
+pub(super) enum Turn {
+    Asked(Command),
+    Declared(BTreeSet<Verb>),
+    Taken(RequestId),
+    Fate(Fate),
+    Due,
+    Look,
+    Nothing,
+}
+
+impl Helm {
+    /// The verbs of a run that starts now.
+    pub(super) fn new(
+        commands: mpsc::Receiver<Command>,
+        said: Said,
+        fates: mpsc::Receiver<Fate>,
+        receipts: mpsc::Sender<RunnerEvent>,
+        traces: Traces,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            commands,
+            open: (true, true, true, true),
+            said,
+            fates,
+            receipts,
+            takes: Takes::new(now),
+            holding: BTreeMap::new(),
+            traces,
+            fence: None,
+            look_at: now,
+        }
+    }
+
+    /// What happens next. Safe to drop.
+    pub(super) async fn next(&mut self) -> Turn {
+        let due = self.takes.next_deadline();
+        let look = self.fence.as_ref().map(|_| self.look_at);
+        let (commands, takes, taken, fates) = &mut self.open;
+        tokio::select! {
+            command = self.commands.recv(), if *commands => {
+                *commands = command.is_some();
+                command.map_or(Turn::Nothing, Turn::Asked)
+            }
+            changed = self.said.takes.changed(), if *takes => {
+                *takes = changed.is_ok();
+                let said = self.said.takes.borrow_and_update().clone();
+                said.map_or(Turn::Nothing, Turn::Declared)
+            }
+            id = self.said.taken.recv(), if *taken => {
+                *taken = id.is_some();
+                id.map_or(Turn::Nothing, Turn::Taken)
+            }
+            fate = self.fates.recv(), if *fates => {
+                *fates = fate.is_some();
+                fate.map_or(Turn::Nothing, Turn::Fate)
+            }
+            () = at(due), if due.is_some() => Turn::Due,
+            () = at(look), if look.is_some() => Turn::Look,
+            else => std::future::pending().await,
+        }
+    }
+
+    /// Tells how far a verb has come.
+    fn receipt(&self, id: RequestId, stage: Stage, why: impl Into<String>) {
+        let receipt = RunnerEvent::Receipt { id, stage, why: why.into() };
+        if let Err(refused) = self.receipts.try_send(receipt) {
+            tracing::warn!(%id, %refused, "a receipt was dropped");
+        }
+    }
+
+    /// Freezes all there is; false when nothing is there. Again: what has escaped meanwhile.
+    async fn freeze(&mut self) -> bool {
+        let mut fence = self.fence.take().unwrap_or_else(|| Fence::of(self.traces.clone()));
+        let frozen = tokio::task::spawn_blocking(move || {
+            let any = fence.freeze();
+            if !any {
+                fence.thaw();
+            }
+            any.then_some(fence)
+        });
+        self.fence = frozen.await.unwrap_or_else(|cause| {
+            tracing::error!(%cause, "a run could not be frozen");
+            None
+        });
+        self.look_at = Instant::now() + LOOK_PAUSE;
+        self.fence.is_some()
+    }
+
+    /// Lets all of it run, when it stands still.
+    async fn thaw(&mut self) {
+        self.takes.runs();
+        let Some(mut fence) = self.fence.take() else { return };
+        if let Err(cause) = tokio::task::spawn_blocking(move || fence.thaw()).await {
+            tracing::error!(%cause, "a run could not be let run again");
+        }
+    }
+}
+
+impl Attendance {
+    /// Takes what happened to the verbs.
+    pub(super) async fn turn(&mut self, turn: Turn) {
+        let now = Instant::now();
+        let deeds = match turn {
+            Turn::Asked(command) => self.helm.takes.ask(now, command),
+            Turn::Declared(verbs) => self.helm.takes.declare(now, verbs),
+            Turn::Due => self.helm.takes.due(now),
+            Turn::Taken(id) => {
+                match self.helm.holding.remove(&id) {
+                    Some(Verb::Pause) => self.ladder.stand_still(now),
+                    Some(Verb::Resume) => self.ladder.go_on(now),
+                    Some(Verb::Steer | Verb::Interrupt) | None => {}
+                }
+                Vec::new()
+            }
+            Turn::Fate(Fate { id, why: None }) => {
+                self.helm.receipt(id, Stage::Delivered, "");
+                Vec::new()
+            }
+            Turn::Fate(Fate { id, why: Some(why) }) => {
+                self.helm.receipt(id, Stage::Refused, why.to_string());
+                Vec::new()
+            }
+            Turn::Look => {
+                self.helm.freeze().await;
+                Vec::new()
+            }
+            Turn::Nothing => Vec::new(),
+        };
+        for deed in deeds {
+            self.perform(deed).await;
+        }
+    }
+
+    async fn perform(&mut self, deed: Deed) {
+        match deed {
+            Deed::Tell(command) => self.tell_verb(&command),
+            Deed::Freeze(id) => {
+                if self.ladder.is_free() && self.helm.freeze().await {
+                    self.ladder.stand_still(Instant::now());
+                    self.helm.receipt(id, Stage::Delivered, "");
+                    self.helm.receipt(id, Stage::Effective, "");
+                } else {
+                    self.helm.takes.runs();
+                    self.helm.receipt(id, Stage::Refused, "it is ending");
+                }
+            }
+            Deed::Thaw(id) => {
+                self.let_go().await;
+                self.helm.receipt(id, Stage::Delivered, "");
+                self.helm.receipt(id, Stage::Effective, "");
+            }
+            Deed::Refuse(id, why) => self.helm.receipt(id, Stage::Refused, why),
+        }
+    }
+
+    /// It is to end, or to go on: nothing of it stands still any more.
+    pub(super) async fn let_go(&mut self) {
+        self.helm.thaw().await;
+        self.ladder.go_on(Instant::now());
+    }
+
+    fn tell_verb(&mut self, command: &Command) {
+        let (id, verb) = (command.id, command.wanted.verb());
+        let told = match &self.feed {
+            Some(feed) => feed.urge(id, verb_line(command)).map_err(|refused| refused.to_string()),
+            None => Err("it has no stdin".to_owned()),
+        };
+        match told {
+            Ok(()) => {
+                self.ladder.was_given_a_line(Instant::now());
+                if matches!(verb, Verb::Pause | Verb::Resume) {
+                    self.helm.holding.insert(id, verb);
+                }
+            }
+            Err(why) => self.helm.receipt(id, Stage::Refused, why),
+        }
+    }
+}
