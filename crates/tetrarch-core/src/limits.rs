@@ -206,6 +206,12 @@ pub const IDLE_AFTER: Millis = Millis::from_secs(15 * 60);
 pub const RETRIES_MAX: u32 = 2;
 /// The same instruction is not sent again sooner, unless configured (spec 05).
 pub const RESEND_AFTER: Millis = Millis::from_secs(5 * 60);
+/// Status requests and repetitions that a node's own recovery policy may ask for.
+pub const RECOVERY_RETRIES_MAX: u32 = 100;
+/// The shortest time that a node's own recovery policy may name.
+pub const RECOVERY_TIME_MIN: Millis = Millis::from_secs(1);
+/// The longest time that a node's own recovery policy may name.
+pub const RECOVERY_TIME_MAX: Millis = Millis::from_secs(30 * 24 * 3600);
 /// The longest wait after the first attempt at recovery, unless configured (spec 05).
 pub const BACKOFF_BASE: Millis = Millis::from_secs(2 * 60);
 /// The longest wait after any attempt at recovery, unless configured (spec 05).

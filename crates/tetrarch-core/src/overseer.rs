@@ -4,6 +4,7 @@
 
 pub mod backoff;
 pub mod diagnosis;
+pub mod policy;
 #[cfg(test)]
 mod tests;
 pub mod update;
@@ -100,6 +101,12 @@ impl Rung {
             Self::Nudge | Self::Resend => true,
             Self::Replan | Self::Reassign | Self::Escalate => false,
         }
+    }
+
+    /// What a recovery policy calls it (seed 2).
+    #[must_use]
+    pub fn as_policy(self) -> &'static str {
+        if self == Self::Resend { "resend_last" } else { self.as_str() }
     }
 
     /// Reads the word; `resend_last` is what a recovery policy calls it (seed 2).

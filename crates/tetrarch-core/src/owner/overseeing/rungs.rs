@@ -56,7 +56,8 @@ pub(in crate::owner) fn after_replan(
     let (epic, node) = (assignment.epic, assignment.node);
     let attempts = draft.node_state(epic, node).map_or(u32::MAX, |state| state.attempts);
     let left = draft.node(epic, node).is_some_and(|node| attempts < node.max_attempts);
-    let rung = if left { Rung::Reassign } else { Rung::Escalate };
+    let may = assignment.policy.reassign != Some(false);
+    let rung = if left && may { Rung::Reassign } else { Rung::Escalate };
     tell(draft, &assignment, format!("{rung}: {why}"));
     climb(draft, policy, assignment, rung, why);
 }
@@ -75,7 +76,7 @@ pub(super) fn ask_evidence(
     let same = last.is_some_and(is_same);
     let told = draft.base().dispatched_for(assignment.id).filter_map(|id| draft.dispatch(id));
     let told = told.filter(|one| one.mode == DispatchMode::Mail).max_by_key(|one| one.at);
-    let least = policy.overseer.min_resend_interval;
+    let least = assignment.policy.patience(&policy.overseer).min_resend_interval;
     let soon = assignment.recovery.last_retry.is_some_and(|sent| sent + least > draft.now);
     if soon && told.is_some_and(is_same) {
         return;
