@@ -9,7 +9,7 @@ use crate::limits::{DRAFT_BYTES_MAX, DRAFTS_KEPT_MAX, DRAFTS_OPEN_MAX, TEXT_BYTE
 use crate::mail::{MailBody, OpReply};
 use crate::plan::PlanReason;
 use crate::plan::change::{self, Edit};
-use crate::plan::proposal::{DraftStatus, DraftVerdict, Proposal, ReviewAsk};
+use crate::plan::proposal::{DraftStatus, DraftVerdict, Proposal, ReviewAsk, may_decide};
 use crate::request::planning::Wanted;
 use crate::step::Draft;
 
@@ -129,9 +129,9 @@ fn supersede(
     id: DraftId,
     by: DraftId,
 ) -> Result<(), Refusal> {
-    let proposal = open(desk.draft, epic, id)?;
+    let (proposal, _) = open(desk.draft, (epic, id), DraftVerdict::Reject)?;
     let from = &desk.request.sender.from;
-    if proposal.author != *from && !decides(from) {
+    if proposal.author != *from && !may_decide(from) {
         let detail = format!("{id} is {}'s", proposal.author);
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     }
@@ -139,28 +139,22 @@ fn supersede(
     Ok(())
 }
 
-/// People and GO decide on drafts.
-fn decides(from: &Principal) -> bool {
-    match from {
-        Principal::Human(_) => true,
-        Principal::Agent(agent) => *agent == AgentId::Go,
-    }
-}
-
-fn open(draft: &Draft<'_>, epic: EpicId, id: DraftId) -> Result<Proposal, Refusal> {
+/// A draft, and what a verdict makes of it.
+fn open(
+    draft: &Draft<'_>,
+    (epic, id): (EpicId, DraftId),
+    verdict: DraftVerdict,
+) -> Result<(Proposal, DraftStatus), Refusal> {
     let Some(proposal) = draft.proposals(epic).remove(&id) else {
         let detail = format!("{epic} has no draft {id}; `tetrarch plan drafts {epic}` lists them");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
-    match proposal.status {
-        DraftStatus::Open => Ok(proposal),
-        DraftStatus::Approved | DraftStatus::Rejected | DraftStatus::Superseded => {
-            let by =
-                proposal.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
-            let detail = format!("{id} is {}{by}: {}", proposal.status, proposal.notes);
-            Err(Refusal::new(ErrorCode::Conflict, detail))
-        }
+    if let Some(to) = proposal.status.after(verdict) {
+        return Ok((proposal, to));
     }
+    let by = proposal.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+    let detail = format!("{id} is {}{by}: {}", proposal.status, proposal.notes);
+    Err(Refusal::new(ErrorCode::Conflict, detail))
 }
 
 /// `todo.draft`: a human or GO approves a draft, has it refined or rejects it; its author may take it
@@ -177,9 +171,9 @@ pub(super) fn decide(
     if from.agent().is_some() {
         crate::owner::current(desk.draft, &desk.request.sender)?;
     }
-    let proposal = open(desk.draft, epic, id)?;
+    let (proposal, to) = open(desk.draft, (epic, id), verdict)?;
     let own = proposal.author == from && verdict == DraftVerdict::Reject;
-    if !decides(&from) && !own {
+    if !may_decide(&from) && !own {
         let detail = format!("{from} may not decide on drafts; people and GO do");
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     }
@@ -189,7 +183,7 @@ pub(super) fn decide(
             desk.open(epic)?;
             let (base, why) = (proposal.base_version, format!("{id}: {}", proposal.reason));
             let made = desk.apply(epic, base, &proposal.edit, PlanReason::Replan, &why)?;
-            close(desk, proposal, DraftStatus::Approved, reason, made.version);
+            close(desk, proposal, to, reason, made.version);
             Ok(made)
         }
         DraftVerdict::Refine => {
@@ -198,14 +192,19 @@ pub(super) fn decide(
             let event =
                 desk.draft.event(EventKind::DraftDecided, RULE, format!("{id}: refine: {reason}"));
             event.epic = Some(epic);
-            let refined = Proposal { notes: reason.to_owned(), decided_by: Some(from), ..proposal };
+            let refined = Proposal {
+                status: to,
+                notes: reason.to_owned(),
+                decided_by: Some(from),
+                ..proposal
+            };
             desk.draft.put(Record::Draft(Box::new(refined)));
             let detail = format!("{id} stays open; its author is told");
             Ok(OpReply { detail, ..reply })
         }
         DraftVerdict::Reject => {
             said("reason", reason)?;
-            close(desk, proposal, DraftStatus::Rejected, reason, None);
+            close(desk, proposal, to, reason, None);
             Ok(OpReply { detail: format!("{id} is rejected"), ..reply })
         }
     }
