@@ -9,6 +9,7 @@ pub mod insight;
 pub mod proposal;
 pub mod rollup;
 pub mod schema;
+pub mod tidying;
 pub mod view;
 
 use std::fmt;

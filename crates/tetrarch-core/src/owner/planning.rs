@@ -21,6 +21,7 @@ use crate::step::Draft;
 use super::Policy;
 
 pub(super) use applying::write;
+pub(super) use drafting::keep_own;
 
 const RULE: &str = "05 Plan events";
 

@@ -20,27 +20,32 @@ const EVIDENCE: &str = "You say that it is done and show nothing for it. Name th
      overseerUpdate: files touched, commands and tests run with their outcome, commits. If it is not \
      done: status in_progress, with the next concrete action.";
 
-/// Does what a rung says.
+/// Does what a rung says. `words`: the last ones of the run's journal, for the planner.
 pub(super) fn climb(
     draft: &mut Draft<'_>,
     policy: &Policy,
     assignment: Assignment,
     rung: Rung,
-    why: &str,
+    (why, words): (&str, &[String]),
 ) {
     match rung {
         Rung::Nudge => send(draft, policy, assignment, (AssignmentStatus::Stalled, STATUS), why),
         Rung::Resend => resend(draft, policy, assignment, AssignmentStatus::Stalled, why),
         Rung::Reassign => reassign(draft, &assignment, why),
-        Rung::Replan => replan(draft, policy, &assignment, why),
+        Rung::Replan => replan(draft, policy, &assignment, (why, words)),
         Rung::Escalate => escalating::escalate(draft, assignment, why),
     }
 }
 
 /// Has the planner asked how the node can be cut; the intent is written before anybody is.
-fn replan(draft: &mut Draft<'_>, policy: &Policy, assignment: &Assignment, why: &str) {
+fn replan(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    assignment: &Assignment,
+    (why, words): (&str, &[String]),
+) {
     conclude(draft, assignment, DispatchOutcome::Timeout);
-    let asked = consulting::ask_to_split(draft, policy, assignment, why);
+    let asked = consulting::ask_to_split(draft, policy, assignment, (why, words));
     let Some((dispatch, assignment)) = asked else { return };
     note(draft, dispatch);
     put(draft, assignment, AssignmentStatus::Stalled, why);
@@ -59,7 +64,7 @@ pub(in crate::owner) fn after_replan(
     let may = assignment.policy.reassign != Some(false);
     let rung = if left && may { Rung::Reassign } else { Rung::Escalate };
     tell(draft, &assignment, format!("{rung}: {why}"));
-    climb(draft, policy, assignment, rung, why);
+    climb(draft, policy, assignment, rung, (why, &[]));
 }
 
 /// Asks for what shows that it is done, unless it was just asked. A session launched since then does

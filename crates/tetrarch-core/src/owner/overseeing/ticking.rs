@@ -141,7 +141,10 @@ fn look(
     let did = if verdict.stands_still {
         match busy(draft, &assignment, &view) {
             Some(why) => excuse(draft, assignment, draft.now, why),
-            None => act(draft, policy, assignment, &view, verdict)?,
+            None => {
+                let words = telemetry.words.get(&assignment.run).map_or(&[][..], Vec::as_slice);
+                act(draft, policy, assignment, (&view, verdict), words)?
+            }
         }
     } else {
         // One that waits is not idle: its time begins anew when it goes on.
@@ -186,8 +189,8 @@ fn act(
     draft: &mut Draft<'_>,
     policy: &Policy,
     assignment: Assignment,
-    view: &View,
-    verdict: Verdict,
+    (view, verdict): (&View, Verdict),
+    words: &[String],
 ) -> Option<String> {
     let quiet = draft.now - view.last_activity.max(view.last_dispatch);
     let patience = assignment.policy.patience(&policy.overseer);
@@ -206,6 +209,6 @@ fn act(
         return Some(format!("stalled: {why}"));
     };
     tell(draft, &assignment, format!("{rung}: {why}"));
-    rungs::climb(draft, policy, assignment, rung, &why);
+    rungs::climb(draft, policy, assignment, rung, (&why, words));
     Some(format!("{rung}: {why}"))
 }

@@ -98,7 +98,7 @@ fn unproved(draft: &mut Draft<'_>, policy: &Policy, assignment: Assignment) {
     match view.filter(|view| view.retries >= patience.max_retries) {
         Some(view) => {
             let (rung, _) = next_rung(&view, &patience);
-            rungs::climb(draft, policy, assignment, rung, why);
+            rungs::climb(draft, policy, assignment, rung, (why, &[]));
         }
         None => rungs::ask_evidence(draft, policy, assignment, why),
     }

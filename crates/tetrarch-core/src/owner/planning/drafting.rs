@@ -10,6 +10,7 @@ use crate::mail::{MailBody, OpReply};
 use crate::plan::PlanReason;
 use crate::plan::change::{self, Edit};
 use crate::plan::proposal::{DraftStatus, DraftVerdict, Proposal, ReviewAsk, may_decide};
+use crate::plan::tidying::Tidying;
 use crate::request::planning::Wanted;
 use crate::step::Draft;
 
@@ -79,6 +80,47 @@ pub(super) fn keep<C>(
         data: Some(format!("{{\"draft\":\"{id}\"}}")),
         ..desk.reply.clone()
     })
+}
+
+/// Keeps what the overseer proposes by itself, and asks the goal's owner to look. Not when there are too many
+/// drafts, or it is too large for one: nobody waits for it.
+pub(in crate::owner) fn keep_own(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    base: u32,
+    tidying: &Tidying,
+) {
+    let size: usize = tidying.edit.puts.iter().map(weight::node).sum();
+    let Some(owner) = draft.base().goals.get(&epic).map(|goal| goal.owner.clone()) else { return };
+    if size > DRAFT_BYTES_MAX || make_room(draft, epic).is_err() {
+        return;
+    }
+    let (by, now) = (Principal::Agent(AgentId::Go), draft.now);
+    let id = DraftId::derive(now, &epic.to_string(), "tidying", 0);
+    let (what, why) = (applying::words(&tidying.changed), &tidying.why);
+    draft.event(EventKind::DraftProposed, RULE, format!("{id}: {what}: {why}")).epic = Some(epic);
+    draft.put(Record::Draft(Box::new(Proposal {
+        id,
+        epic,
+        author: by.clone(),
+        base_version: base,
+        edit: tidying.edit.clone(),
+        reason: why.clone(),
+        status: DraftStatus::Open,
+        notes: String::new(),
+        decided_by: None,
+        version: None,
+        created: now,
+        since: now,
+    })));
+    let text = format!("the overseer proposes {id} for version {base}: {what}: {why}");
+    let text = fit::Room::of(TEXT_BYTES_MAX).text(&text, usize::MAX);
+    let to = questions::desk_of(draft, &owner);
+    if to != by {
+        draft.mail(to, Some(epic), MailBody::ReviewNeeded { reason: text.clone() });
+    }
+    let reason = PlanReason::Replan;
+    draft.review(epic, ReviewAsk { by, reason, draft: Some(id), text });
 }
 
 /// Asks GO and the goal's owner to look.
