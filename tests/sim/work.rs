@@ -64,6 +64,12 @@ fn task(phase: usize, n: usize, dice: &mut Dice) -> Value {
         task["role"] = json!("specialist");
         task["domain"] = json!("api");
     }
+    // By its place, so that what chance decides besides stays as it is.
+    match n {
+        3 => task["recoveryPolicy"] = json!({"from": "resend_last", "idleAfter": "2s"}),
+        4 => task["recoveryPolicy"] = json!({"maxRetries": 1, "reassign": false}),
+        _ => {}
+    }
     if dice.percent(30) {
         task["review"] = json!({"domain": "quality"});
     }

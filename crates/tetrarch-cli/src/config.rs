@@ -70,6 +70,8 @@ pub(crate) struct OverseerConfig {
     pub(crate) tick_every: Option<Duration>,
     /// How long an assignment may stand still, and what then.
     pub(crate) patience: Patience,
+    /// Whether it proposes by itself how plans could be cut or joined.
+    pub(crate) proposes: bool,
     /// Who may change plans besides GO and people.
     pub(crate) plan_appliers: BTreeSet<Principal>,
 }
@@ -263,6 +265,7 @@ fn overseer(settings: &Settings) -> OverseerConfig {
             min_resend_interval: settings.millis("overseer.min_resend_interval"),
             backoff: settings.backoff("overseer.backoff"),
         },
+        proposes: settings.flag("overseer.propose"),
         // That each is one is among the laws.
         plan_appliers: settings
             .names("overseer.plan_appliers")

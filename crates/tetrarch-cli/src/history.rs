@@ -77,19 +77,18 @@ impl Since {
     }
 }
 
-/// Reads the ledger from a sequence, or where it begins now, to another, both included, as long as somebody reads what is
-/// made of it; gives the last entry's epoch, none when nobody reads any more.
+/// Reads the ledger from a sequence, or where it begins now, to another, both included, a portion at a time, as long
+/// as somebody reads what is made of it. `epoch`: that of the entries before; gives the last entry's epoch, none when nobody reads any more.
 ///
 /// # Errors
 /// Those of `see`.
 pub(crate) async fn each(
     bus: &Bus,
-    from: u64,
-    last: u64,
+    (from, last): (u64, u64),
+    mut epoch: u64,
     mut see: impl FnMut(&LedgerItem) -> Result<Reader, CliError>,
 ) -> Result<Option<u64>, CliError> {
     let mut next = from.max(bus.stream_extent(LEDGER).await?.first);
-    let mut epoch = 0;
     while next <= last {
         let through = last.min(next.saturating_add(STRETCH - 1));
         for item in read_ledger(bus, next, through, epoch).await {

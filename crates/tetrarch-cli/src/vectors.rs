@@ -5,6 +5,7 @@
 mod admission;
 mod budget;
 mod case;
+mod change;
 mod identity;
 mod input;
 mod insight;

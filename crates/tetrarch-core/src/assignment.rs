@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::id::{AgentId, AssignmentId, DispatchId, EpicId, NodeId, RunId};
+use crate::overseer::policy::RecoveryPolicy;
 use crate::time::BusTime;
 
 /// Where an assignment stands.
@@ -165,6 +166,8 @@ pub struct Assignment {
     pub updated: BusTime,
     /// What the overseer knows of it.
     pub recovery: Recovery,
+    /// What its node says of what becomes of it when it stands still.
+    pub policy: RecoveryPolicy,
 }
 
 /// Liveness and recovery of an assignment (spec 05, The tick; seed 2, Assignments).

@@ -206,6 +206,12 @@ pub const IDLE_AFTER: Millis = Millis::from_secs(15 * 60);
 pub const RETRIES_MAX: u32 = 2;
 /// The same instruction is not sent again sooner, unless configured (spec 05).
 pub const RESEND_AFTER: Millis = Millis::from_secs(5 * 60);
+/// Status requests and repetitions that a node's own recovery policy may ask for.
+pub const RECOVERY_RETRIES_MAX: u32 = 100;
+/// The shortest time that a node's own recovery policy may name.
+pub const RECOVERY_TIME_MIN: Millis = Millis::from_secs(1);
+/// The longest time that a node's own recovery policy may name.
+pub const RECOVERY_TIME_MAX: Millis = Millis::from_secs(30 * 24 * 3600);
 /// The longest wait after the first attempt at recovery, unless configured (spec 05).
 pub const BACKOFF_BASE: Millis = Millis::from_secs(2 * 60);
 /// The longest wait after any attempt at recovery, unless configured (spec 05).
@@ -222,6 +228,18 @@ pub const ASSIGNMENTS_PER_TICK: usize = 500;
 pub const DIAGNOSED_PER_TICK: usize = 20;
 /// Entries at a journal's end by which a stall is classified (spec 05, Stall).
 pub const DIAGNOSED_ENTRIES: usize = 20;
+/// Criteria of a task beyond which the overseer proposes to cut it.
+pub const CRITERIA_MAX: usize = 10;
+/// Criteria of a part that the overseer proposes; more where a task has no room for as many parts.
+pub const CRITERIA_OF_PART: usize = 4;
+/// Longest objective, in bytes, of a step that the overseer may propose to join with its neighbour.
+pub const TRIVIAL_OBJECTIVE_BYTES: usize = 200;
+/// Steps that the overseer proposes to make one.
+pub const TRIVIAL_CHAIN_MAX: usize = 4;
+/// Plans for which the overseer proposes something in one tick.
+pub const TIDIED_PER_TICK: usize = 20;
+/// Bytes of a stalled run's last words that the planner is told.
+pub const JOURNAL_WORDS_BYTES_MAX: usize = 2 * 1024;
 /// Bytes that one tick of the overseer writes, about; the rest is for the next.
 pub const OVERSEEN_BYTES_MAX: usize = STEP_BYTES_MAX / 2;
 /// A program's status updates are passed on no more often than this, unless one was asked for.

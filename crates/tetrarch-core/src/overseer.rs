@@ -4,6 +4,7 @@
 
 pub mod backoff;
 pub mod diagnosis;
+pub mod policy;
 #[cfg(test)]
 mod tests;
 pub mod update;
@@ -102,6 +103,12 @@ impl Rung {
         }
     }
 
+    /// What a recovery policy calls it (seed 2).
+    #[must_use]
+    pub fn as_policy(self) -> &'static str {
+        if self == Self::Resend { "resend_last" } else { self.as_str() }
+    }
+
     /// Reads the word; `resend_last` is what a recovery policy calls it (seed 2).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -169,16 +176,26 @@ pub struct View {
 pub struct Telemetry {
     /// Since when it listens.
     pub since: BusTime,
+    /// When it looked before; at the start of time when it did not.
+    pub looked: BusTime,
     /// When agents' progress counters last grew.
     pub progressed: BTreeMap<AgentId, BusTime>,
     /// What the journals of stalled runs say, as far as they were read before the last look.
     pub diagnosed: BTreeMap<RunId, Diagnosis>,
+    /// The last words in them, oldest first, bounded and without credentials.
+    pub words: BTreeMap<RunId, Vec<String>>,
 }
 
 impl Default for Telemetry {
     /// Of an owner that has not begun to listen.
     fn default() -> Self {
-        Self { since: BusTime(u64::MAX), progressed: BTreeMap::new(), diagnosed: BTreeMap::new() }
+        Self {
+            since: BusTime(u64::MAX),
+            looked: BusTime(0),
+            progressed: BTreeMap::new(),
+            diagnosed: BTreeMap::new(),
+            words: BTreeMap::new(),
+        }
     }
 }
 

@@ -93,6 +93,8 @@ pub struct Policy {
     pub kept: Kept,
     /// How long an assignment may stand still, and what then (spec 05, The tick).
     pub overseer: Patience,
+    /// Whether the overseer proposes by itself how plans could be cut or joined (spec 05, Insights).
+    pub proposes: bool,
     /// Who may change plans besides GO and people (spec 05, `E_UNAUTHORIZED`).
     pub plan_appliers: BTreeSet<Principal>,
     /// Who makes plans, when somebody does (spec 05, The planner).
@@ -111,6 +113,7 @@ impl Default for Policy {
             window: WINDOW,
             kept: Kept::default(),
             overseer: Patience::default(),
+            proposes: false,
             plan_appliers: BTreeSet::new(),
             planner: None,
             halted: None,
@@ -234,6 +237,7 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
         Input::Oversee(telemetry) => {
             let mut draft = Draft::new(records, now, go());
             drop(overseeing::tick(&mut draft, policy, telemetry));
+            overseeing::propose(&mut draft, policy, telemetry);
             draft.finish()
         }
         Input::Proposed(proposal) => proposed(records, policy, now, proposal),

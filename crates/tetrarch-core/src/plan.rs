@@ -9,6 +9,7 @@ pub mod insight;
 pub mod proposal;
 pub mod rollup;
 pub mod schema;
+pub mod tidying;
 pub mod view;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use crate::id::{
     RunId,
 };
 use crate::intensity::Failures;
+use crate::overseer::policy::RecoveryPolicy;
 use crate::priority::Priorities;
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
@@ -203,6 +205,8 @@ pub struct Node {
     pub review: Option<Review>,
     /// Host labels or name it must run on.
     pub placement: PlacementWish,
+    /// What becomes of assignments to it that stand still, where it says so.
+    pub recovery: RecoveryPolicy,
     /// The plan's version that it came with; 0 before it belongs to a plan.
     pub added: u32,
     /// The plan's version that gave it this definition, or these subtasks.

@@ -101,6 +101,8 @@ struct Indexes {
     decided: BTreeSet<(BusTime, RequestId)>,
     /// Assignments that somebody works on, by since when nothing was sent and nothing heard.
     quiet: BTreeSet<(BusTime, AssignmentId)>,
+    /// The same of those whose nodes say themselves how long they may be, by when that is over.
+    quiet_by_own_time: BTreeSet<(BusTime, AssignmentId)>,
     /// Those whose agents said when they would be heard of again, by when.
     expected: BTreeSet<(BusTime, AssignmentId)>,
     dispatched: BTreeMap<AssignmentId, BTreeSet<DispatchId>>,

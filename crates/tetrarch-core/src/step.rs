@@ -243,6 +243,12 @@ impl<'a> Draft<'a> {
         self.base.plans.get(&epic).map_or(0, |plan| plan.version) + 1
     }
 
+    /// Whether an epic's plan changes with this.
+    #[must_use]
+    pub fn is_touched(&self, epic: EpicId) -> bool {
+        self.step.plans.contains_key(&epic)
+    }
+
     /// Every draft of an epic as it would be.
     #[must_use]
     pub fn proposals(&self, epic: EpicId) -> BTreeMap<DraftId, Proposal> {

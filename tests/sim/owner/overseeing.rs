@@ -62,7 +62,8 @@ impl Overseeing {
 
     /// When it looks next; never while there is nobody to look after.
     pub(super) fn next(&self, records: &Records) -> Option<BusTime> {
-        records.quiet().next().map(|_| self.looked + OVERSEEN_EVERY)
+        let mut overseen = records.quiet().chain(records.quiet_by_own_time());
+        overseen.next().map(|_| self.looked + OVERSEEN_EVERY)
     }
 }
 
@@ -75,7 +76,8 @@ pub(crate) fn look(
     now: BusTime,
 ) {
     if rules.bug == Some(Bug::BackoffForgotten) {
-        let overseen: Vec<_> = records.quiet().map(|(_, id)| id).collect();
+        let overseen: Vec<_> =
+            records.quiet().chain(records.quiet_by_own_time()).map(|(_, id)| id).collect();
         for id in overseen {
             let mut assignment = records.assignments[&id].clone();
             assignment.recovery.backoff_until = BusTime::default();

@@ -64,7 +64,8 @@ impl World {
         }
         let words = (id, asked.text.clone());
         let last = self.watch.asked.insert(words, sent);
-        let least = self.rules.policy.overseer.min_resend_interval;
+        let common = &self.rules.policy.overseer;
+        let least = before.policy.patience(common).min_resend_interval;
         if let Some(last) = last.filter(|last| sent < *last + least) {
             return Err(format!("the tick: {id} is told the same again after {}", sent - last));
         }

@@ -1,7 +1,9 @@
 //! Records of assignments.
 
 use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
-use tetrarch_core::time::BusTime;
+use tetrarch_core::overseer::Rung;
+use tetrarch_core::overseer::policy::RecoveryPolicy;
+use tetrarch_core::time::{BusTime, Millis};
 
 use super::error::CodecError;
 use super::read;
@@ -32,7 +34,34 @@ impl From<&Assignment> for pb::Assignment {
             created_unix_ms: assignment.created.0,
             updated_unix_ms: assignment.updated.0,
             recovery: Some((&assignment.recovery).into()),
+            recovery_policy: policy_written(assignment.policy),
         }
+    }
+}
+
+/// A recovery policy, absent when it says nothing.
+pub(super) fn policy_written(policy: RecoveryPolicy) -> Option<pb::RecoveryPolicy> {
+    (!policy.is_default()).then(|| pb::RecoveryPolicy {
+        from: policy.from.map(|rung| rung.as_policy().to_owned()).unwrap_or_default(),
+        max_retries: policy.max_retries,
+        idle_after_ms: policy.idle_after.map(|time| time.0),
+        min_resend_interval_ms: policy.min_resend_interval.map(|time| time.0),
+        reassign: policy.reassign,
+    })
+}
+
+impl TryFrom<pb::RecoveryPolicy> for RecoveryPolicy {
+    type Error = CodecError;
+    fn try_from(policy: pb::RecoveryPolicy) -> Result<Self, CodecError> {
+        let from = read::some(policy.from);
+        let from = from.map(|text| read::word("from", &text, &Rung::ALL, Rung::as_policy));
+        Ok(Self {
+            from: from.transpose()?,
+            max_retries: policy.max_retries,
+            idle_after: policy.idle_after_ms.map(Millis),
+            min_resend_interval: policy.min_resend_interval_ms.map(Millis),
+            reassign: policy.reassign,
+        })
     }
 }
 
@@ -87,6 +116,7 @@ impl TryFrom<pb::Assignment> for Assignment {
             created: BusTime(assignment.created_unix_ms),
             updated: BusTime(assignment.updated_unix_ms),
             recovery: read::message("recovery", assignment.recovery)?,
+            policy: read::maybe("recoveryPolicy", assignment.recovery_policy)?.unwrap_or_default(),
         })
     }
 }

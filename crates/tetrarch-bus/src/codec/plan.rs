@@ -12,7 +12,7 @@ use super::agent::{failures, times};
 use super::assignment::{PURPOSES, purpose_word};
 use super::brief::{evidence, names, schema};
 use super::error::CodecError;
-use super::{budget, priority, read};
+use super::{assignment, budget, priority, read};
 use crate::proto::v1 as pb;
 
 pub(super) fn source(field: &str, text: &str) -> Result<PlanSource, CodecError> {
@@ -121,6 +121,7 @@ impl From<&Node> for pb::Node {
             max_attempts: node.max_attempts,
             review: node.review.as_ref().map(Into::into),
             placement: placement(&node.placement),
+            recovery_policy: assignment::policy_written(node.recovery),
             added: node.added,
             defined: node.defined,
         }
@@ -150,6 +151,7 @@ impl TryFrom<pb::Node> for Node {
             max_attempts: node.max_attempts,
             review: read::maybe("review", node.review)?,
             placement: read::maybe("placement", node.placement)?.unwrap_or_default(),
+            recovery: read::maybe("recoveryPolicy", node.recovery_policy)?.unwrap_or_default(),
             added: node.added,
             defined: node.defined,
         })

@@ -52,7 +52,8 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<(), CliEr
         (None, true) => last + 1,
         (None, false) => 1,
     };
-    let shown = history::each(&bus, from, last, |item| show(context.output, item, &args)).await?;
+    let shown =
+        history::each(&bus, (from, last), 0, |item| show(context.output, item, &args)).await?;
     let Some(epoch) = shown.filter(|_| args.follow) else { return Ok(()) };
     let mut items = std::pin::pin!(follow_ledger(&bus, from.max(last + 1), epoch));
     while let Some(item) = items.next().await {

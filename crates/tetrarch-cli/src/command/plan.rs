@@ -204,6 +204,7 @@ fn sheet(snapshot: &Snapshot, epic: EpicId) -> String {
             Cell::some(state.and_then(|state| state.assignee.as_ref())),
             node.name.as_str().into(),
             held.into(),
+            node.recovery.to_string().into(),
         ]
     });
     sheet.table("nodes", lines.collect());

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use tetrarch_bus::snapshot;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::read_ledger;
 use tetrarch_core::agent::Agent;
 use tetrarch_core::question::QuestionStatus;
 use tetrarch_core::restart::Images;
@@ -13,8 +12,8 @@ use tetrarch_core::time::BusTime;
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::history::{Place, Since};
-use crate::output::{self, Cell, Sheet, is_coloured, stamp};
+use crate::history::{self, Place, Since};
+use crate::output::{self, Cell, Reader, Sheet, is_coloured, stamp};
 use crate::snapshot::Snapshot;
 
 use super::tree::{self, TreeOptions};
@@ -52,12 +51,14 @@ pub(crate) async fn run(context: &Context, args: ReplayArgs) -> Result<(), CliEr
     let base = snapshot::base_before(&bus, through).await?;
     let mut restart = base.restart();
     let (from, epoch) = (restart.through + 1, restart.epoch);
-    for item in read_ledger(&bus, from, through, epoch).await {
+    history::each(&bus, (from, through), epoch, |item| {
         match &item.entry {
             Ok(entry) => restart.add(item.seq, entry),
             Err(_) => restart.skip(item.seq),
         }
-    }
+        Ok(Reader::There)
+    })
+    .await?;
     let stored = bus.get_seq(LEDGER, through).await?;
     // The entry that a snapshot ends with may be trimmed.
     let at = stored.map_or_else(BusTime::default, |message| BusTime(message.time_unix_ms));

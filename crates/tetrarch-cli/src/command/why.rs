@@ -92,7 +92,7 @@ impl Thing {
     async fn on_ledger(&self, bus: &Bus) -> Result<Option<Focus>, CliError> {
         let last = bus.stream_last_seq(LEDGER).await?;
         let mut found = None;
-        history::each(bus, 1, last, |item| {
+        history::each(bus, (1, last), 0, |item| {
             let records = item.entry.iter().flat_map(|entry| &entry.records);
             found = records.filter_map(|record| self.attempt(record)).next();
             Ok(if found.is_some() { Reader::Gone } else { Reader::There })
@@ -135,7 +135,7 @@ pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError
     let mut story = Story::new(focus.clone());
     story.begin(snapshot::base(&bus).await?.records.iter().map(|(record, _)| record));
     let (mut told, mut earlier) = (VecDeque::new(), 0_usize);
-    history::each(&bus, 1, last, |item| {
+    history::each(&bus, (1, last), 0, |item| {
         let Ok(entry) = &item.entry else { return Ok(Reader::There) };
         for event in story.read(entry) {
             let (line, value) = (history::line(item, event), history::value(item, entry, event));

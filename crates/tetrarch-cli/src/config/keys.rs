@@ -80,6 +80,7 @@ pub(crate) const KEYS: &[Key] = &[
     later("overseer.allow_agents", Names, Is("")),
     later("overseer.allow_cross_agent", Flag, Is("false")),
     used("overseer.plan_appliers", Names, Is("")),
+    used("overseer.propose", Flag, Is("false")),
     used("planner.enabled", Flag, Is("false")),
     used("planner.provider", Text, Follows("none")),
     used("planner.model", Text, Follows("none")),

@@ -54,6 +54,11 @@ impl Outcome {
         self.set("detail", detail.into())
     }
 
+    /// Whether it says that something was refused.
+    pub(super) fn is_error(&self) -> bool {
+        self.values.contains_key("error")
+    }
+
     pub(super) fn into_value(self) -> Value {
         Value::Object(self.values)
     }

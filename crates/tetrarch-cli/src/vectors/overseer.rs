@@ -5,6 +5,7 @@ use tetrarch_core::assignment::AssignmentStatus;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::overseer::backoff::Backoff;
+use tetrarch_core::overseer::policy::RecoveryPolicy;
 use tetrarch_core::overseer::update::from_text;
 use tetrarch_core::overseer::{Diagnosis, Means, Patience, Rung, View, judge};
 use tetrarch_core::run::RunState;
@@ -20,10 +21,11 @@ pub(super) fn tick(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong
     let now = time(&given, "now_ms")?.unwrap_or_default();
     let policy = Policy::read(&given)?;
     let view = view(&given, &policy, now)?;
-    let verdict = judge(&view, &policy.patience, now);
+    let patience = own_policy(&given)?.patience(&policy.patience);
+    let verdict = judge(&view, &patience, now);
     let status = verdict.rung.map_or(verdict.status, Rung::leads_to);
     let retried = verdict.rung.filter(|rung| rung.is_retried());
-    let bound = retried.map_or(0, |_| policy.patience.backoff.bound(view.retries).0);
+    let bound = retried.map_or(0, |_| patience.backoff.bound(view.retries).0);
     let actions: Vec<Value> = verdict.rung.iter().map(|rung| rung.as_str().into()).collect();
     let mut outcome = Outcome::default();
     outcome.set("assignment", status.as_str()).set("actions", actions);
@@ -96,16 +98,38 @@ impl Policy {
                 })
             })?,
         };
-        policy.from = rung(&input)?.unwrap_or(policy.from);
+        policy.from = rung(&input, "recovery_policy")?.unwrap_or(policy.from);
         policy.planner = input.or("planner", policy.planner, Field::flag)?;
         policy.reassign = input.or("reassign", policy.reassign, Field::flag)?;
         Ok(policy)
     }
 }
 
-fn rung(input: &Input<'_>) -> Result<Option<Rung>, Wrong> {
-    let words = "resend_last, nudge, replan, reassign, escalate";
-    input.get("recovery_policy").map(|field| field.word(words, Rung::parse)).transpose()
+const RUNGS: &str = "resend_last, nudge, replan, reassign, escalate";
+
+fn rung(input: &Input<'_>, key: &str) -> Result<Option<Rung>, Wrong> {
+    input.get(key).map(|field| field.word(RUNGS, Rung::parse)).transpose()
+}
+
+/// The assignment's own recovery policy: the first rung as a word, or a mapping that says more.
+fn own_policy(given: &Input<'_>) -> Result<RecoveryPolicy, Wrong> {
+    let none = RecoveryPolicy::default();
+    let assignment = given.need("assignment")?;
+    let Some(said) = assignment.value().get("recovery_policy") else { return Ok(none) };
+    let field = Field::new("given.assignment.recovery_policy", said);
+    if said.is_string() {
+        return Ok(RecoveryPolicy { from: Some(field.word(RUNGS, Rung::parse)?), ..none });
+    }
+    let keys = ["from", "max_retries", "idle_after_ms", "min_resend_interval_ms", "reassign"];
+    let own = field.map(&keys)?;
+    let millis = |key| own.get(key).map(|field| field.whole().map(Millis)).transpose();
+    Ok(RecoveryPolicy {
+        from: rung(&own, "from")?,
+        max_retries: own.get("max_retries").map(|field| field.whole()).transpose()?,
+        idle_after: millis("idle_after_ms")?,
+        min_resend_interval: millis("min_resend_interval_ms")?,
+        reassign: own.get("reassign").map(|field| field.flag()).transpose()?,
+    })
 }
 
 /// What the tick sees. An assignment of which nothing else is said is active, and consumed what was
@@ -148,11 +172,11 @@ fn view(given: &Input<'_>, policy: &Policy, now: BusTime) -> Result<View, Wrong>
         retries: assignment.or("retry_count", 0, Field::whole)?,
         backoff_until: time(&assignment, "backoff_until_ms")?.unwrap_or_default(),
         diagnosis: word(of_agent("diagnosis"), Diagnosis::Unknown, Diagnosis::parse)?,
-        means: Means {
-            from: rung(&assignment)?.unwrap_or(policy.from),
+        means: own_policy(given)?.means(Means {
+            from: policy.from,
             replan: policy.planner,
             reassign: policy.reassign && attempts_left(given)?,
-        },
+        }),
     })
 }
 

@@ -10,11 +10,14 @@ use tetrarch_core::plan::rollup::rollup;
 use tetrarch_core::plan::{NodeStatus, schema};
 
 use crate::vectors::case::nothing_in;
+use crate::vectors::change;
 use crate::vectors::input::{Field, Wrong};
 use crate::vectors::outcome::Outcome;
 
 pub(super) fn checked(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
-    nothing_in(when)?;
+    if when.value().as_object().is_none_or(|when| !when.is_empty()) {
+        return change::changed(given, when);
+    }
     let plan = given.map(&["plan"])?.need("plan")?;
     let mut outcome = Outcome::default();
     match schema::parse(plan.value()) {

@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::brief::Outcome;
 use crate::journal::{BudgetNote, JournalEvent};
-use crate::limits::DIAGNOSED_ENTRIES;
+use crate::limits::{DIAGNOSED_ENTRIES, JOURNAL_WORDS_BYTES_MAX};
+use crate::redaction;
 
 /// The topic by which a program is handed the answer to what it asked people.
 const ANSWER: &str = "answer";
@@ -76,6 +77,49 @@ pub fn diagnose(journal: &[JournalEvent]) -> Diagnosis {
         seen.take(event);
     }
     seen.concludes()
+}
+
+/// What the last entries of a stalled run's journal say, oldest first, for whoever is to find out why: of more
+/// than [`DIAGNOSED_ENTRIES`] the last ones, of more than [`JOURNAL_WORDS_BYTES_MAX`] bytes the last ones, without
+/// what looks like a credential.
+#[must_use]
+pub fn last_words(journal: &[JournalEvent]) -> Vec<String> {
+    let mut left = JOURNAL_WORDS_BYTES_MAX;
+    let mut words = Vec::new();
+    for event in journal.iter().rev().take(DIAGNOSED_ENTRIES) {
+        let Some(said) = in_words(event) else { continue };
+        let said = redaction::text(&said);
+        let bytes = said.len().min(left).min(JOURNAL_WORDS_BYTES_MAX / 4);
+        let line = &said[..said.floor_char_boundary(bytes)];
+        if line.is_empty() {
+            break;
+        }
+        left -= line.len();
+        words.push(line.to_owned());
+    }
+    words.reverse();
+    words
+}
+
+/// An entry as a line; none when it says nothing.
+fn in_words(event: &JournalEvent) -> Option<String> {
+    Some(match event {
+        JournalEvent::Progress { text, .. } => format!("progress: {text}"),
+        JournalEvent::Log { text } => format!("log: {text}"),
+        JournalEvent::Ask { question, .. } => format!("asks: {question}"),
+        JournalEvent::Mail { topic, from } => format!("was handed {topic} from {from}"),
+        JournalEvent::Update { update } => format!("update: {update}"),
+        JournalEvent::Blocked { reason } => format!("is blocked: {reason}"),
+        JournalEvent::Stopping { reason } => format!("is being stopped: {reason}"),
+        JournalEvent::Result(result) => format!("ended {}: {}", result.outcome, result.error),
+        JournalEvent::Ended { cause } => format!("its program ended: {cause}"),
+        JournalEvent::Starting { .. }
+        | JournalEvent::Started { .. }
+        | JournalEvent::Usage(_)
+        | JournalEvent::Checkpoint { .. }
+        | JournalEvent::Spawn { .. }
+        | JournalEvent::Unblocked => return None,
+    })
 }
 
 /// What was seen so far.
@@ -233,5 +277,31 @@ mod tests {
             assert_eq!(Diagnosis::parse(diagnosis.as_str()), Some(diagnosis));
         }
         assert_eq!(Diagnosis::parse("tired"), None);
+    }
+
+    #[test]
+    fn the_last_words_are_bounded_and_without_credentials() {
+        assert_eq!(last_words(&[started(), JournalEvent::Unblocked]), [""; 0]);
+        let said = last_words(&[log(), mail("info"), ask(), blocked(), ended()]);
+        let expected = [
+            "log: error: it failed, I wait for a human",
+            "was handed info from GO",
+            "asks: which?",
+            "is blocked: the build queue",
+            "its program ended: exit 1",
+        ];
+        assert_eq!(said, expected);
+        let line = |n: usize| JournalEvent::Log { text: format!("{n} {}", "\u{e9}".repeat(90)) };
+        let many: Vec<JournalEvent> = (0..40).map(line).collect();
+        let said = last_words(&many);
+        let bytes: usize = said.iter().map(String::len).sum();
+        assert!(bytes <= JOURNAL_WORDS_BYTES_MAX && said.len() > 8, "{bytes} {}", said.len());
+        assert!(said.last().unwrap().starts_with("log: 39 "), "the last come first");
+        let long = JournalEvent::Log { text: "x".repeat(100_000) };
+        let one = last_words(&[long])[0].len();
+        assert_eq!(one, JOURNAL_WORDS_BYTES_MAX / 4, "one of them does not take all");
+        let secret = format!("key ghp_{}", "a1B2".repeat(9));
+        let said = last_words(&[JournalEvent::Log { text: secret }]);
+        assert!(said[0].contains("[redacted:"), "{said:?}");
     }
 }

@@ -13,7 +13,8 @@ use crate::id::{
 };
 use crate::ledger::{EventKind, Record};
 use crate::limits::{
-    FINDINGS_BYTES_MAX, LAUNCH_TEXT_BYTES, PLANNER_INPUT_BYTES_MAX, REPLANS_MAX, TEXT_BYTES_MAX,
+    FINDINGS_BYTES_MAX, JOURNAL_WORDS_BYTES_MAX, LAUNCH_TEXT_BYTES, PLANNER_INPUT_BYTES_MAX,
+    REPLANS_MAX, TEXT_BYTES_MAX,
 };
 use crate::mail::MailBody;
 use crate::overseer::{self, Rung, Telemetry};
@@ -110,17 +111,17 @@ fn about<'d>(draft: &'d Draft<'_>, assignment: AssignmentId) -> impl Iterator<It
     sent.filter_map(|id| draft.planning(id))
 }
 
-/// Commits that the planner is to be asked to cut a task; gives the dispatch and the assignment as they then
+/// Commits that the planner is to be asked to cut a task, and told the last words of its run's journal; gives the dispatch and the assignment as they then
 /// are, for the ladder to write.
 pub(super) fn ask_to_split(
     draft: &mut Draft<'_>,
     policy: &Policy,
     assignment: &Assignment,
-    why: &str,
+    (why, words): (&str, &[String]),
 ) -> Option<(Dispatch, Assignment)> {
     let planner = policy.planner.as_ref()?;
     let node = draft.node(assignment.epic, assignment.node)?.clone();
-    let inputs = split_inputs(draft, assignment, &node, why);
+    let inputs = split_inputs(draft, assignment, &node, (why, words));
     let label = format!("replan {}", about(draft, assignment.id).count());
     let id = DispatchId::derive(draft.now, &assignment.id.to_string(), &label, 0);
     let base_version = draft.base().plans.get(&assignment.epic).map_or(0, |plan| plan.version);
@@ -224,7 +225,12 @@ fn goal_inputs(goal: &Goal, bounds: Bounds) -> String {
 }
 
 /// What the model is told of a task that stands still, bounded.
-fn split_inputs(draft: &Draft<'_>, assignment: &Assignment, node: &Node, why: &str) -> String {
+fn split_inputs(
+    draft: &Draft<'_>,
+    assignment: &Assignment,
+    node: &Node,
+    (why, words): (&str, &[String]),
+) -> String {
     let mut room = Room::of(PLANNER_INPUT_BYTES_MAX / 3);
     let state = draft.node_state(assignment.epic, assignment.node);
     let goal = draft.base().goals.get(&assignment.epic);
@@ -239,6 +245,7 @@ fn split_inputs(draft: &Draft<'_>, assignment: &Assignment, node: &Node, why: &s
         "attempt": assignment.attempt,
         "standsStill": room.text(why, TEXT_BYTES_MAX / 8),
         "earlierFindings": room.list(&findings),
+        "journal": Room::of(JOURNAL_WORDS_BYTES_MAX).list(words),
     });
     told.to_string()
 }

@@ -90,7 +90,9 @@ fn apply(
         Op::Plan(op) => planning::plan(draft, policy, request, op, reply),
         Op::QuestionAnswer { question, text } => answer(draft, request, *question, text, reply),
         Op::OverseerTick(telemetry) => {
-            Ok(OpReply { detail: overseeing::looked(draft, policy, telemetry), ..reply })
+            let detail = overseeing::looked(draft, policy, telemetry);
+            overseeing::propose(draft, policy, telemetry);
+            Ok(OpReply { detail, ..reply })
         }
         Op::Goal(op) => {
             let detail = goals::operate(draft, request, op)?;

@@ -1,8 +1,10 @@
 //! What the overseer knows of assignments (spec 05, The tick): what was sent for each and whether it
 //! arrived. The rules are in `crate::overseer`; what a tick looks at is in `ticking`, the rungs in
-//! `rungs`, the last of them in `escalating`, what agents answer in `updates`.
+//! `rungs`, the last of them in `escalating`, what agents answer in `updates`, what it
+//! proposes by itself in `proposing`.
 
 mod escalating;
+mod proposing;
 mod rungs;
 mod ticking;
 mod updates;
@@ -18,6 +20,7 @@ use crate::step::Draft;
 use super::{fit, plans};
 
 pub(super) use escalating::{answered, try_again};
+pub(super) use proposing::propose;
 pub(super) use rungs::after_replan;
 pub use ticking::stalling;
 pub(super) use ticking::{looked, tick, view};

@@ -12,6 +12,7 @@ use crate::limits::TEXT_BYTES_MAX;
 use crate::mail::OpReply;
 use crate::plan::PlanReason;
 use crate::plan::change::{self, Change, Edit, Present};
+use crate::plan::proposal::may_apply;
 use crate::plan::schema::PlanFile;
 use crate::request::planning::{PlanMode, PlanOp, Wanted};
 use crate::request::{Request, Sender};
@@ -20,6 +21,7 @@ use crate::step::Draft;
 use super::Policy;
 
 pub(super) use applying::write;
+pub(super) use drafting::keep_own;
 
 const RULE: &str = "05 Plan events";
 
@@ -183,9 +185,10 @@ impl<'r> Desk<'_, 'r> {
     /// GO, people, and whom the configuration names.
     fn may_apply(&self) -> Result<(), Refusal> {
         let Sender { from, .. } = &self.request.sender;
-        let Some(agent) = from.agent() else { return Ok(()) };
-        super::current(self.draft, &self.request.sender)?;
-        if *agent == AgentId::Go || self.policy.plan_appliers.contains(from) {
+        if from.agent().is_some() {
+            super::current(self.draft, &self.request.sender)?;
+        }
+        if may_apply(from, &self.policy.plan_appliers) {
             return Ok(());
         }
         let detail = format!("{from} may not change a plan; propose it with mode draft");

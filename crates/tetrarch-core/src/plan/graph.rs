@@ -202,6 +202,7 @@ pub(super) mod tests {
     use super::*;
     use crate::brief::Tools;
     use crate::budget::Limits;
+    use crate::overseer::policy::RecoveryPolicy;
     use crate::plan::PlacementWish;
     use crate::role::Role;
     use proptest::prelude::*;
@@ -230,6 +231,7 @@ pub(super) mod tests {
             max_attempts: 1,
             review: None,
             placement: PlacementWish::default(),
+            recovery: RecoveryPolicy::default(),
             added: 0,
             defined: 0,
         }

@@ -2,9 +2,10 @@
 //! public event by which people are asked to look (spec 05, Plan events). The rule that applies a
 //! change is in `change`; who may do what is the owner's.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::id::{DraftId, EpicId, PlanId, Principal, ProjectName};
+use crate::id::{AgentId, DraftId, EpicId, PlanId, Principal, ProjectName};
 use crate::plan::PlanReason;
 use crate::plan::change::Edit;
 use crate::time::BusTime;
@@ -38,6 +39,41 @@ impl DraftStatus {
     }
 }
 
+impl DraftStatus {
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// What a verdict makes of it; none when it was decided on before (spec 05, Plan events).
+    #[must_use]
+    pub fn after(self, verdict: DraftVerdict) -> Option<Self> {
+        match (self, verdict) {
+            (Self::Open, DraftVerdict::Approve) => Some(Self::Approved),
+            (Self::Open, DraftVerdict::Refine) => Some(Self::Open),
+            (Self::Open, DraftVerdict::Reject) => Some(Self::Rejected),
+            (Self::Approved | Self::Rejected | Self::Superseded, _) => None,
+        }
+    }
+}
+
+/// Whether somebody may change a plan of record: people, GO, and whom the configuration names
+/// (spec 05, `E_UNAUTHORIZED`).
+#[must_use]
+pub fn may_apply(from: &Principal, appliers: &BTreeSet<Principal>) -> bool {
+    may_decide(from) || appliers.contains(from)
+}
+
+/// Whether somebody decides on drafts: people and GO.
+#[must_use]
+pub fn may_decide(from: &Principal) -> bool {
+    match from {
+        Principal::Human(_) => true,
+        Principal::Agent(agent) => *agent == AgentId::Go,
+    }
+}
+
 impl fmt::Display for DraftStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -58,6 +94,12 @@ pub enum DraftVerdict {
 impl DraftVerdict {
     /// Every verdict.
     pub const ALL: [Self; 3] = [Self::Approve, Self::Refine, Self::Reject];
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verdict| verdict.as_str() == text)
+    }
 
     /// The lower-case word.
     #[must_use]

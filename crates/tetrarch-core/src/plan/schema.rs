@@ -5,6 +5,7 @@ mod edges;
 mod fields;
 mod nodes;
 mod profiles;
+mod recovery;
 #[cfg(test)]
 mod tests;
 mod writing;
@@ -18,6 +19,7 @@ use crate::brief::Tools;
 use crate::budget::Limits;
 use crate::id::{NodeId, ProjectName};
 use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::overseer::policy::RecoveryPolicy;
 use crate::plan::change::NewNode;
 use crate::plan::schema::edges::check_edges;
 use crate::plan::schema::fields::{Entry, Fields, Problems};
@@ -184,6 +186,7 @@ pub fn one_task(title: &str) -> PlanFile {
         max_attempts: ATTEMPTS_DEFAULT,
         review: None,
         placement: PlacementWish::default(),
+        recovery: RecoveryPolicy::default(),
         added: 0,
         defined: 0,
     };

@@ -21,7 +21,7 @@ impl Template {
     pub fn of(purpose: Purpose) -> Self {
         let (id, text) = match purpose {
             Purpose::Plan => ("plan.1", include_str!("plan.txt")),
-            Purpose::Split => ("split.1", include_str!("split.txt")),
+            Purpose::Split => ("split.2", include_str!("split.txt")),
         };
         Self { id, text, purpose }
     }

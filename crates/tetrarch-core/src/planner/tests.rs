@@ -101,8 +101,8 @@ fn a_changed_template_has_another_id() {
         ),
         (
             Purpose::Split,
-            "split.1",
-            "5011f46790666dea7a4b145c262f182d7ac547a5923df1fed6c0456c7c681417",
+            "split.2",
+            "0b92f3f13352c5844d625ee00d4a34d673dc94f6fac9a17667b786b0654051d4",
         ),
     ];
     for (purpose, id, hash) in known {

@@ -16,7 +16,11 @@ impl Records {
             self.indexes.ended.insert((assignment.updated, Ended::Assignment(id)));
         }
         if is_overseen(&assignment) {
-            self.indexes.quiet.insert((assignment.recovery.quiet_since(), id));
+            let since = assignment.recovery.quiet_since();
+            match assignment.policy.idle_after {
+                None => self.indexes.quiet.insert((since, id)),
+                Some(own) => self.indexes.quiet_by_own_time.insert((since + own, id)),
+            };
             if let Some(at) = assignment.recovery.expected_next_update {
                 self.indexes.expected.insert((at, id));
             }
@@ -27,7 +31,11 @@ impl Records {
     pub(super) fn remove_assignment(&mut self, id: AssignmentId) {
         let Some(assignment) = self.assignments.remove(&id) else { return };
         self.indexes.ended.remove(&(assignment.updated, Ended::Assignment(id)));
-        self.indexes.quiet.remove(&(assignment.recovery.quiet_since(), id));
+        let since = assignment.recovery.quiet_since();
+        match assignment.policy.idle_after {
+            None => self.indexes.quiet.remove(&(since, id)),
+            Some(own) => self.indexes.quiet_by_own_time.remove(&(since + own, id)),
+        };
         if let Some(at) = assignment.recovery.expected_next_update {
             self.indexes.expected.remove(&(at, id));
         }
@@ -56,9 +64,15 @@ impl Records {
     }
 
     /// Assignments that somebody works on, with since when nothing was sent and nothing heard, longest
-    /// first.
+    /// first; without those whose nodes say themselves how long they may be quiet.
     pub fn quiet(&self) -> impl Iterator<Item = (BusTime, AssignmentId)> {
         self.indexes.quiet.iter().copied()
+    }
+
+    /// Assignments that somebody works on and whose nodes say themselves how long they may be quiet,
+    /// with when that is over, earliest first.
+    pub fn quiet_by_own_time(&self) -> impl Iterator<Item = (BusTime, AssignmentId)> {
+        self.indexes.quiet_by_own_time.iter().copied()
     }
 
     /// Assignments whose agents said when they would be heard of again, with when, earliest first.

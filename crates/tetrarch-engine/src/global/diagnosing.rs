@@ -2,15 +2,17 @@
 //! the owner's loop. What could not be read in time is not diagnosed.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt;
 use ractor::ActorRef;
 use tetrarch_bus::Bus;
 use tetrarch_bus::journal::journal_end;
 use tetrarch_core::id::RunId;
 use tetrarch_core::limits::DIAGNOSED_ENTRIES;
 use tetrarch_core::overseer::Diagnosis;
-use tetrarch_core::overseer::diagnosis::diagnose;
+use tetrarch_core::overseer::diagnosis::{diagnose, last_words};
 
 use super::owner::OwnerMsg;
 use crate::pump::Pump;
@@ -19,7 +21,13 @@ use crate::pump::Pump;
 const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// What is known of runs by the ends of their journals.
-pub(super) type Diagnosed = BTreeMap<RunId, Diagnosis>;
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Diagnosed {
+    /// What they look like.
+    pub(super) diagnoses: BTreeMap<RunId, Diagnosis>,
+    /// Their last words.
+    pub(super) words: BTreeMap<RunId, Vec<String>>,
+}
 
 /// The reader; one reading at a time.
 #[derive(Debug)]
@@ -32,7 +40,7 @@ pub(super) struct Diagnosing {
 impl Diagnosing {
     /// Knows nothing yet.
     pub(super) fn new(bus: Bus) -> Self {
-        Self { bus, reading: None, known: Diagnosed::new() }
+        Self { bus, reading: None, known: Diagnosed::default() }
     }
 
     /// What the last reading found.
@@ -47,12 +55,12 @@ impl Diagnosing {
             return true;
         }
         if runs.is_empty() {
-            self.known.clear();
+            self.known = Diagnosed::default();
             return false;
         }
         let (bus, owner) = (self.bus.clone(), owner.clone());
         self.reading = Some(Pump::run(async move {
-            let known = read(&bus, runs).await;
+            let known = whatever_comes(read(&bus, runs)).await;
             // An actor that ended has no use for it.
             let _ended = owner.cast(OwnerMsg::Diagnosed(known));
         }));
@@ -66,15 +74,25 @@ impl Diagnosing {
     }
 }
 
+/// What a reading found; nothing when it panicked, so that the owner hears of every reading's end.
+async fn whatever_comes(reading: impl Future<Output = Diagnosed>) -> Diagnosed {
+    // What it has half done is its own and goes with it.
+    AssertUnwindSafe(reading).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("reading journals of stalled runs panicked; they are judged without");
+        Diagnosed::default()
+    })
+}
+
 /// What was read until the deadline.
 async fn read(bus: &Bus, runs: Vec<RunId>) -> Diagnosed {
-    let mut known = Diagnosed::new();
+    let mut known = Diagnosed::default();
     let all = async {
         for run in runs {
             match journal_end(bus, run, DIAGNOSED_ENTRIES).await {
                 Ok(end) => {
                     let events: Vec<_> = end.into_iter().map(|entry| entry.event).collect();
-                    known.insert(run, diagnose(&events));
+                    known.diagnoses.insert(run, diagnose(&events));
+                    known.words.insert(run, last_words(&events));
                 }
                 Err(error) => tracing::warn!(%run, %error, "a stall is judged without its journal"),
             }
@@ -84,4 +102,19 @@ async fn read(bus: &Bus, runs: Vec<RunId>) -> Diagnosed {
         tracing::warn!("journals of stalled runs were not read in time");
     }
     known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_a_reading_is_heard_of_however_it_ends() {
+        let known = Diagnosed {
+            words: [(RunId(tetrarch_core::id::Ulid(1)), Vec::new())].into(),
+            ..Default::default()
+        };
+        assert_eq!(whatever_comes(async { known.clone() }).await, known);
+        assert_eq!(whatever_comes(async { panic!("on purpose") }).await, Diagnosed::default());
+    }
 }

@@ -98,6 +98,8 @@ pub(super) struct OwnerState {
     clock: Clock,
     hearing: Hearing,
     diagnosing: Diagnosing,
+    /// When the overseer looked last; at the start of time when it has not.
+    looked: BusTime,
     records: Records,
     group: Group,
     waiting: VecDeque<(Input, Option<u64>)>,
@@ -160,6 +162,7 @@ impl Actor for OwnerActor {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             hearing,
             diagnosing: Diagnosing::new(bus.clone()),
+            looked: BusTime(0),
             bus,
             policy,
             halted,
@@ -229,11 +232,14 @@ impl Actor for OwnerActor {
 
 impl OwnerState {
     fn telemetry(&self) -> Telemetry {
-        Telemetry { diagnosed: self.diagnosing.known(), ..self.hearing.telemetry() }
+        let Diagnosed { diagnoses, words } = self.diagnosing.known();
+        let looked = self.looked;
+        Telemetry { looked, diagnosed: diagnoses, words, ..self.hearing.telemetry() }
     }
 
     fn oversee(&mut self) {
         let telemetry = self.telemetry();
+        self.looked = self.clock.now();
         self.waiting.push_back((Input::Oversee(telemetry), None));
     }
 

@@ -28,6 +28,7 @@ pub(super) fn node(snapshot: &Snapshot, epic: EpicId, id: NodeId) -> String {
             "attempts",
             Cell::some(state.map(|it| format!("{} of {}", it.attempts, node.max_attempts))),
         )
+        .field("recovery", node.recovery.to_string())
         .field("priority", Cell::some(state.map(|state| said(state.priorities))))
         .list("depends on", node.depends_on.iter().map(ToString::to_string))
         .list("scope", node.scope_paths.iter().cloned())

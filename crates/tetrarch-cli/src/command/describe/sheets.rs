@@ -111,6 +111,7 @@ fn assignment(sheet: &mut Sheet, found: &Assignment) {
         .field("node", found.node.to_string())
         .field("attempt", found.attempt.to_string())
         .field("follows", Cell::some(found.follows))
+        .field("recovery", found.policy.to_string())
         .field("updated", moment(found.updated));
 }
 

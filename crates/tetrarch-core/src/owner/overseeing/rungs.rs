@@ -20,27 +20,32 @@ const EVIDENCE: &str = "You say that it is done and show nothing for it. Name th
      overseerUpdate: files touched, commands and tests run with their outcome, commits. If it is not \
      done: status in_progress, with the next concrete action.";
 
-/// Does what a rung says.
+/// Does what a rung says. `words`: the last ones of the run's journal, for the planner.
 pub(super) fn climb(
     draft: &mut Draft<'_>,
     policy: &Policy,
     assignment: Assignment,
     rung: Rung,
-    why: &str,
+    (why, words): (&str, &[String]),
 ) {
     match rung {
         Rung::Nudge => send(draft, policy, assignment, (AssignmentStatus::Stalled, STATUS), why),
         Rung::Resend => resend(draft, policy, assignment, AssignmentStatus::Stalled, why),
         Rung::Reassign => reassign(draft, &assignment, why),
-        Rung::Replan => replan(draft, policy, &assignment, why),
+        Rung::Replan => replan(draft, policy, &assignment, (why, words)),
         Rung::Escalate => escalating::escalate(draft, assignment, why),
     }
 }
 
 /// Has the planner asked how the node can be cut; the intent is written before anybody is.
-fn replan(draft: &mut Draft<'_>, policy: &Policy, assignment: &Assignment, why: &str) {
+fn replan(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    assignment: &Assignment,
+    (why, words): (&str, &[String]),
+) {
     conclude(draft, assignment, DispatchOutcome::Timeout);
-    let asked = consulting::ask_to_split(draft, policy, assignment, why);
+    let asked = consulting::ask_to_split(draft, policy, assignment, (why, words));
     let Some((dispatch, assignment)) = asked else { return };
     note(draft, dispatch);
     put(draft, assignment, AssignmentStatus::Stalled, why);
@@ -56,9 +61,10 @@ pub(in crate::owner) fn after_replan(
     let (epic, node) = (assignment.epic, assignment.node);
     let attempts = draft.node_state(epic, node).map_or(u32::MAX, |state| state.attempts);
     let left = draft.node(epic, node).is_some_and(|node| attempts < node.max_attempts);
-    let rung = if left { Rung::Reassign } else { Rung::Escalate };
+    let may = assignment.policy.reassign != Some(false);
+    let rung = if left && may { Rung::Reassign } else { Rung::Escalate };
     tell(draft, &assignment, format!("{rung}: {why}"));
-    climb(draft, policy, assignment, rung, why);
+    climb(draft, policy, assignment, rung, (why, &[]));
 }
 
 /// Asks for what shows that it is done, unless it was just asked. A session launched since then does
@@ -75,7 +81,7 @@ pub(super) fn ask_evidence(
     let same = last.is_some_and(is_same);
     let told = draft.base().dispatched_for(assignment.id).filter_map(|id| draft.dispatch(id));
     let told = told.filter(|one| one.mode == DispatchMode::Mail).max_by_key(|one| one.at);
-    let least = policy.overseer.min_resend_interval;
+    let least = assignment.policy.patience(&policy.overseer).min_resend_interval;
     let soon = assignment.recovery.last_retry.is_some_and(|sent| sent + least > draft.now);
     if soon && told.is_some_and(is_same) {
         return;

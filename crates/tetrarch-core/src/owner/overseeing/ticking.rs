@@ -60,7 +60,8 @@ pub fn stalling(
     let standing = due(&draft, policy, telemetry).into_iter().filter_map(|id| {
         let assignment = draft.assignment(id)?;
         let view = view(&draft, policy, assignment, telemetry)?;
-        let still = judge(&view, &policy.overseer, now).stands_still && view.backoff_until <= now;
+        let patience = assignment.policy.patience(&policy.overseer);
+        let still = judge(&view, &patience, now).stands_still && view.backoff_until <= now;
         let left = consulting::is_asked(&draft, id) || busy(&draft, assignment, &view).is_some();
         (still && !left).then_some(assignment.run)
     });
@@ -75,8 +76,14 @@ fn due(draft: &Draft<'_>, policy: &Policy, telemetry: &Telemetry) -> Vec<Assignm
     let listened = telemetry.since + idle_after <= now;
     let quiet = records.quiet().map(|(since, id)| (since + idle_after, id));
     let quiet = quiet.take_while(|(at, _)| listened && *at <= now);
+    let own = records.quiet_by_own_time().take_while(|(at, _)| *at <= now);
+    let own = own.filter(|(_, id)| {
+        let idle_after = draft.assignment(*id).and_then(|it| it.policy.idle_after);
+        idle_after.is_some_and(|idle_after| telemetry.since + idle_after <= now)
+    });
     let mut all: Vec<(BusTime, AssignmentId)> = expected.take(ASSIGNMENTS_PER_TICK).collect();
     all.extend(quiet.take(ASSIGNMENTS_PER_TICK));
+    all.extend(own.take(ASSIGNMENTS_PER_TICK));
     all.sort_unstable();
     let mut seen = BTreeSet::new();
     let once = all.into_iter().map(|(_, id)| id).filter(|id| seen.insert(*id));
@@ -108,11 +115,11 @@ pub(in crate::owner) fn view(
         retries: recovery.retries,
         backoff_until: recovery.backoff_until,
         diagnosis: telemetry.diagnosed.get(&assignment.run).copied().unwrap_or_default(),
-        means: Means {
+        means: assignment.policy.means(Means {
             replan: consulting::may_split(draft, policy, assignment),
             reassign: state.attempts < node.max_attempts,
             ..Means::default()
-        },
+        }),
     })
 }
 
@@ -124,7 +131,8 @@ fn look(
 ) -> Option<String> {
     let assignment = draft.assignment(id).filter(|it| !it.status.is_terminal()).cloned()?;
     let view = view(draft, policy, &assignment, telemetry)?;
-    let verdict = judge(&view, &policy.overseer, draft.now);
+    let patience = assignment.policy.patience(&policy.overseer);
+    let verdict = judge(&view, &patience, draft.now);
     let (node, agent) = (assignment.node, assignment.agent.clone());
     if verdict.stands_still && consulting::is_asked(draft, assignment.id) {
         // Its answer, or that there is none, is an input of its own.
@@ -133,7 +141,10 @@ fn look(
     let did = if verdict.stands_still {
         match busy(draft, &assignment, &view) {
             Some(why) => excuse(draft, assignment, draft.now, why),
-            None => act(draft, policy, assignment, &view, verdict)?,
+            None => {
+                let words = telemetry.words.get(&assignment.run).map_or(&[][..], Vec::as_slice);
+                act(draft, policy, assignment, (&view, verdict), words)?
+            }
         }
     } else {
         // One that waits is not idle: its time begins anew when it goes on.
@@ -178,11 +189,12 @@ fn act(
     draft: &mut Draft<'_>,
     policy: &Policy,
     assignment: Assignment,
-    view: &View,
-    verdict: Verdict,
+    (view, verdict): (&View, Verdict),
+    words: &[String],
 ) -> Option<String> {
     let quiet = draft.now - view.last_activity.max(view.last_dispatch);
-    let (tried, most) = (view.retries, policy.overseer.max_retries);
+    let patience = assignment.policy.patience(&policy.overseer);
+    let (tried, most) = (view.retries, patience.max_retries);
     let why = match verdict.why {
         SILENT => format!("{SILENT} for {quiet}"),
         other => format!("{other}; {SILENT} for {quiet}"),
@@ -197,6 +209,6 @@ fn act(
         return Some(format!("stalled: {why}"));
     };
     tell(draft, &assignment, format!("{rung}: {why}"));
-    rungs::climb(draft, policy, assignment, rung, &why);
+    rungs::climb(draft, policy, assignment, rung, (&why, words));
     Some(format!("{rung}: {why}"))
 }

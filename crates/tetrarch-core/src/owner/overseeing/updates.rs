@@ -94,10 +94,11 @@ fn unproved(draft: &mut Draft<'_>, policy: &Policy, assignment: Assignment) {
         // What is called done is neither too large nor unclear.
         view.means.replan = false;
     }
-    match view.filter(|view| view.retries >= policy.overseer.max_retries) {
+    let patience = assignment.policy.patience(&policy.overseer);
+    match view.filter(|view| view.retries >= patience.max_retries) {
         Some(view) => {
-            let (rung, _) = next_rung(&view, &policy.overseer);
-            rungs::climb(draft, policy, assignment, rung, why);
+            let (rung, _) = next_rung(&view, &patience);
+            rungs::climb(draft, policy, assignment, rung, (why, &[]));
         }
         None => rungs::ask_evidence(draft, policy, assignment, why),
     }

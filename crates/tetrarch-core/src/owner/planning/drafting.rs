@@ -9,7 +9,8 @@ use crate::limits::{DRAFT_BYTES_MAX, DRAFTS_KEPT_MAX, DRAFTS_OPEN_MAX, TEXT_BYTE
 use crate::mail::{MailBody, OpReply};
 use crate::plan::PlanReason;
 use crate::plan::change::{self, Edit};
-use crate::plan::proposal::{DraftStatus, DraftVerdict, Proposal, ReviewAsk};
+use crate::plan::proposal::{DraftStatus, DraftVerdict, Proposal, ReviewAsk, may_decide};
+use crate::plan::tidying::Tidying;
 use crate::request::planning::Wanted;
 use crate::step::Draft;
 
@@ -81,6 +82,47 @@ pub(super) fn keep<C>(
     })
 }
 
+/// Keeps what the overseer proposes by itself, and asks the goal's owner to look. Not when there are too many
+/// drafts, or it is too large for one: nobody waits for it.
+pub(in crate::owner) fn keep_own(
+    draft: &mut Draft<'_>,
+    epic: EpicId,
+    base: u32,
+    tidying: &Tidying,
+) {
+    let size: usize = tidying.edit.puts.iter().map(weight::node).sum();
+    let Some(owner) = draft.base().goals.get(&epic).map(|goal| goal.owner.clone()) else { return };
+    if size > DRAFT_BYTES_MAX || make_room(draft, epic).is_err() {
+        return;
+    }
+    let (by, now) = (Principal::Agent(AgentId::Go), draft.now);
+    let id = DraftId::derive(now, &epic.to_string(), "tidying", 0);
+    let (what, why) = (applying::words(&tidying.changed), &tidying.why);
+    draft.event(EventKind::DraftProposed, RULE, format!("{id}: {what}: {why}")).epic = Some(epic);
+    draft.put(Record::Draft(Box::new(Proposal {
+        id,
+        epic,
+        author: by.clone(),
+        base_version: base,
+        edit: tidying.edit.clone(),
+        reason: why.clone(),
+        status: DraftStatus::Open,
+        notes: String::new(),
+        decided_by: None,
+        version: None,
+        created: now,
+        since: now,
+    })));
+    let text = format!("the overseer proposes {id} for version {base}: {what}: {why}");
+    let text = fit::Room::of(TEXT_BYTES_MAX).text(&text, usize::MAX);
+    let to = questions::desk_of(draft, &owner);
+    if to != by {
+        draft.mail(to, Some(epic), MailBody::ReviewNeeded { reason: text.clone() });
+    }
+    let reason = PlanReason::Replan;
+    draft.review(epic, ReviewAsk { by, reason, draft: Some(id), text });
+}
+
 /// Asks GO and the goal's owner to look.
 fn ask(desk: &mut Desk<'_, '_>, epic: EpicId, id: DraftId, text: &str) -> Result<(), Refusal> {
     let by = desk.request.sender.from.clone();
@@ -129,9 +171,9 @@ fn supersede(
     id: DraftId,
     by: DraftId,
 ) -> Result<(), Refusal> {
-    let proposal = open(desk.draft, epic, id)?;
+    let (proposal, _) = open(desk.draft, (epic, id), DraftVerdict::Reject)?;
     let from = &desk.request.sender.from;
-    if proposal.author != *from && !decides(from) {
+    if proposal.author != *from && !may_decide(from) {
         let detail = format!("{id} is {}'s", proposal.author);
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     }
@@ -139,28 +181,22 @@ fn supersede(
     Ok(())
 }
 
-/// People and GO decide on drafts.
-fn decides(from: &Principal) -> bool {
-    match from {
-        Principal::Human(_) => true,
-        Principal::Agent(agent) => *agent == AgentId::Go,
-    }
-}
-
-fn open(draft: &Draft<'_>, epic: EpicId, id: DraftId) -> Result<Proposal, Refusal> {
+/// A draft, and what a verdict makes of it.
+fn open(
+    draft: &Draft<'_>,
+    (epic, id): (EpicId, DraftId),
+    verdict: DraftVerdict,
+) -> Result<(Proposal, DraftStatus), Refusal> {
     let Some(proposal) = draft.proposals(epic).remove(&id) else {
         let detail = format!("{epic} has no draft {id}; `tetrarch plan drafts {epic}` lists them");
         return Err(Refusal::new(ErrorCode::NotFound, detail));
     };
-    match proposal.status {
-        DraftStatus::Open => Ok(proposal),
-        DraftStatus::Approved | DraftStatus::Rejected | DraftStatus::Superseded => {
-            let by =
-                proposal.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
-            let detail = format!("{id} is {}{by}: {}", proposal.status, proposal.notes);
-            Err(Refusal::new(ErrorCode::Conflict, detail))
-        }
+    if let Some(to) = proposal.status.after(verdict) {
+        return Ok((proposal, to));
     }
+    let by = proposal.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+    let detail = format!("{id} is {}{by}: {}", proposal.status, proposal.notes);
+    Err(Refusal::new(ErrorCode::Conflict, detail))
 }
 
 /// `todo.draft`: a human or GO approves a draft, has it refined or rejects it; its author may take it
@@ -177,9 +213,9 @@ pub(super) fn decide(
     if from.agent().is_some() {
         crate::owner::current(desk.draft, &desk.request.sender)?;
     }
-    let proposal = open(desk.draft, epic, id)?;
+    let (proposal, to) = open(desk.draft, (epic, id), verdict)?;
     let own = proposal.author == from && verdict == DraftVerdict::Reject;
-    if !decides(&from) && !own {
+    if !may_decide(&from) && !own {
         let detail = format!("{from} may not decide on drafts; people and GO do");
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     }
@@ -189,7 +225,7 @@ pub(super) fn decide(
             desk.open(epic)?;
             let (base, why) = (proposal.base_version, format!("{id}: {}", proposal.reason));
             let made = desk.apply(epic, base, &proposal.edit, PlanReason::Replan, &why)?;
-            close(desk, proposal, DraftStatus::Approved, reason, made.version);
+            close(desk, proposal, to, reason, made.version);
             Ok(made)
         }
         DraftVerdict::Refine => {
@@ -198,14 +234,19 @@ pub(super) fn decide(
             let event =
                 desk.draft.event(EventKind::DraftDecided, RULE, format!("{id}: refine: {reason}"));
             event.epic = Some(epic);
-            let refined = Proposal { notes: reason.to_owned(), decided_by: Some(from), ..proposal };
+            let refined = Proposal {
+                status: to,
+                notes: reason.to_owned(),
+                decided_by: Some(from),
+                ..proposal
+            };
             desk.draft.put(Record::Draft(Box::new(refined)));
             let detail = format!("{id} stays open; its author is told");
             Ok(OpReply { detail, ..reply })
         }
         DraftVerdict::Reject => {
             said("reason", reason)?;
-            close(desk, proposal, DraftStatus::Rejected, reason, None);
+            close(desk, proposal, to, reason, None);
             Ok(OpReply { detail: format!("{id} is rejected"), ..reply })
         }
     }

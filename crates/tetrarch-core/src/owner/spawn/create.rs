@@ -152,6 +152,7 @@ fn assign(
         created: draft.now,
         updated: draft.now,
         recovery: Recovery::dispatched(None, draft.now),
+        policy: target.node.recovery,
     })));
     sessions::put_run(
         draft,

@@ -7,6 +7,7 @@ use crate::assignment::Purpose;
 use crate::error::DenialReason;
 use crate::id::{EpicId, NodeId, ProfileName};
 use crate::limits::TASKS_MAX;
+use crate::overseer::policy::RecoveryPolicy;
 use crate::plan::rollup::rollup;
 use crate::plan::{Node, NodeStatus, PlacementWish, graph};
 use crate::request::{SpawnRequest, SubagentWish, TaskWish};
@@ -160,6 +161,7 @@ fn node_of(id: NodeId, wish: &SubagentWish, profile: &Profile) -> Node {
         max_attempts: 1,
         review: None,
         placement: wish.placement.clone(),
+        recovery: RecoveryPolicy::default(),
         added: 0,
         defined: 0,
     }

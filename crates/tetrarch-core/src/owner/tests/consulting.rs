@@ -9,6 +9,7 @@ use crate::dispatch::{DispatchMode, DispatchOutcome};
 use crate::error::ErrorCode;
 use crate::id::{AgentId, DispatchId, EpicId, NodeId};
 use crate::ledger::{Entry, EventKind, Record};
+use crate::limits::{JOURNAL_WORDS_BYTES_MAX, PLANNER_INPUT_BYTES_MAX};
 use crate::liveness::Liveness;
 use crate::overseer::{Rung, Telemetry};
 use crate::owner::Input;
@@ -177,6 +178,20 @@ fn asked() -> (Fleet, EpicId, AgentId, DispatchId) {
 fn standing(fleet: &Fleet, worker: &AgentId) -> AssignmentStatus {
     let work = fleet.agent(worker).work.as_ref().unwrap();
     fleet.records.assignments[&work.assignment].status
+}
+
+#[test]
+fn the_planner_is_told_the_last_words_of_the_journal() {
+    let (mut fleet, _, worker) = worn_out(json!({}));
+    fleet.now = fleet.now + Millis::from_secs(40 * 60);
+    let words = vec!["log: the port is taken".to_owned(), "x".repeat(100_000)];
+    let words = [(fleet.run_of(&worker), words)].into();
+    fleet.one(Input::Oversee(Telemetry { words, ..silence() }));
+    let inputs = &only(&fleet).inputs;
+    let told: Value = serde_json::from_str(inputs).unwrap();
+    assert_eq!(told["journal"][0], "log: the port is taken");
+    let most = JOURNAL_WORDS_BYTES_MAX + PLANNER_INPUT_BYTES_MAX;
+    assert!(inputs.len() < most, "{} bytes", inputs.len());
 }
 
 #[test]

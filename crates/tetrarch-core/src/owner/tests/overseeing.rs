@@ -1,5 +1,7 @@
 //! What the overseer does about assignments that stand still, rung by rung, at both ends of every bound.
 
+mod policies;
+mod proposing;
 mod updates;
 
 use serde_json::json;

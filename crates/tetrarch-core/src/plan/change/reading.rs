@@ -81,7 +81,7 @@ fn whole(
 }
 
 fn split(present: &Present<'_>, node: NodeId, subtasks: &[NewNode]) -> Result<Edit, ChangeError> {
-    known(present, node)?;
+    let task = known(present, node)?.recovery;
     if node.tier() != Tier::Task {
         return Err(ChangeError::invalid(format!("{node} is no task; only tasks have subtasks")));
     }
@@ -94,7 +94,10 @@ fn split(present: &Present<'_>, node: NodeId, subtasks: &[NewNode]) -> Result<Ed
             "{node} is to be split into nothing; give subtasks"
         )));
     }
-    let puts = named(present, node, subtasks)?;
+    // What is to become of the task when it stands still is to become of its parts.
+    let own = |part: &Node| if part.recovery.is_default() { task } else { part.recovery };
+    let parts = named(present, node, subtasks)?.into_iter();
+    let puts: Vec<Node> = parts.map(|part| Node { recovery: own(&part), ..part }).collect();
     Ok(Edit { output: moved_output(present, node, &puts), puts, ..Edit::default() })
 }
 
@@ -210,6 +213,7 @@ fn unfit(standing: &Standing<'_>, first: &Node, node: &Node) -> Option<String> {
         ("outputSchema", node.output_schema != first.output_schema),
         ("review", node.review != first.review),
         ("placement", node.placement != first.placement),
+        ("recoveryPolicy", node.recovery != first.recovery),
     ];
     let field = differs.into_iter().find(|(_, differs)| *differs).map(|(field, _)| field)?;
     Some(format!("{id} and {} differ in {field}; one agent cannot do both", first.id))

@@ -3,6 +3,7 @@
 
 mod conflicts;
 mod properties;
+mod recovery;
 
 use serde_json::{Value, json};
 
@@ -413,6 +414,8 @@ fn what_is_written_of_a_node_is_read_as_the_same() {
         "maxAttempts": 3, "budget": {"tokens": 5, "costUsd": 0.1, "turns": 3},
         "review": {"domain": "api", "profile": "strict"},
         "placement": {"host": "h1", "labels": {"zone": "a"}},
+        "recoveryPolicy": {"from": "resend_last", "maxRetries": 0, "idleAfter": "1m1s",
+                           "minResendInterval": "1s", "reassign": false},
     });
     for given in [whole, json!({"name": "n", "acceptance": ["a"]})] {
         let read = schema::parse_new(&given, id("T1.1")).unwrap().remove(0);

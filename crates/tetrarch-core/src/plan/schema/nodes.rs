@@ -9,6 +9,7 @@ use crate::limits::{
 use crate::plan::change::NewNode;
 use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
+use crate::plan::schema::recovery::{self, RECOVERY};
 use crate::plan::{Node, PlacementWish, Review};
 use crate::role::Role;
 
@@ -34,6 +35,7 @@ const TASK_KEYS: &[&str] = &[
     "maxAttempts",
     "review",
     "placement",
+    RECOVERY,
     "subtasks",
 ];
 const SUBTASK_KEYS: &[&str] = &[
@@ -57,6 +59,7 @@ const SUBTASK_KEYS: &[&str] = &[
     "maxAttempts",
     "review",
     "placement",
+    RECOVERY,
 ];
 /// The domain of the reviewer of a node that has none itself and says only that it is judged.
 const REVIEW_DOMAIN: &str = "general";
@@ -226,6 +229,7 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> Node {
         max_attempts: attempts.and_then(|n| u32::try_from(n).ok()).unwrap_or(ATTEMPTS_DEFAULT),
         review: fields.get("review").and_then(|entry| read_review(&entry, domain.as_ref())),
         placement: fields.get("placement").map(|entry| read_placement(&entry)).unwrap_or_default(),
+        recovery: recovery::read(fields),
         added: 0,
         defined: 0,
         domain,

@@ -4,6 +4,7 @@ use serde_json::{Map, Number, Value, json};
 
 use crate::duration;
 use crate::plan::change::NewNode;
+use crate::plan::schema::recovery::{self, RECOVERY};
 
 /// A node that is to be added, as a document; what is as it would be anyhow is left out.
 #[must_use]
@@ -56,6 +57,9 @@ pub fn written(new: &NewNode) -> Value {
         let labels = node.placement.labels.iter().map(|(key, value)| (key.clone(), json!(value)));
         let labels: Map<String, Value> = labels.collect();
         fields.insert("placement".to_owned(), json!({"host": host, "labels": labels}));
+    }
+    if let Some(own) = recovery::written(node.recovery) {
+        fields.insert(RECOVERY.to_owned(), own);
     }
     Value::Object(fields)
 }

@@ -3,7 +3,8 @@
 use tetrarch_core::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use tetrarch_core::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
 use tetrarch_core::overseer::Rung;
-use tetrarch_core::time::BusTime;
+use tetrarch_core::overseer::policy::RecoveryPolicy;
+use tetrarch_core::time::{BusTime, Millis};
 
 use super::id;
 
@@ -39,6 +40,17 @@ pub(super) fn assignment(full: bool) -> Assignment {
         created: BusTime(1),
         updated: BusTime(2),
         recovery: recovery(full),
+        policy: if full { policy() } else { RecoveryPolicy::default() },
+    }
+}
+
+pub(super) fn policy() -> RecoveryPolicy {
+    RecoveryPolicy {
+        from: Some(Rung::Resend),
+        max_retries: Some(0),
+        idle_after: Some(Millis(60_000)),
+        min_resend_interval: Some(Millis(1_000)),
+        reassign: Some(false),
     }
 }
 

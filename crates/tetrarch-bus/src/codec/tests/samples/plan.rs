@@ -12,7 +12,7 @@ use tetrarch_core::priority::{Priorities, Priority};
 use tetrarch_core::role::Role;
 use tetrarch_core::time::{BusTime, Millis};
 
-use super::{TRACE, artifact, blocker, id, limits, placement, result, words};
+use super::{TRACE, artifact, blocker, dispatch, id, limits, placement, result, words};
 
 pub(super) fn node(full: bool) -> Node {
     Node {
@@ -34,6 +34,7 @@ pub(super) fn node(full: bool) -> Node {
         max_attempts: 2,
         review: full.then(|| Review { domain: id("api"), profile: Some(id("strict")) }),
         placement: if full { placement() } else { PlacementWish::default() },
+        recovery: if full { dispatch::policy() } else { Default::default() },
         added: if full { 1 } else { 0 },
         defined: if full { 4 } else { 0 },
     }

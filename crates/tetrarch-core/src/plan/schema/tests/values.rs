@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::overseer::Rung;
 
 #[test]
 fn fields_are_refused_with_what_is_allowed() {
@@ -59,6 +60,63 @@ fn fields_are_read_at_both_ends_and_in_every_form() {
     assert_eq!(domain(json!({"review": true})), "general");
     assert_eq!(domain(json!({"review": true, "domain": "rust"})), "rust");
     assert_eq!(domain(json!({"review": {"domain": "law"}, "domain": "rust"})), "law");
+}
+
+#[test]
+fn a_recovery_policy_is_a_rung_or_says_more() {
+    let own = |policy: Value| {
+        assert_read(&plan_with(json!({"recoveryPolicy": policy}))).nodes[1].recovery
+    };
+    let default = RecoveryPolicy::default();
+    assert_eq!(assert_read(&plan_with(json!({}))).nodes[1].recovery, default);
+    let rungs = [
+        ("nudge", Rung::Nudge),
+        ("resend_last", Rung::Resend),
+        ("resend", Rung::Resend),
+        ("replan", Rung::Replan),
+        ("reassign", Rung::Reassign),
+        ("escalate", Rung::Escalate),
+    ];
+    for (word, rung) in rungs {
+        let from = RecoveryPolicy { from: Some(rung), ..default };
+        assert_eq!(own(json!(word)), from);
+        assert_eq!(own(json!({"from": word})), from);
+    }
+    let all = json!({"from": "replan", "max_retries": 100, "idle_after": "30d",
+                     "min_resend_interval": 1, "reassign": false});
+    let read = RecoveryPolicy {
+        from: Some(Rung::Replan),
+        max_retries: Some(100),
+        idle_after: Some(Millis::from_secs(30 * 24 * 3600)),
+        min_resend_interval: Some(Millis(1_000)),
+        reassign: Some(false),
+    };
+    assert_eq!(own(all), read);
+    assert_eq!(own(json!({"maxRetries": 0})).max_retries, Some(0));
+    assert_eq!(own(json!({"idleAfter": "1s"})).idle_after, Some(Millis(1_000)));
+    assert_eq!(own(json!({"reassign": true})).reassign, Some(true));
+    assert_eq!(own(json!({})), default);
+}
+
+#[test]
+fn a_recovery_policy_outside_its_bounds_is_refused_where_it_stands() {
+    let refused = |policy: Value, path: &str, text: &str| {
+        let path = format!("phases[0].tasks[0].recoveryPolicy{path}");
+        assert_refused(&plan_with(json!({"recoveryPolicy": policy})), &path, text);
+    };
+    refused(json!("pray"), "", "is \"pray\"");
+    refused(json!(7), "", "is a number");
+    refused(json!({"from": "pray"}), ".from", "is \"pray\"");
+    refused(json!({"rung": "nudge"}), ".rung", "unknown key");
+    refused(json!({"maxRetries": 101}), ".maxRetries", "is 101");
+    refused(json!({"maxRetries": -1}), ".maxRetries", "is -1");
+    refused(json!({"idleAfter": "999ms"}), ".idleAfter", "is 999ms");
+    refused(json!({"idleAfter": "30d1ms"}), ".idleAfter", "is 30d1ms");
+    refused(json!({"idleAfter": "soon"}), ".idleAfter", "soon");
+    refused(json!({"minResendInterval": "0s"}), ".minResendInterval", "is nothing");
+    refused(json!({"minResendInterval": "999ms"}), ".minResendInterval", "is 999ms");
+    refused(json!({"minResendInterval": "31d"}), ".minResendInterval", "is 31d");
+    refused(json!({"reassign": "no"}), ".reassign", "is \"no\"");
 }
 
 #[test]
@@ -147,6 +205,9 @@ fn any_document() -> impl Strategy<Value = Value> {
         "outputSchema",
         "maxAttempts",
         "planVersion",
+        "recoveryPolicy",
+        "idleAfter",
+        "from",
     ]);
     atom.prop_recursive(8, 96, 6, move |inner| {
         prop_oneof![
@@ -172,9 +233,10 @@ proptest! {
             "/phases", "/phases/0", "/phases/0/tasks", "/phases/0/tasks/0/id", "/title",
             "/phases/0/tasks/0/deps", "/phases/0/tasks/0/budget", "/phases/0/tasks/0/wall",
             "/phases/0/tasks/0/review", "/phases/0/tasks/0/placement",
+            "/phases/0/tasks/0/recoveryPolicy",
         ]),
     ) {
-        let mut plan = plan_with(json!({"deps": 0, "budget": 0, "wall": 0, "review": 0, "placement": 0}));
+        let mut plan = plan_with(json!({"deps": 0, "budget": 0, "wall": 0, "review": 0, "placement": 0, "recoveryPolicy": 0}));
         *plan.pointer_mut(place).unwrap() = value;
         if let Err(found) = parse(&plan) {
             prop_assert!(!found.is_empty());

@@ -1,0 +1,273 @@
+//! Cases of plans that change and of drafts (spec 05, Plan events): what a change comes to on a plan as it
+//! is now, or why it is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use tetrarch_core::assignment::Purpose;
+use tetrarch_core::error::ErrorCode;
+use tetrarch_core::id::{NodeId, Principal};
+use tetrarch_core::intensity::Failures;
+use tetrarch_core::plan::change::{self, Change, Changed, Edit, NewNode, Present};
+use tetrarch_core::plan::proposal::{DraftStatus, DraftVerdict, may_apply, may_decide};
+use tetrarch_core::plan::{Blocker, Node, NodeState, NodeStatus, graph, schema};
+use tetrarch_core::priority::Priorities;
+use tetrarch_core::time::BusTime;
+
+use crate::vectors::input::{Field, Input, Wrong};
+use crate::vectors::outcome::Outcome;
+
+/// What is wanted and cannot be read is refused as the operation would be.
+type Read<T> = Result<Result<T, String>, Wrong>;
+
+pub(super) fn changed(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
+    let given = given.map(&["plan", "version", "nodes", "draft", "plan_appliers"])?;
+    let record = Record::read(&given)?;
+    let keys = ["by", "base_version", "plan", "add", "split", "merge", "edit", "verdict"];
+    let when = when.map(&keys)?;
+    if let Some(verdict) = when.get("verdict") {
+        return record.decided(&given, &when, &verdict);
+    }
+    let appliers = given.or("plan_appliers", Vec::new(), Field::list)?;
+    let appliers: BTreeSet<Principal> =
+        appliers.iter().map(Field::parsed).collect::<Result<_, _>>()?;
+    let by: Option<Principal> = when.get("by").map(|field| field.parsed()).transpose()?;
+    if by.is_some_and(|by| !may_apply(&by, &appliers)) {
+        return Ok(refused(ErrorCode::Unauthorized, record.version, String::new()));
+    }
+    let base = when.or("base_version", record.version, Field::whole)?;
+    let present = record.present();
+    if let Some(edit) = when.get("edit") {
+        return Ok(match read_edit(&edit)? {
+            Ok(edit) => record.apply(base, &edit),
+            Err(problem) => refused(ErrorCode::InvalidPlan, record.version, problem),
+        });
+    }
+    Ok(match wanted(&when)? {
+        Ok(wanted) => match change::read(&present, base, &wanted) {
+            Ok(edit) => record.apply(base, &edit),
+            Err(error) => record.refusal(&error),
+        },
+        Err(problem) => refused(ErrorCode::InvalidPlan, record.version, problem),
+    })
+}
+
+/// A plan of record.
+struct Record {
+    version: u32,
+    nodes: BTreeMap<NodeId, Node>,
+    states: BTreeMap<NodeId, NodeState>,
+    output: Option<NodeId>,
+}
+
+impl Record {
+    fn read(given: &Input<'_>) -> Result<Self, Wrong> {
+        let plan = given.need("plan")?;
+        let file = schema::parse(plan.value())
+            .map_err(|problems| Wrong(problems.iter().map(ToString::to_string).collect()))?;
+        let version = given.or("version", 1, Field::whole)?;
+        let made = |node: Node| (node.id, Node { added: 1, defined: 1, ..node });
+        let nodes: BTreeMap<NodeId, Node> = file.nodes.into_iter().map(made).collect();
+        let leaves = graph::leaves(&nodes).into_iter();
+        let states = leaves.map(|id| (id, state(id, NodeStatus::Todo))).collect();
+        let mut record = Self { version, nodes, states, output: file.output };
+        let Some(said) = given.get("nodes") else { return Ok(record) };
+        let Value::Object(all) = said.value() else { return Err(said.wrong("a mapping")) };
+        for (key, value) in all {
+            let field = Field::new(format!("given.nodes.{key}"), value);
+            let id = key.parse().map_err(|_| field.wrong("a node's id as its key"))?;
+            record.read_node(id, &field)?;
+        }
+        Ok(record)
+    }
+
+    /// Where a node stands: a status, or a mapping that says more.
+    fn read_node(&mut self, id: NodeId, field: &Field<'_>) -> Result<(), Wrong> {
+        let unknown = || field.wrong("something about a node of the plan");
+        let node = self.nodes.get_mut(&id).ok_or_else(unknown)?;
+        let words = NodeStatus::ALL.map(NodeStatus::as_str).join(", ");
+        if field.value().is_string() {
+            let status = field.word(&words, NodeStatus::parse)?;
+            *self.states.get_mut(&id).ok_or_else(unknown)? = state(id, status);
+            return Ok(());
+        }
+        let keys =
+            ["status", "attempts", "begun", "settled", "assignee", "blocker", "added", "defined"];
+        let input = field.map(&keys)?;
+        node.added = input.or("added", node.added, Field::whole)?;
+        node.defined = input.or("defined", node.defined, Field::whole)?;
+        let Some(leaf) = self.states.get_mut(&id) else { return Ok(()) };
+        let status =
+            input.or("status", NodeStatus::Todo, |field| field.word(&words, NodeStatus::parse))?;
+        *leaf = state(id, status);
+        leaf.attempts = input.or("attempts", leaf.attempts, Field::whole)?;
+        leaf.begun = input.or("begun", leaf.begun, Field::whole)?;
+        leaf.settled = input.or("settled", leaf.settled, Field::whole)?;
+        leaf.assignee = input.get("assignee").map(|field| field.parsed()).transpose()?;
+        if let Some(kind) = input.get("blocker") {
+            leaf.blocker = Some(blocker(kind.text()?));
+        }
+        Ok(())
+    }
+
+    fn present(&self) -> Present<'_> {
+        let Self { version, nodes, states, output } = self;
+        Present { version: *version, nodes, states, output: *output }
+    }
+
+    fn apply(&self, base: u32, edit: &Edit) -> Outcome {
+        match change::change(&self.present(), base, edit) {
+            Ok(changed) => self.told(&changed),
+            Err(error) => self.refusal(&error),
+        }
+    }
+
+    fn refusal(&self, error: &change::ChangeError) -> Outcome {
+        let refusal = error.refusal(self.version);
+        refused(refusal.code, self.version, refusal.detail)
+    }
+
+    fn told(&self, changed: &Changed) -> Outcome {
+        let ids = |ids: &[NodeId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let redefined: Vec<NodeId> = changed.redefined.iter().map(|(id, _)| *id).collect();
+        let raised = u32::from(!changed.is_nothing(&self.present()));
+        let mut outcome = Outcome::default();
+        outcome.set("ok", true).set("version", self.version + raised);
+        outcome.set("added", ids(&changed.added)).set("redefined", ids(&redefined));
+        outcome.set("cancelled", ids(&changed.cancelled)).set("split", ids(&changed.split));
+        outcome.set("waiting", ids(&changed.waiting)).set("freed", ids(&changed.freed));
+        outcome.set("output", changed.output.map(|id| id.to_string()));
+        outcome
+    }
+
+    /// What somebody says to a draft.
+    fn decided(
+        &self,
+        given: &Input<'_>,
+        when: &Input<'_>,
+        verdict: &Field<'_>,
+    ) -> Result<Outcome, Wrong> {
+        let draft = given.need("draft")?.map(&["status", "base_version", "edit"])?;
+        let words = DraftStatus::ALL.map(DraftStatus::as_str).join(", ");
+        let status = draft
+            .or("status", DraftStatus::Open, |field| field.word(&words, DraftStatus::parse))?;
+        let verdicts = DraftVerdict::ALL.map(DraftVerdict::as_str).join(", ");
+        let verdict = verdict.word(&verdicts, DraftVerdict::parse)?;
+        let by: Option<Principal> = when.get("by").map(|field| field.parsed()).transpose()?;
+        let mut outcome = match status.after(verdict) {
+            None => refused(ErrorCode::Conflict, self.version, format!("it is {status}")),
+            Some(_) if by.is_some_and(|by| !may_decide(&by)) => {
+                refused(ErrorCode::Unauthorized, self.version, String::new())
+            }
+            Some(to) => {
+                let mut outcome = Outcome::default();
+                outcome.set("ok", true).set("version", self.version);
+                if to == DraftStatus::Approved {
+                    let base = draft.or("base_version", self.version, Field::whole)?;
+                    outcome = match read_edit(&draft.need("edit")?)? {
+                        Ok(edit) => self.apply(base, &edit),
+                        Err(problem) => refused(ErrorCode::InvalidPlan, self.version, problem),
+                    };
+                }
+                outcome.set("draft", to.as_str());
+                outcome
+            }
+        };
+        if outcome.is_error() {
+            outcome.set("draft", status.as_str());
+        }
+        Ok(outcome)
+    }
+}
+
+fn refused(code: ErrorCode, version: u32, detail: String) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.set("ok", false).set("error", code.as_str()).set("version", version);
+    outcome.set_detail(detail);
+    outcome
+}
+
+/// A leaf that stands there since version 1.
+fn state(id: NodeId, status: NodeStatus) -> NodeState {
+    let begun = matches!(status, NodeStatus::InProgress | NodeStatus::Done);
+    NodeState {
+        id,
+        status,
+        assignee: None,
+        assignment: None,
+        purpose: Purpose::Execute,
+        attempts: u32::from(begun),
+        findings: Vec::new(),
+        blocker: (status == NodeStatus::Blocked).then(|| blocker("stopped")),
+        result: None,
+        since: BusTime(0),
+        failures: Failures::default(),
+        latest: None,
+        begun: u32::from(begun),
+        settled: u32::from(status.is_settled()),
+        priorities: Priorities::default(),
+        created: BusTime(0),
+    }
+}
+
+fn blocker(kind: &str) -> Blocker {
+    Blocker { kind: kind.to_owned(), detail: String::new(), needs: String::new() }
+}
+
+/// What the one key of a change asks for.
+fn wanted(when: &Input<'_>) -> Read<Change> {
+    if let Some(plan) = when.get("plan") {
+        let whole = schema::parse(plan.value()).map_err(said);
+        return Ok(whole.map(|it| Change::Whole { nodes: it.nodes, output: it.output }));
+    }
+    if let Some(add) = when.get("add") {
+        let add = add.map(&["parent", "node"])?;
+        let parent = add.need("parent")?.parsed()?;
+        let read = news(&add.need("node")?, parent);
+        return Ok(read.and_then(|mut all| match (all.pop(), all.is_empty()) {
+            (Some(node), true) => Ok(Change::Add { parent, node: Box::new(node) }),
+            (_, _) => Err("one node is added at a time".to_owned()),
+        }));
+    }
+    if let Some(split) = when.get("split") {
+        let split = split.map(&["node", "subtasks"])?;
+        let node = split.need("node")?.parsed()?;
+        let read = news(&split.need("subtasks")?, node);
+        return Ok(read.map(|subtasks| Change::Split { node, subtasks }));
+    }
+    let merge = when.need("merge")?.map(&["nodes", "name", "objective"])?;
+    let nodes = merge.need("nodes")?.list()?;
+    let text = |field: &Field<'_>| field.text().map(str::to_owned);
+    Ok(Ok(Change::Merge {
+        nodes: nodes.iter().map(Field::parsed).collect::<Result<_, _>>()?,
+        name: merge.or("name", String::new(), text)?,
+        objective: merge.or("objective", String::new(), text)?,
+    }))
+}
+
+fn read_edit(field: &Field<'_>) -> Read<Edit> {
+    let input = field.map(&["puts", "removes"])?;
+    let mut edit = Edit::default();
+    for put in input.or("puts", Vec::new(), Field::list)? {
+        let id: NodeId = put.value()["id"]
+            .as_str()
+            .and_then(|id| id.parse().ok())
+            .ok_or_else(|| put.wrong("a node with its id"))?;
+        let parent = id.parent().ok_or_else(|| put.wrong("a task or a subtask"))?;
+        match news(&put, parent) {
+            Ok(all) => edit.puts.extend(all.into_iter().map(|new| new.node)),
+            Err(problem) => return Ok(Err(problem)),
+        }
+    }
+    let removes = input.or("removes", Vec::new(), Field::list)?;
+    edit.removes = removes.iter().map(Field::parsed).collect::<Result<_, _>>()?;
+    Ok(Ok(edit))
+}
+
+fn news(field: &Field<'_>, parent: NodeId) -> Result<Vec<NewNode>, String> {
+    schema::parse_new(field.value(), parent).map_err(said)
+}
+
+fn said(problems: Vec<schema::PlanProblem>) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
