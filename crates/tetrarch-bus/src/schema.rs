@@ -54,7 +54,7 @@ const REQUESTS: [&str; 37] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 43] = [
+const OTHERS: [&str; 45] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -93,6 +93,8 @@ const OTHERS: [&str; 43] = [
     "SpawnAnswer",
     "SponsorRequest",
     "SponsorSilent",
+    "Receipt",
+    "DeadNotice",
     "StatusRequest",
     "TakeOn",
     "Violation",

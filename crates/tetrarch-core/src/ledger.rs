@@ -279,13 +279,17 @@ pub enum EventKind {
     IntakeMoved,
     /// People accepted a ledger that is not the one that was remembered.
     LedgerAccepted,
+    /// Mail to GO was taken in.
+    MailRead,
+    /// A message was set aside by its reader.
+    MailSetAside,
     /// Something is wrong.
     Alert,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 46] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -329,6 +333,8 @@ impl EventKind {
         Self::LedgerSnapshot,
         Self::IntakeMoved,
         Self::LedgerAccepted,
+        Self::MailRead,
+        Self::MailSetAside,
         Self::Alert,
     ];
 
@@ -379,6 +385,8 @@ impl EventKind {
             Self::LedgerSnapshot => "ledger.snapshot",
             Self::IntakeMoved => "intake.moved",
             Self::LedgerAccepted => "ledger.accepted",
+            Self::MailRead => "mail.read",
+            Self::MailSetAside => "mail.set_aside",
             Self::Alert => "alert",
         }
     }
@@ -404,6 +412,8 @@ pub struct Seal {
     pub run: Option<RunId>,
     /// The run whose journal ends here.
     pub ends: Option<RunId>,
+    /// Whether the session before it died by its program's own doing: what it was handling counts.
+    pub blames: bool,
 }
 
 /// One entry of the ledger: everything that changes together, in one message.

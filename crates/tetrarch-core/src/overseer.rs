@@ -4,6 +4,7 @@
 
 pub mod backoff;
 pub mod diagnosis;
+pub mod reach;
 #[cfg(test)]
 mod tests;
 pub mod update;

@@ -15,6 +15,7 @@ use crate::id::{
     AgentId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName,
     ProjectName, QuestionId, RequestId, RunId, SessionId,
 };
+use crate::mail::receipt::SetAside;
 use crate::overseer::Telemetry;
 use crate::plan::schema::PlanFile;
 use crate::plan::{Blocker, PlacementWish};
@@ -85,6 +86,8 @@ pub enum RequestBody {
 pub enum MalformedKind {
     /// A spawn request.
     Spawn,
+    /// `goal.create`, whose plan breaks a rule (spec 05, `E_INVALID_PLAN`).
+    Plan,
     /// An operation or a report.
     Other,
 }
@@ -436,6 +439,8 @@ pub enum Report {
         /// When it will be heard of again, at the latest.
         expected: Option<BusTime>,
     },
+    /// A message of its inbox was set aside.
+    SetAside(SetAside),
     /// A sponsor did not answer a specialist within its time.
     SponsorSilent {
         /// The request that stayed unanswered.
@@ -473,6 +478,7 @@ impl Report {
             | Self::Crashed { .. }
             | Self::Run { .. }
             | Self::Consumed { .. }
+            | Self::SetAside(_)
             | Self::SponsorSilent { .. } => self.clone(),
         }
     }
@@ -489,6 +495,7 @@ impl Report {
             Self::Ask { .. } => "ask",
             Self::Consumed { .. } => "consumed",
             Self::Update { .. } => "update",
+            Self::SetAside(_) => "set_aside",
             Self::SponsorSilent { .. } => "sponsor_silent",
         }
     }

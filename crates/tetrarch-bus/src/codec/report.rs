@@ -53,6 +53,7 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.update.clone_from(update);
             message.expected_unix_ms = expected.map(|at| at.0);
         }
+        Report::SetAside(letter) => message.set_aside = Some(letter.into()),
         Report::SponsorSilent { request, sponsor } => {
             message.request = request.to_string();
             message.sponsor = sponsor.to_string();
@@ -97,14 +98,15 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             update: report.update,
             expected: report.expected_unix_ms.map(BusTime),
         },
+        "set_aside" => Report::SetAside(read::message("setAside", report.set_aside)?),
         "sponsor_silent" => Report::SponsorSilent {
             request: read::text("request", &report.request)?,
             sponsor: read::text("sponsor", &report.sponsor)?,
         },
         "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
         other => {
-            let allowed =
-                "ready, gone, crashed, run, result, ask, consumed, update, sponsor_silent";
+            let allowed = "ready, gone, crashed, run, result, ask, consumed, update, set_aside, \
+                           sponsor_silent";
             let reason = format!("unknown kind {other:?}; allowed: {allowed}");
             return Err(CodecError::field("kind", reason));
         }

@@ -62,6 +62,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
             planner: None,
             halted: None,
             overseer: context.config.overseer.patience,
+            reach: context.config.overseer.reach.clone(),
             plan_appliers: context.config.overseer.plan_appliers.clone(),
         },
         tick_every: context.config.overseer.tick_every,

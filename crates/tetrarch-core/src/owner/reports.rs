@@ -16,7 +16,7 @@ use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
 use super::{
-    Policy, circuits, ending, fit, overseeing, plans, questions, recovery, sessions, stopping,
+    Policy, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions, stopping,
 };
 
 /// Decides on a report.
@@ -114,6 +114,10 @@ fn apply(
         Report::Update { run, dispatch, update, expected } => {
             own_run(draft, id, *run)?;
             overseeing::update(draft, policy, id, (*dispatch, *expected), update)
+        }
+        Report::SetAside(letter) => {
+            post::set_aside(draft, id, letter);
+            Ok(())
         }
         Report::SponsorSilent { request, sponsor } => {
             let reason = format!("{sponsor} did not answer {request}");
@@ -335,6 +339,9 @@ fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
             let charged = cause != HOST_RESTART && !stopped;
             if !charged || circuits::charge(draft, policy.intensity, &agent, cause) {
                 recovery::recover_one(draft, id, cause);
+                if charged {
+                    draft.blame(id);
+                }
             } else {
                 recovery::give_up(draft, id, Outcome::Failure, &format!("crashed: {cause}"));
             }

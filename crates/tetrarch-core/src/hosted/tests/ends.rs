@@ -145,6 +145,7 @@ fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
         | Report::Result { .. }
         | Report::Consumed { .. }
         | Report::Update { .. }
+        | Report::SetAside(_)
         | Report::SponsorSilent { .. } => None,
     })
 }

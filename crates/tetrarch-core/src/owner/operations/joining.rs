@@ -145,6 +145,7 @@ pub(super) fn structural(
         circuit: Circuit::default(),
         work: None,
         created: before.map_or(now, |agent| agent.created),
+        mail_read: 0,
         id,
     }
 }
