@@ -65,6 +65,7 @@ fn seal(agent: &AgentId, epoch: u64) -> Seal {
         epoch,
         run: None,
         ends: None,
+        blames: false,
     }
 }
 

@@ -28,6 +28,7 @@ mod priority;
 mod question;
 mod read;
 mod record;
+mod receipt;
 mod report;
 mod request;
 mod reservation;

@@ -19,7 +19,9 @@ use crate::subject::Subject;
 use crate::{stamp, surely};
 use lane::LaneReader;
 use tetrarch_core::cursor::Positions;
-use tetrarch_core::id::Principal;
+use tetrarch_core::id::{HostName, Principal};
+use tetrarch_core::limits::MESSAGE_ID_BYTES_MAX;
+use tetrarch_core::mail::receipt::About;
 use tetrarch_core::mail::{Lane, Mail};
 use tetrarch_core::request::Sender;
 
@@ -61,6 +63,24 @@ pub struct Incoming {
     pub content: Result<(Mail, Sender), CodecError>,
     /// Its bytes as they came, for a dead letter.
     pub payload: bytes::Bytes,
+}
+
+impl Incoming {
+    /// Which message it is, for its writer; its topic as far as it can be read.
+    #[must_use]
+    pub fn about(&self) -> About {
+        let topic = self.content.as_ref().map_or("", |(mail, _)| mail.body.topic());
+        let cut = |text: &str| text.chars().take(MESSAGE_ID_BYTES_MAX / 4).collect();
+        About { seq: self.seq, message: cut(&self.id), topic: cut(topic) }
+    }
+
+    /// Who wrote it, and the host that published it, as its subject says; none when that is no mail.
+    #[must_use]
+    pub fn writer(&self) -> Option<(Principal, Option<HostName>)> {
+        let subject: Subject = self.subject.parse().ok()?;
+        let (from, via) = subject.sender()?;
+        Some((from.clone(), via.cloned()))
+    }
 }
 
 /// One party's inbox.

@@ -58,7 +58,7 @@ const REQUESTS: [&str; 41] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 44] = [
+const OTHERS: [&str; 46] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
@@ -97,6 +97,8 @@ const OTHERS: [&str; 44] = [
     "SpawnAnswer",
     "SponsorRequest",
     "SponsorSilent",
+    "Receipt",
+    "DeadNotice",
     "StatusRequest",
     "TakeOn",
     "VerbOrder",

@@ -21,6 +21,7 @@ use tetrarch_core::id::Principal;
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
+use tetrarch_core::overseer::reach::Reach;
 use tetrarch_core::owner::Deadlines;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
@@ -34,6 +35,7 @@ pub(crate) use laws::check_freezing;
 pub(crate) use planner::PlannerSection;
 pub(crate) use settings::{Setting, Settings};
 
+use laws::EVERY_AGENT;
 use settings::Places;
 
 /// Everything that can be configured and is used.
@@ -72,6 +74,8 @@ pub(crate) struct OverseerConfig {
     pub(crate) patience: Patience,
     /// Whether it proposes by itself how plans could be cut or joined.
     pub(crate) proposes: bool,
+    /// Whom it supervises besides this installation's own agents.
+    pub(crate) reach: Reach,
     /// Who may change plans besides GO and people.
     pub(crate) plan_appliers: BTreeSet<Principal>,
 }
@@ -266,12 +270,23 @@ fn overseer(settings: &Settings) -> OverseerConfig {
             backoff: settings.backoff("overseer.backoff"),
         },
         proposes: settings.flag("overseer.propose"),
+        reach: reach(settings),
         // That each is one is among the laws.
         plan_appliers: settings
             .names("overseer.plan_appliers")
             .iter()
             .filter_map(|name| name.parse().ok())
             .collect(),
+    }
+}
+
+fn reach(settings: &Settings) -> Reach {
+    let names = settings.names("overseer.allow_agents");
+    Reach {
+        cross_agent: settings.flag("overseer.allow_cross_agent"),
+        all: names.iter().any(|name| *name == EVERY_AGENT),
+        // That each is one is among the laws.
+        agents: names.iter().filter_map(|name| name.parse().ok()).collect(),
     }
 }
 

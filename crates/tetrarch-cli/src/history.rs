@@ -119,6 +119,8 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::QuestionWithdrawn
         | EventKind::FilesReserved
         | EventKind::FilesReleased
+        | EventKind::MailRead
+        | EventKind::MailSetAside
         | EventKind::HostJoined
         | EventKind::HostLeft
         | EventKind::ProjectCreated

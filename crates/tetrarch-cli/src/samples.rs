@@ -15,6 +15,7 @@ pub(crate) fn agent(id: &str, parent: Option<&str>, liveness: Liveness) -> Agent
     Agent {
         id: id.parse().unwrap(),
         session: None,
+        mail_read: 0,
         epoch: 1,
         liveness,
         reason: String::new(),

@@ -110,6 +110,8 @@ pub struct Agent {
     pub verbs: Verbs,
     /// When the name was first admitted.
     pub created: BusTime,
+    /// Of GO, up to where its mail was decided on, in sequences of `MAIL`; others have cursors.
+    pub mail_read: u64,
 }
 
 impl Agent {

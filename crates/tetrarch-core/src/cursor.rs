@@ -1,7 +1,12 @@
 //! What an agent has durably processed, and who may act for it: cursor, seal and claim
 //! (spec 02, Cursor and fencing). The rules are pure; writing them is the bus's business.
 
+pub mod trials;
+
 use crate::id::{AgentId, HostName, RunId, SessionId};
+use crate::ledger::Seal;
+
+pub use trials::Trials;
 
 /// How far an agent has read its inbox: the highest position handled per lane, in sequences
 /// of the `MAIL` stream.
@@ -47,6 +52,10 @@ pub struct Cursor {
     pub run: Option<RunId>,
     /// Who acts for it; none while it is only sealed.
     pub claim: Option<Claim>,
+    /// What is being handled, and how often that failed.
+    pub trials: Trials,
+    /// Up to where writers were told that their mail is consumed; none means all that was handled.
+    pub receipts: Option<u64>,
 }
 
 /// What whoever starts an agent finds when its claim is refused (spec 02).
@@ -77,21 +86,19 @@ pub fn judge_claim(found: &Cursor, epoch: u64, ours: &Claim) -> ClaimOutcome {
 }
 
 /// The cursor after the owner gave the agent a new session: positions kept, epoch set. None
-/// when it is already at that epoch or higher, which counts as sealed.
+/// when it is already at that epoch or higher, which counts as sealed. What was being handled has
+/// failed when the death is charged to the program, and whenever the agent is part of its host, which
+/// a message may bring down whole (docs/decisions/0036).
 #[must_use]
-pub fn seal(
-    found: Option<&Cursor>,
-    agent: &AgentId,
-    session: SessionId,
-    epoch: u64,
-    run: Option<RunId>,
-) -> Option<Cursor> {
-    let positions = match found {
+pub fn seal(found: Option<&Cursor>, order: &Seal) -> Option<Cursor> {
+    let Seal { agent, session, epoch, run, .. } = order.clone();
+    let (positions, mut trials, receipts) = match found {
         Some(cursor) if cursor.epoch >= epoch => return None,
-        Some(cursor) => cursor.positions,
-        None => Positions::default(),
+        Some(cursor) => (cursor.positions, cursor.trials.clone(), cursor.receipts),
+        None => (Positions::default(), Trials::default(), None),
     };
-    Some(Cursor { agent: agent.clone(), session, epoch, positions, run, claim: None })
+    trials.end_session(order.blames || run.is_none());
+    Some(Cursor { agent, session, epoch, positions, run, claim: None, trials, receipts })
 }
 
 #[cfg(test)]
@@ -107,6 +114,8 @@ mod tests {
             positions: Positions { mail: 7, ctl: 3 },
             run: None,
             claim,
+            trials: Trials::default(),
+            receipts: None,
         }
     }
 
@@ -133,15 +142,36 @@ mod tests {
         assert_eq!(judge(1, None), ClaimOutcome::DoNotStart);
     }
 
+    fn order(epoch: u64) -> Seal {
+        let (agent, session) = (AgentId::Worker(Ulid(1)), SessionId(Ulid(9)));
+        Seal { agent, session, epoch, run: None, ends: None, blames: false }
+    }
+
     #[test]
     fn a_seal_keeps_positions_and_never_goes_back() {
-        let agent = AgentId::Worker(Ulid(1));
-        let session = SessionId(Ulid(9));
         let found = cursor(1, Some(claim("a", "one")));
-        let sealed = seal(Some(&found), &agent, session, 2, None).unwrap();
+        let sealed = seal(Some(&found), &order(2)).unwrap();
         assert_eq!((sealed.epoch, sealed.positions), (2, found.positions));
         assert_eq!(sealed.claim, None);
-        assert_eq!(seal(Some(&found), &agent, session, 1, None), None);
-        assert_eq!(seal(None, &agent, session, 1, None).unwrap().positions, Positions::default());
+        assert_eq!(seal(Some(&found), &order(1)), None);
+        assert_eq!(seal(None, &order(1)).unwrap().positions, Positions::default());
+    }
+
+    #[test]
+    fn a_seal_counts_what_was_in_hand_when_the_death_may_be_its_doing() {
+        let run = Some(RunId(Ulid(3)));
+        for (run, blames, counted) in [
+            (run, true, 1),
+            (run, false, 0),
+            (None, true, 1),
+            (None, false, 1),
+        ] {
+            let mut found = Cursor { receipts: Some(6), ..cursor(1, None) };
+            found.trials.begin(8);
+            let sealed = seal(Some(&found), &Seal { run, blames, ..order(2) }).unwrap();
+            assert_eq!(sealed.trials.failures(8), counted, "{run:?} {blames}");
+            assert!(sealed.trials.in_hand.is_empty());
+            assert_eq!(sealed.receipts, Some(6));
+        }
     }
 }

@@ -281,13 +281,17 @@ pub enum EventKind {
     IntakeMoved,
     /// People accepted a ledger that is not the one that was remembered.
     LedgerAccepted,
+    /// Mail to GO was taken in.
+    MailRead,
+    /// A message was set aside by its reader.
+    MailSetAside,
     /// Something is wrong.
     Alert,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 47] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -332,6 +336,8 @@ impl EventKind {
         Self::LedgerSnapshot,
         Self::IntakeMoved,
         Self::LedgerAccepted,
+        Self::MailRead,
+        Self::MailSetAside,
         Self::Alert,
     ];
 
@@ -383,6 +389,8 @@ impl EventKind {
             Self::LedgerSnapshot => "ledger.snapshot",
             Self::IntakeMoved => "intake.moved",
             Self::LedgerAccepted => "ledger.accepted",
+            Self::MailRead => "mail.read",
+            Self::MailSetAside => "mail.set_aside",
             Self::Alert => "alert",
         }
     }
@@ -408,6 +416,8 @@ pub struct Seal {
     pub run: Option<RunId>,
     /// The run whose journal ends here.
     pub ends: Option<RunId>,
+    /// Whether the session before it died by its program's own doing: what it was handling counts.
+    pub blames: bool,
 }
 
 /// One entry of the ledger: everything that changes together, in one message.

@@ -36,6 +36,7 @@ pub mod plan;
 pub mod planner;
 pub mod priority;
 pub mod question;
+pub mod reading;
 pub mod records;
 pub mod redaction;
 pub mod request;

@@ -23,6 +23,15 @@ pub const RECOVERED_BYTES_MAX: usize = STEP_BYTES_MAX / 2;
 pub const RECORD_BYTES_MAX: usize = 64 * 1024;
 /// Largest mail body, in bytes (spec 09).
 pub const MAIL_BYTES_MAX: usize = 256 * 1024;
+/// Sessions that may die while they handle a message; with the last of them it is set aside (spec 02,
+/// Inbox).
+pub const FAILURES_OF_A_MESSAGE_MAX: u32 = 5;
+/// Messages of one inbox that count as being handled, and whose failures are remembered.
+pub const MESSAGES_IN_HAND_MAX: usize = 64;
+/// Longest message id or topic that is repeated in a receipt, in bytes.
+pub const MESSAGE_ID_BYTES_MAX: usize = 512;
+/// Receipts that a session owes before it tells of the earliest without waiting.
+pub const RECEIPTS_OWED_MAX: usize = 256;
 /// Largest control message, in bytes (spec 09).
 pub const CONTROL_BYTES_MAX: usize = 64 * 1024;
 /// Largest request, operation or report, in bytes; `goal.create` carries a whole plan (spec 02).

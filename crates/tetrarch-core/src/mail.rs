@@ -1,5 +1,7 @@
 //! Mail and control: the typed bodies, and who may write to whom (spec 02, Mail).
 
+pub mod receipt;
+
 use crate::brief::{RunResult, Verdict};
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{
@@ -10,6 +12,7 @@ use crate::request::SpawnRequest;
 use crate::role::Role;
 use crate::run::Run;
 use crate::verb::Command;
+use receipt::{DeadNotice, Receipt};
 
 /// The two lanes; `ctl` is drained before every mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,6 +180,10 @@ pub enum MailBody {
         /// In words.
         text: String,
     },
+    /// `receipt`, to the writer of a message.
+    Receipt(Receipt),
+    /// `mail.dead`, to the writer of a message.
+    Dead(DeadNotice),
     /// `info`.
     Info {
         /// In words.
@@ -269,6 +276,8 @@ impl MailBody {
             Self::ReviewNeeded { .. } => "plan.review_needed",
             Self::SponsorSilent { .. } => "sponsor.silent",
             Self::Alert { alert, .. } => alert.as_str(),
+            Self::Receipt(_) => receipt::RECEIPT,
+            Self::Dead(_) => receipt::DEAD,
             Self::Info { .. } => "info",
             Self::Unknown { topic, .. } => topic,
         }
@@ -293,9 +302,11 @@ impl MailBody {
             | Self::Superseded(_) => MailKind::Control,
             Self::ResultReady(_)
             | Self::AgentCompleted { .. }
+            | Self::Receipt(_)
             | Self::Info { .. }
             | Self::Unknown { .. } => MailKind::Info,
             Self::Alert { .. }
+            | Self::Dead(_)
             | Self::Violation { .. }
             | Self::AgentLost { .. }
             | Self::ReviewNeeded { .. }

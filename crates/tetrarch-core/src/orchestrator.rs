@@ -230,6 +230,8 @@ impl Orchestrator {
             | MailBody::Reply(_)
             | MailBody::ReviewNeeded { .. }
             | MailBody::SponsorSilent { .. }
+            | MailBody::Receipt(_)
+            | MailBody::Dead(_)
             | MailBody::Info { .. }
             | MailBody::Unknown { .. } => {}
         }

@@ -5,6 +5,7 @@
 pub mod backoff;
 pub mod diagnosis;
 pub mod policy;
+pub mod reach;
 #[cfg(test)]
 mod tests;
 pub mod update;

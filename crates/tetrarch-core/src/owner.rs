@@ -8,7 +8,7 @@
 //! circuits in `circuits`, hosts in `hosts`, plans in `plans`, changes of plans in `planning`, what the
 //! planner is asked in `consulting`, tasks that it cuts in `replanning`, goals in `goals`, work in `work`,
 //! what begins at set times in `schedules`, reservations of files in `files`, questions to people in
-//! `questions`, what the overseer does in `overseeing`.
+//! `questions`, mail to GO and what readers set aside in `post`, what the overseer does in `overseeing`.
 
 mod brief;
 mod circuits;
@@ -27,6 +27,7 @@ mod operations;
 mod overseeing;
 mod planning;
 mod plans;
+mod post;
 mod questions;
 mod recovery;
 mod replacing;
@@ -58,6 +59,7 @@ use crate::ledger::{EventKind, Record};
 use crate::limits::{CHILDREN_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW};
 use crate::liveness::Liveness;
 use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
+use crate::overseer::reach::Reach;
 use crate::overseer::{Patience, Telemetry};
 use crate::planner::{Planner, Proposal};
 use crate::records::Records;
@@ -74,6 +76,7 @@ pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
 pub use group::Group;
 pub use overseeing::stalling;
+pub use post::{Posted, refusal as refusal_of_mail};
 pub use restoring::{Frame, restoring};
 
 /// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).
@@ -95,6 +98,8 @@ pub struct Policy {
     pub overseer: Patience,
     /// Whether the overseer proposes by itself how plans could be cut or joined (spec 05, Insights).
     pub proposes: bool,
+    /// Whom the overseer supervises besides this installation's own agents.
+    pub reach: Reach,
     /// Who may change plans besides GO and people (spec 05, `E_UNAUTHORIZED`).
     pub plan_appliers: BTreeSet<Principal>,
     /// Who makes plans, when somebody does (spec 05, The planner).
@@ -114,6 +119,7 @@ impl Default for Policy {
             kept: Kept::default(),
             overseer: Patience::default(),
             proposes: false,
+            reach: Reach::default(),
             plan_appliers: BTreeSet::new(),
             planner: None,
             halted: None,
@@ -133,6 +139,8 @@ pub enum Input {
     },
     /// A message of `REQUESTS`.
     Request(Box<Request>),
+    /// A message to GO.
+    Post(Box<Posted>),
     /// A heartbeat of an external agent, or the first row of a hosted one.
     Heard {
         /// Who.
@@ -206,6 +214,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
     match input {
         Input::Request(request) => holding::request(records, now, request, step),
         Input::Started { .. }
+        | Input::Post(_)
         | Input::Heard { .. }
         | Input::Swept { .. }
         | Input::MassSilence { .. }
@@ -222,6 +231,7 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
     match input {
         Input::Started { epoch, instance } => started(records, policy, now, *epoch, instance),
         Input::Request(request) => requests::decide(records, policy, now, request),
+        Input::Post(posted) => post::posted(records, now, posted),
         Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
         Input::Swept { agent, epoch, found } => {
             let mut draft = Draft::new(records, now, go());
@@ -328,6 +338,7 @@ fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instanc
         work: None,
         verbs: Verbs::default(),
         created: before.map_or(now, |go| go.created),
+        mail_read: before.map_or(0, |go| go.mail_read),
     };
     draft.put(Record::Agent(Box::new(agent)));
     draft
@@ -383,6 +394,7 @@ fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal) {
         }
         RequestBody::Op(op) => op.name(),
         RequestBody::Report(report) => report.kind(),
+        RequestBody::Malformed { kind: MalformedKind::Plan, .. } => "goal.create",
         RequestBody::Malformed { kind: MalformedKind::Other, .. } => "",
     };
     let reply = OpReply {

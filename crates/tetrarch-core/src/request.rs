@@ -16,6 +16,7 @@ use crate::id::{
     AgentId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName,
     ProjectName, QuestionId, RequestId, RunId, SessionId,
 };
+use crate::mail::receipt::SetAside;
 use crate::overseer::Telemetry;
 use crate::plan::schema::PlanFile;
 use crate::plan::{Blocker, PlacementWish};
@@ -88,6 +89,8 @@ pub enum RequestBody {
 pub enum MalformedKind {
     /// A spawn request.
     Spawn,
+    /// `goal.create`, whose plan breaks a rule (spec 05, `E_INVALID_PLAN`).
+    Plan,
     /// An operation or a report.
     Other,
 }
@@ -456,6 +459,8 @@ pub enum Report {
         /// Why it was refused; empty otherwise.
         why: String,
     },
+    /// A message of its inbox was set aside.
+    SetAside(SetAside),
     /// A sponsor did not answer a specialist within its time.
     SponsorSilent {
         /// The request that stayed unanswered.
@@ -494,6 +499,7 @@ impl Report {
             | Self::Run { .. }
             | Self::Consumed { .. }
             | Self::Verb { .. }
+            | Self::SetAside(_)
             | Self::SponsorSilent { .. } => self.clone(),
         }
     }
@@ -511,6 +517,7 @@ impl Report {
             Self::Consumed { .. } => "consumed",
             Self::Update { .. } => "update",
             Self::Verb { .. } => "verb",
+            Self::SetAside(_) => "set_aside",
             Self::SponsorSilent { .. } => "sponsor_silent",
         }
     }

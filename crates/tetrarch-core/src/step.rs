@@ -360,6 +360,14 @@ impl<'a> Draft<'a> {
         self.step.seals.push(seal);
     }
 
+    /// The death that led to an agent's next session is charged to its program: what that was handling
+    /// counts as failed.
+    pub fn blame(&mut self, agent: &AgentId) {
+        for seal in self.step.seals.iter_mut().filter(|seal| seal.agent == *agent) {
+            seal.blames = true;
+        }
+    }
+
     /// Writes mail from GO. The correlation is the request behind the decision.
     pub fn mail(&mut self, to: Principal, epic: Option<EpicId>, body: MailBody) {
         let cause = self.step.events.last().map_or("request", |event| event.kind.as_str());

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
-use tetrarch_bus::cursor::Claimed;
+use tetrarch_bus::cursor::{Claimed, CursorError};
 use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, finally_left};
 use tetrarch_bus::state::record_after;
@@ -30,6 +30,7 @@ use tracing::Instrument;
 use crate::error::EngineError;
 use crate::pulse::Pulse;
 use crate::pump::{Placed, Pump};
+use crate::reading::Reader;
 use crate::session::{Admitted, Session, Shared};
 use crate::trace;
 
@@ -74,7 +75,7 @@ pub(crate) struct AgentState {
     session: Session,
     machine: Hosted,
     journal: Option<JournalWriter>,
-    positions: Positions,
+    reader: Option<Reader>,
     orders: mpsc::Sender<Order>,
     inbox: Option<Pump>,
     /// Whether its mail is left where it is.
@@ -119,7 +120,7 @@ impl Actor for AgentActor {
             session,
             machine,
             journal: None,
-            positions: Positions::default(),
+            reader: None,
             orders,
             inbox: None,
             hold: watch::channel(false).0,
@@ -192,26 +193,65 @@ impl AgentState {
             }
             AgentMsg::Forwarded(input) => self.machine.step(now, *input),
             AgentMsg::Tick => self.machine.step(now, Input::Tick),
-            AgentMsg::Incoming(incoming) => match self.session.admit(*incoming.it).await {
-                Some(Admitted { mail, from, seen, payload, .. }) => {
-                    self.positions = self.positions.max(seen);
-                    let json = codec::mail_body_json(&payload)?;
-                    self.machine.step(now, Input::Mail { from, mail: Box::new(mail), json })
-                }
-                None => Vec::new(),
-            },
+            AgentMsg::Incoming(incoming) => return self.read(myself, *incoming.it).await,
         };
         let ended = self.perform(myself, effects).await?;
+        self.tell_pulse();
+        self.set_timer(myself);
+        Ok(ended)
+    }
+
+    /// Takes one message of the inbox and performs all that follows from it; says whether the session
+    /// ended.
+    async fn read(
+        &mut self,
+        myself: &ActorRef<AgentMsg>,
+        incoming: Incoming,
+    ) -> Result<bool, EngineError> {
+        let Some(reader) = &mut self.reader else { return Ok(false) };
+        let now = self.session.shared.clock.now();
+        let effects = match reader.take(incoming).await {
+            Ok(Some(Admitted { mail, from, payload, .. })) => {
+                let json = codec::mail_body_json(&payload)?;
+                let (topic, writer) = (mail.body.topic().to_owned(), from.to_string());
+                let input = Input::Mail { from, mail: Box::new(mail), json };
+                let effects = self.machine.step(now, input);
+                if self.perform(myself, effects).await? {
+                    return Ok(true);
+                }
+                if self.reader.as_ref().is_some_and(Reader::owes) {
+                    // Nothing came of it that the journal would say.
+                    vec![Effect::Journal(JournalEvent::Mail { topic, from: writer })]
+                } else {
+                    Vec::new()
+                }
+            }
+            Ok(None) => Vec::new(),
+            Err(EngineError::Cursor(CursorError::Fenced { agent, last })) => {
+                tracing::warn!(%agent, last, "fenced: another epoch has the cursor");
+                self.machine.step(now, Input::Fenced)
+            }
+            Err(error) => return Err(error),
+        };
+        let ended = self.perform(myself, effects).await?;
+        self.tell_pulse();
+        self.set_timer(myself);
+        Ok(ended)
+    }
+
+    fn tell_pulse(&self) {
         self.pulse.send_replace(Pulse {
             run_state: Some(self.machine.run_state()),
-            positions: self.positions,
+            positions: self.positions(),
             progress: self.machine.progress(),
             usage: self.machine.usage(),
         });
         let holds = self.machine.holds_mail();
         self.hold.send_if_modified(|held| std::mem::replace(held, holds) != holds);
-        self.set_timer(myself);
-        Ok(ended)
+    }
+
+    fn positions(&self) -> Positions {
+        self.reader.as_ref().map(Reader::positions).unwrap_or_default()
     }
 
     async fn perform(
@@ -227,6 +267,11 @@ impl AgentState {
                 Ok(Performed::Gave(input)) => input,
                 Err(EngineError::Journal(JournalError::Fenced { run, last })) => {
                     tracing::warn!(%run, last, "fenced: another epoch writes the journal");
+                    queue.clear();
+                    Input::Fenced
+                }
+                Err(EngineError::Cursor(CursorError::Fenced { agent, last })) => {
+                    tracing::warn!(%agent, last, "fenced: another epoch has the cursor");
                     queue.clear();
                     Input::Fenced
                 }
@@ -297,7 +342,7 @@ impl AgentState {
 
     async fn claim(&mut self, myself: &ActorRef<AgentMsg>) -> Result<Input, EngineError> {
         let outcome = match self.session.claim().await? {
-            Claimed::Ours { cursor, .. } => {
+            Claimed::Ours { cursor, seq } => {
                 reach(Step::CursorClaimed);
                 let Session { shared, agent, session, epoch, .. } = &self.session;
                 let writer = Writer {
@@ -307,9 +352,12 @@ impl AgentState {
                     epoch: *epoch,
                 };
                 self.journal = Some(JournalWriter::open(shared.bus.clone(), writer).await?);
-                let (inbox, within) =
-                    self.session.inbox(cursor.positions, |it| self.unread(it)).await?;
-                self.positions = within;
+                // What a program that died had been given it may not have taken in, so the one that
+                // goes on from it is given all mail of this work again (docs/stdio-protocol.md); its
+                // inbox began with this work. Control is for one session and not repeated.
+                let again = self.run.continues.is_some();
+                let (reader, inbox) = Reader::open(&self.session, cursor, seq, again).await?;
+                self.reader = Some(reader);
                 let inbox = inbox.held_by(self.hold.subscribe());
                 let to = myself.clone();
                 self.inbox =
@@ -322,22 +370,24 @@ impl AgentState {
         Ok(Input::Claimed(outcome))
     }
 
-    /// Where to read on. What a program that died had been given it may not have taken in, so the
-    /// one that goes on from it is given all mail of this work again (docs/stdio-protocol.md); its
-    /// inbox began with this work. Control is for one session and not repeated.
-    fn unread(&self, handled: Positions) -> Positions {
-        if self.run.continues.is_some() { Positions { mail: 0, ..handled } } else { handled }
-    }
-
+    /// Appends to the journal, with how far the inbox is handled: whoever wrote and waits for that
+    /// hears of it. What was given to the program before it saved its state counts as handled.
     async fn append(&mut self, event: JournalEvent) -> Result<(), EngineError> {
+        let positions = self.positions();
         if let Some(journal) = &mut self.journal {
             let starting = matches!(event, JournalEvent::Starting { .. });
             let checkpoint = matches!(event, JournalEvent::Checkpoint { .. });
             let result = matches!(event, JournalEvent::Result(_));
-            journal.append(self.positions, event).await?;
+            journal.append(positions, event).await?;
             reach_if(Step::StartingJournaled, || starting);
             reach_if(Step::CheckpointJournaled, || checkpoint);
             reach_if(Step::ResultJournaled, || result);
+            if let Some(reader) = &mut self.reader {
+                reader.kept().await;
+                if checkpoint && reader.settle() {
+                    reader.write().await?;
+                }
+            }
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod keeping;
 mod memory;
 mod owner;
 mod planning;
+mod posting;
 mod reached;
 mod restore;
 mod spans;

@@ -103,7 +103,8 @@ pub async fn serve_host(
         bus,
     };
     let own = Session::of_host(shared.clone(), session);
-    let (inbox, _) = own.inbox(positions, |it| it).await?;
+    let owner = Principal::Agent(own.agent.clone());
+    let inbox = Inbox::open(&own.shared.wakeup, &owner, positions).await?;
     tracing::info!(host = %config.name, epoch = host_epoch, "host joined");
     let tree = Tree::start().await?;
     let mut roster = Roster::new(own, tree, orders);

@@ -4,7 +4,6 @@
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_core::cursor::Cursor;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::mail::Launch;
 use tetrarch_core::request::Report;
@@ -13,6 +12,7 @@ use tokio::sync::watch;
 use crate::error::EngineError;
 use crate::pulse::Pulse;
 use crate::pump::{Placed, Pump};
+use crate::reading::Reader;
 use crate::session::{Admitted, Session, Shared};
 
 /// What an interaction orchestrator's actor is told.
@@ -32,7 +32,7 @@ pub(crate) struct InteractionActor;
 /// Its state.
 pub(crate) struct InteractionState {
     session: Session,
-    cursor: Option<(Cursor, u64)>,
+    reader: Option<Reader>,
     inbox: Option<Pump>,
     pulse: watch::Sender<Pulse>,
 }
@@ -49,7 +49,7 @@ impl Actor for InteractionActor {
     ) -> Result<InteractionState, ActorProcessingErr> {
         let session = Session::hosted(shared, &launch, None);
         myself.cast(InteractionMsg::Begin)?;
-        Ok(InteractionState { session, cursor: None, inbox: None, pulse })
+        Ok(InteractionState { session, reader: None, inbox: None, pulse })
     }
 
     async fn handle(
@@ -75,15 +75,14 @@ impl Actor for InteractionActor {
 
 impl InteractionState {
     async fn begin(&mut self, myself: &ActorRef<InteractionMsg>) -> Result<bool, EngineError> {
-        let Claimed::Ours { mut cursor, seq } = self.session.claim().await? else {
+        let Claimed::Ours { cursor, seq } = self.session.claim().await? else {
             return Ok(false);
         };
-        let (inbox, within) = self.session.inbox(cursor.positions, |it| it).await?;
-        cursor.positions = within;
+        let (reader, inbox) = Reader::open(&self.session, cursor, seq, false).await?;
         let to = myself.clone();
         self.inbox =
             Some(Pump::inbox(inbox, move |it| to.cast(InteractionMsg::Incoming(it)).is_ok()));
-        self.cursor = Some((cursor, seq));
+        self.reader = Some(reader);
         let now = self.session.shared.clock.now();
         let id = RequestId::derive(now, &self.session.session.to_string(), "ready", 0);
         self.session.report(id, &Report::Ready).await?;
@@ -91,14 +90,15 @@ impl InteractionState {
     }
 
     async fn read(&mut self, incoming: Incoming) -> Result<(), EngineError> {
-        let Some(Admitted { mail, from, seen, .. }) = self.session.admit(incoming).await else {
+        let Some(reader) = &mut self.reader else { return Ok(()) };
+        let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
             return Ok(());
         };
         tracing::info!(%from, topic = mail.body.topic(), "for the human");
-        let Some((cursor, at)) = &mut self.cursor else { return Ok(()) };
-        cursor.positions = cursor.positions.max(seen);
-        *at = self.session.move_cursor(cursor, *at).await?;
-        let positions = cursor.positions;
+        reader.settle();
+        reader.write().await?;
+        reader.kept().await;
+        let positions = reader.positions();
         self.pulse.send_modify(|pulse| {
             pulse.progress += 1;
             pulse.positions = positions;

@@ -14,6 +14,7 @@ mod patience;
 mod project;
 mod pulse;
 mod pump;
+mod reading;
 mod session;
 pub mod trace;
 mod tree;

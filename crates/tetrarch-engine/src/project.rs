@@ -10,7 +10,6 @@ use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::state::{Select, read_records};
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::watch::{From, plan_events};
-use tetrarch_core::cursor::Cursor;
 use tetrarch_core::id::{EpicId, RequestId};
 use tetrarch_core::ledger::Record;
 use tetrarch_core::mail::Launch;
@@ -22,13 +21,12 @@ use tokio::sync::watch;
 use crate::error::EngineError;
 use crate::pulse::Pulse;
 use crate::pump::{Placed, Places, Pump};
+use crate::reading::Reader;
 use crate::session::{Admitted, Session, Shared};
 use crate::trace;
 
 /// Plan events of one epic that are in the mailbox.
 const PLANS_IN_MAILBOX: usize = 32;
-/// Messages handled before the cursor is written: handling one twice changes nothing.
-const CURSOR_EVERY: usize = 16;
 
 /// What a project orchestrator's actor is told.
 #[derive(Debug)]
@@ -39,6 +37,8 @@ pub(crate) enum ProjectMsg {
     Plan(Placed<Box<PlanEvent>>),
     /// A message in its inbox.
     Incoming(Placed<Box<Incoming>>),
+    /// Nothing came after this many messages were read.
+    Idle(usize),
     /// Its session is over.
     End,
     /// Something may be due.
@@ -66,7 +66,7 @@ pub(crate) struct ProjectActor;
 pub(crate) struct ProjectState {
     session: Session,
     machine: Orchestrator,
-    cursor: Option<(Cursor, u64)>,
+    reader: Option<Reader>,
     handled: usize,
     reports: usize,
     inbox: Option<Pump>,
@@ -92,7 +92,7 @@ impl Actor for ProjectActor {
         Ok(ProjectState {
             session,
             machine,
-            cursor: None,
+            reader: None,
             handled: 0,
             reports: 0,
             inbox: None,
@@ -131,7 +131,18 @@ impl ProjectState {
                 epics.into_iter().map(Input::TakeOn).collect()
             }
             ProjectMsg::Plan(event) => vec![Input::Plan(event.it)],
-            ProjectMsg::Incoming(incoming) => self.read(*incoming.it).await?,
+            ProjectMsg::Incoming(incoming) => {
+                let inputs = self.read(*incoming.it).await?;
+                // It comes behind whatever is in the mailbox.
+                let _ended = myself.cast(ProjectMsg::Idle(self.handled));
+                inputs
+            }
+            ProjectMsg::Idle(handled) => {
+                if handled == self.handled {
+                    self.keep().await?;
+                }
+                return Ok(true);
+            }
             ProjectMsg::Tick => vec![Input::Tick],
             ProjectMsg::End => return Ok(false),
         };
@@ -149,7 +160,8 @@ impl ProjectState {
                 effects = next;
             }
         }
-        let positions = self.cursor.as_ref().map(|(cursor, _)| cursor.positions);
+        self.handled_all().await?;
+        let positions = self.reader.as_ref().map(Reader::positions);
         self.pulse.send_modify(|pulse| {
             pulse.progress += 1;
             pulse.positions = positions.unwrap_or_default();
@@ -161,13 +173,12 @@ impl ProjectState {
     /// Claims the cursor, opens the inbox and says that the session is up.
     async fn begin(&mut self, myself: &ActorRef<ProjectMsg>) -> Result<bool, EngineError> {
         match self.session.claim().await? {
-            Claimed::Ours { mut cursor, seq } => {
-                let (inbox, within) = self.session.inbox(cursor.positions, |it| it).await?;
-                cursor.positions = within;
+            Claimed::Ours { cursor, seq } => {
+                let (reader, inbox) = Reader::open(&self.session, cursor, seq, false).await?;
                 let to = myself.clone();
                 self.inbox =
                     Some(Pump::inbox(inbox, move |it| to.cast(ProjectMsg::Incoming(it)).is_ok()));
-                self.cursor = Some((cursor, seq));
+                self.reader = Some(reader);
                 self.report(&Report::Ready).await?;
                 Ok(true)
             }
@@ -180,19 +191,28 @@ impl ProjectState {
     }
 
     async fn read(&mut self, incoming: Incoming) -> Result<Vec<Input>, EngineError> {
-        let Some(Admitted { mail, from, seen, .. }) = self.session.admit(incoming).await else {
+        let Some(reader) = &mut self.reader else { return Ok(Vec::new()) };
+        let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
             return Ok(Vec::new());
         };
-        if let Some((cursor, _)) = &mut self.cursor {
-            cursor.positions = cursor.positions.max(seen);
-        }
         self.handled += 1;
-        if self.handled.is_multiple_of(CURSOR_EVERY)
-            && let Some((cursor, at)) = &mut self.cursor
-        {
-            *at = self.session.move_cursor(cursor, *at).await?;
-        }
         Ok(vec![Input::Mail { from, mail: Box::new(mail) }])
+    }
+
+    /// What was in hand is handled. Whoever waits to hear so hears it at once; else the cursor is
+    /// written with what comes next, or when nothing does.
+    async fn handled_all(&mut self) -> Result<(), EngineError> {
+        let Some(reader) = &mut self.reader else { return Ok(()) };
+        reader.settle();
+        if reader.owes() { self.keep().await } else { Ok(()) }
+    }
+
+    /// Writes how far the inbox is handled, and tells whoever waits for that.
+    async fn keep(&mut self) -> Result<(), EngineError> {
+        let Some(reader) = &mut self.reader else { return Ok(()) };
+        reader.write().await?;
+        reader.kept().await;
+        Ok(())
     }
 
     async fn perform(

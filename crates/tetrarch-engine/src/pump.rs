@@ -48,25 +48,28 @@ impl Pump {
 
     /// Puts an inbox's messages into an actor's mailbox; `put` says whether it still takes any.
     pub(crate) fn inbox(
-        mut inbox: Inbox,
+        inbox: Inbox,
         put: impl Fn(Placed<Box<Incoming>>) -> bool + Send + 'static,
     ) -> Self {
-        Self::run(async move {
-            let places = Places::new(INBOX_IN_MAILBOX);
-            loop {
-                let incoming = match inbox.next().await {
-                    Ok(incoming) => incoming,
-                    Err(error) => {
-                        tracing::error!(%error, "an inbox cannot be read any more");
-                        return;
-                    }
-                };
-                let Some(placed) = places.place(Box::new(incoming)).await else { return };
-                if !put(placed) {
+        Self::run(Self::pour(inbox, put))
+    }
+
+    /// The same, as long as it is waited for.
+    pub(crate) async fn pour(mut inbox: Inbox, put: impl Fn(Placed<Box<Incoming>>) -> bool) {
+        let places = Places::new(INBOX_IN_MAILBOX);
+        loop {
+            let incoming = match inbox.next().await {
+                Ok(incoming) => incoming,
+                Err(error) => {
+                    tracing::error!(%error, "an inbox cannot be read any more");
                     return;
                 }
+            };
+            let Some(placed) = places.place(Box::new(incoming)).await else { return };
+            if !put(placed) {
+                return;
             }
-        })
+        }
     }
 }
 

@@ -9,15 +9,17 @@ use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{self, Claimed};
 use tetrarch_bus::envelope::Envelope;
-use tetrarch_bus::inbox::{Inbox, Incoming, Wakeup};
+use tetrarch_bus::inbox::{Incoming, Wakeup};
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, send_mail, send_request};
 use tetrarch_bus::subject::{OpName, Origin, Subject};
-use tetrarch_core::cursor::{Claim, Cursor, Positions};
+use tetrarch_core::cursor::{Claim, Cursor};
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId};
-use tetrarch_core::mail::{Lane, Launch, Mail, MailBody};
+use tetrarch_core::mail::receipt::{self, About, Receipt, SetAside, Stage};
+use tetrarch_core::mail::{Launch, Mail, MailBody};
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::request::{Op, Report, Sender, SpawnRequest};
+use tetrarch_core::time::BusTime;
 
 use crate::clock::Clock;
 use crate::correspond::Correspondents;
@@ -48,8 +50,6 @@ pub(crate) struct Admitted {
     pub(crate) mail: Mail,
     /// Who wrote it.
     pub(crate) from: Principal,
-    /// The position of its lane once it is handled.
-    pub(crate) seen: Positions,
     /// The entry of the ledger it comes from; 0 when it is not the owner's.
     pub(crate) ledger_seq: u64,
     /// Its bytes as they came.
@@ -101,19 +101,6 @@ impl Session {
     pub(crate) async fn claim(&self) -> Result<Claimed, EngineError> {
         let Shared { bus, claim, .. } = &self.shared;
         Ok(cursor::claim(bus, &self.agent, self.epoch, claim).await?)
-    }
-
-    /// Opens the inbox where `from` says, given what is handled. Gives what is handled of the stream
-    /// as it is: one that was made anew is read from its end on, and that is written down.
-    pub(crate) async fn inbox(
-        &self,
-        handled: Positions,
-        from: impl Fn(Positions) -> Positions,
-    ) -> Result<(Inbox, Positions), EngineError> {
-        let owner = Principal::Agent(self.agent.clone());
-        let handled = self.shared.wakeup.within(&owner, handled).await?;
-        let inbox = Inbox::open(&self.shared.wakeup, &owner, from(handled)).await?;
-        Ok((inbox, handled))
     }
 
     /// Writes how far the inbox is handled; gives the cursor's new sequence.
@@ -187,35 +174,94 @@ impl Session {
         Ok(())
     }
 
-    /// The message, when it can be read and its sender may write here; else it becomes a dead
-    /// letter with the reason.
-    pub(crate) async fn admit(&self, incoming: Incoming) -> Option<Admitted> {
-        let Incoming { lane, seq, subject, ledger_seq, content, payload, .. } = incoming;
-        let reason = match content {
-            Ok((mail, sender)) if is_foreign(&sender) && is_unknown(&mail) => {
-                format!("the topic {} is none of this contract", mail.body.topic())
+    /// Why a message is not for this session's agent to handle; none when it is.
+    pub(crate) async fn refusal(&self, incoming: &Incoming) -> Option<String> {
+        match &incoming.content {
+            Ok((mail, sender)) if is_foreign(sender) && is_unknown(mail) => {
+                Some(format!("the topic {} is none of this contract", mail.body.topic()))
             }
-            Ok((mail, sender)) => {
-                match self.shared.correspondents.may_write(&sender, &self.agent, lane).await {
-                    Ok(()) => {
-                        let seen = match lane {
-                            Lane::Ctl => Positions { mail: 0, ctl: seq },
-                            Lane::Mail => Positions { mail: seq, ctl: 0 },
-                        };
-                        let from = sender.from;
-                        return Some(Admitted { mail, from, seen, ledger_seq, payload });
-                    }
-                    Err(refusal) => refusal,
-                }
+            Ok((_, sender)) => {
+                let lane = incoming.lane;
+                self.shared.correspondents.may_write(sender, &self.agent, lane).await.err()
             }
-            Err(error) => error.to_string(),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// Keeps a message among the dead letters, with the reason, and has its writer told. What tells
+    /// of another message is only kept, and so is what GO wrote: the ledger has that.
+    pub(crate) async fn set_aside(
+        &self,
+        incoming: &Incoming,
+        reason: String,
+    ) -> Result<(), EngineError> {
+        let Incoming { seq, subject, payload, .. } = incoming;
+        let letter = DeadLetter {
+            origin: Origin::Mail,
+            seq: *seq,
+            subject: subject.clone(),
+            reason: reason.clone(),
+            payload: payload.clone(),
         };
-        let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
         note_dead(&letter);
         if let Err(error) = dead_letter(&self.shared.bus, &letter).await {
             tracing::error!(%error, "a dead letter could not be kept");
         }
-        None
+        let of = incoming.about();
+        let Some((from, via)) = incoming.writer() else { return Ok(()) };
+        if receipt::is_about_mail(&of.topic) || from == Principal::Agent(AgentId::Go) {
+            return Ok(());
+        }
+        let number = usize::try_from(*seq).unwrap_or(usize::MAX);
+        let at = BusTime(incoming.time_unix_ms);
+        let id = RequestId::derive(at, &self.agent.to_string(), "set_aside", number);
+        self.report(id, &Report::SetAside(SetAside { of, from, via, reason })).await
+    }
+
+    /// Tells the writer of a message how far it came, under an id that is the same for every
+    /// repetition by this session.
+    pub(crate) async fn tell(&self, to: &Principal, of: &About, stage: Stage) {
+        let mail = Mail {
+            to: to.clone(),
+            epic: None,
+            correlation: None,
+            cause: of.topic.clone(),
+            ack_required: false,
+            trace: None,
+            body: MailBody::Receipt(Receipt { of: of.clone(), stage }),
+        };
+        let id = format!("receipt.{}.{}", of.seq, stage.as_str());
+        if let Err(error) = self.write(&mail, &id).await {
+            tracing::error!(%to, %error, "a receipt could not be sent");
+        }
+    }
+
+    /// The message, when this agent handles it; it counts as consumed at once, since nothing is kept
+    /// of it. Else it is set aside.
+    pub(crate) async fn admit(&self, incoming: Incoming) -> Result<Option<Admitted>, EngineError> {
+        if let Some(reason) = self.refusal(&incoming).await {
+            self.set_aside(&incoming, reason).await?;
+            return Ok(None);
+        }
+        let of = incoming.about();
+        let admitted = Admitted::of(incoming);
+        if let Some(Admitted { mail, from, .. }) = &admitted
+            && mail.owes_receipts()
+        {
+            for stage in Stage::ALL {
+                self.tell(from, &of, stage).await;
+            }
+        }
+        Ok(admitted)
+    }
+}
+
+impl Admitted {
+    /// What can be read of a message.
+    pub(crate) fn of(incoming: Incoming) -> Option<Self> {
+        let Incoming { ledger_seq, content, payload, .. } = incoming;
+        let (mail, sender) = content.ok()?;
+        Some(Self { mail, from: sender.from, ledger_seq, payload })
     }
 }
 

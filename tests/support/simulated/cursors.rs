@@ -37,7 +37,7 @@ impl Cursors {
         loop {
             let found = self.0.last(&order.agent, through);
             let (seq, known) = found.map_or((0, None), |(seq, cursor)| (seq, Some(cursor)));
-            let sealed = seal(known, &order.agent, order.session, order.epoch, order.run)?;
+            let sealed = seal(known, order)?;
             match self.0.publish(order.agent.clone(), sealed, seq) {
                 Ok(seq) => return Some(seq),
                 Err(WrongLast(last)) => through = last,

@@ -1,6 +1,6 @@
 //! Cursors: JSON, since foreign agents write them too.
 
-use tetrarch_core::cursor::{Claim, Cursor, Positions};
+use tetrarch_core::cursor::{Claim, Cursor, Positions, Trials};
 use tetrarch_core::limits::CONTROL_BYTES_MAX;
 
 use super::error::{CodecError, within};
@@ -60,6 +60,26 @@ impl TryFrom<pb::Claim> for Claim {
     }
 }
 
+impl From<&Trials> for pb::Trials {
+    fn from(trials: &Trials) -> Self {
+        let each = trials.failures.iter();
+        Self {
+            in_hand: trials.in_hand.iter().copied().collect(),
+            failed: each.map(|(&seq, &failures)| pb::FailedMessage { seq, failures }).collect(),
+        }
+    }
+}
+
+impl From<pb::Trials> for Trials {
+    fn from(trials: pb::Trials) -> Self {
+        let each = trials.failed.into_iter();
+        Self {
+            in_hand: trials.in_hand.into_iter().collect(),
+            failures: each.map(|failed| (failed.seq, failed.failures)).collect(),
+        }
+    }
+}
+
 impl From<&Cursor> for pb::Cursor {
     fn from(cursor: &Cursor) -> Self {
         Self {
@@ -69,6 +89,8 @@ impl From<&Cursor> for pb::Cursor {
             positions: Some(cursor.positions.into()),
             run: read::show(cursor.run.as_ref()),
             claim: cursor.claim.as_ref().map(Into::into),
+            trials: (cursor.trials != Trials::default()).then(|| (&cursor.trials).into()),
+            receipts: cursor.receipts,
         }
     }
 }
@@ -83,6 +105,8 @@ impl TryFrom<pb::Cursor> for Cursor {
             positions: cursor.positions.map(Positions::from).unwrap_or_default(),
             run: read::optional("run", &cursor.run)?,
             claim: read::maybe("claim", cursor.claim)?,
+            trials: cursor.trials.map(Trials::from).unwrap_or_default(),
+            receipts: cursor.receipts,
         })
     }
 }

@@ -165,6 +165,7 @@ impl From<&Seal> for pb::Seal {
             epoch: seal.epoch,
             run: read::show(seal.run.as_ref()),
             ends: read::show(seal.ends.as_ref()),
+            blames: seal.blames,
         }
     }
 }
@@ -178,6 +179,7 @@ impl TryFrom<pb::Seal> for Seal {
             epoch: seal.epoch,
             run: read::optional("run", &seal.run)?,
             ends: read::optional("ends", &seal.ends)?,
+            blames: seal.blames,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tetrarch_core::id::EpicId;
+use tetrarch_core::mail::receipt;
 use tetrarch_core::mail::{
     Alert, Duty, Launch, Mail, MailBody, ResultReady, SessionOrder, SpawnAnswer, StatusRequest,
 };
@@ -62,6 +63,8 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         MailBody::Alert { text, .. } | MailBody::Info { text } => {
             around(mail, &pb::Words { text: text.clone() })
         }
+        MailBody::Receipt(receipt) => around(mail, &pb::Receipt::from(receipt)),
+        MailBody::Dead(dead) => around(mail, &pb::DeadNotice::from(dead)),
         MailBody::Reply(reply) => around(mail, &pb::OpReply::from(reply)),
         MailBody::ReviewNeeded { reason } => {
             around(mail, &pb::ReviewNeeded { reason: reason.clone() })
@@ -163,6 +166,12 @@ fn read_notice(topic: &str, body: Value) -> Result<MailBody, CodecError> {
                 question: question.question,
                 options: question.options,
             }
+        }
+        receipt::RECEIPT => {
+            MailBody::Receipt(message::<pb::Receipt>("Receipt", body)?.try_into()?)
+        }
+        receipt::DEAD => {
+            MailBody::Dead(message::<pb::DeadNotice>("DeadNotice", body)?.try_into()?)
         }
         "sponsor.silent" => {
             let silent: pb::SponsorSilent = message("SponsorSilent", body)?;

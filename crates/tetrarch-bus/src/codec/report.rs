@@ -60,6 +60,7 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.stage = stage.as_str().to_owned();
             message.reason.clone_from(why);
         }
+        Report::SetAside(letter) => message.set_aside = Some(letter.into()),
         Report::SponsorSilent { request, sponsor } => {
             message.request = request.to_string();
             message.sponsor = sponsor.to_string();
@@ -111,14 +112,15 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             stage: verbs::stage("stage", &report.stage)?,
             why: report.reason,
         },
+        "set_aside" => Report::SetAside(read::message("setAside", report.set_aside)?),
         "sponsor_silent" => Report::SponsorSilent {
             request: read::text("request", &report.request)?,
             sponsor: read::text("sponsor", &report.sponsor)?,
         },
         "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
         other => {
-            let allowed =
-                "ready, gone, crashed, run, result, ask, consumed, update, verb, sponsor_silent";
+            let allowed = "ready, gone, crashed, run, result, ask, consumed, update, verb, \
+                           set_aside, sponsor_silent";
             let reason = format!("unknown kind {other:?}; allowed: {allowed}");
             return Err(CodecError::field("kind", reason));
         }

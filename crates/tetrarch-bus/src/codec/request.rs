@@ -50,7 +50,7 @@ pub fn decode_request(
         (Ok(_), Err(error)) => Err(error.clone()),
     };
     let body = body.unwrap_or_else(|error| RequestBody::Malformed {
-        kind: asked.malformed(),
+        kind: asked.malformed(&error),
         error: error.to_string(),
     });
     Ok(Request {
@@ -141,12 +141,32 @@ impl<'a> Asked<'a> {
         matches!(subject, Subject::Report { .. }).then_some(Self::Report)
     }
 
-    fn malformed(&self) -> MalformedKind {
+    /// What it was meant to be, given what is wrong with it.
+    fn malformed(&self, error: &CodecError) -> MalformedKind {
         match self {
             Self::Spawn(..) => MalformedKind::Spawn,
+            Self::Op(op) if op.as_str() == "goal.create" && is_of_plan(error) => {
+                MalformedKind::Plan
+            }
             Self::Op(_) | Self::Report => MalformedKind::Other,
         }
     }
+}
+
+/// Whether it is the plan that is wrong, rather than what is around it.
+fn is_of_plan(error: &CodecError) -> bool {
+    let field = match error {
+        CodecError::Field { field, .. } | CodecError::Missing { field } => field.as_str(),
+        CodecError::Json { what, .. } => what,
+        CodecError::Protobuf { .. }
+        | CodecError::UnknownField { .. }
+        | CodecError::TooLarge { .. }
+        | CodecError::TooNew { .. }
+        | CodecError::WrongSubject { .. }
+        | CodecError::Subject(_)
+        | CodecError::Header(_) => return false,
+    };
+    field == "plan"
 }
 
 fn decode_body(

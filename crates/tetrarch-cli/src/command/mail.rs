@@ -260,6 +260,13 @@ fn says(letter: &Letter) -> String {
             format!("{} {}: {}", ready.agent, ready.node, ready.result.outcome)
         }
         MailBody::Violation { sender, parent, .. } => format!("{sender} for {parent}"),
+        MailBody::Receipt(receipt) => {
+            format!("{} ({}) was {}", receipt.of.seq, receipt.of.topic, receipt.stage.as_str())
+        }
+        MailBody::Dead(dead) => {
+            let of = &dead.of;
+            format!("{} ({}) to {} was set aside: {}", of.seq, of.topic, dead.to, dead.reason)
+        }
         MailBody::SponsorSilent { agent, sponsor, .. } => format!("{agent} waits for {sponsor}"),
         MailBody::Launch(launch) => launch.agent.to_string(),
         MailBody::Kill(order)

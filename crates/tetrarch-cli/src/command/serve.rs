@@ -63,6 +63,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
             halted: None,
             overseer: context.config.overseer.patience,
             proposes: context.config.overseer.proposes,
+            reach: context.config.overseer.reach.clone(),
             plan_appliers: context.config.overseer.plan_appliers.clone(),
         },
         tick_every: context.config.overseer.tick_every,

@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
-use tetrarch_core::id::Principal;
+use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
 
 use super::settings::Settings;
 use crate::exit::{CliError, Code};
+
+/// In `overseer.allow_agents`: all of them.
+pub(super) const EVERY_AGENT: &str = "*";
 
 /// Refuses values that do not fit together.
 ///
@@ -54,6 +57,15 @@ pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
             return Err(CliError::new(Code::Usage, what).hint(hint));
         }
     }
+    for name in settings.names("overseer.allow_agents") {
+        if name != EVERY_AGENT
+            && let Err(error) = name.parse::<AgentId>()
+        {
+            let what = format!("{}: {error}", shown(settings, "overseer.allow_agents"));
+            let hint = "name agents (PO-ci), separated by commas, or * for all";
+            return Err(CliError::new(Code::Usage, what).hint(hint));
+        }
+    }
     Ok(())
 }
 
@@ -89,6 +101,15 @@ pub(super) fn advice(settings: &Settings) -> Vec<String> {
              for 5 to 9 s, so hosts may freeze for nothing; set it to 6s or more"
                 .to_owned(),
         );
+    }
+    let named = !settings.names("overseer.allow_agents").is_empty();
+    let (listed, switch) = ("overseer.allow_agents", "overseer.allow_cross_agent");
+    if named != settings.flag(switch) {
+        let (on, off) = if named { (listed, switch) } else { (switch, listed) };
+        advice.push(format!(
+            "{on}: set, but {off} is not: the overseer supervises agents of somebody else's programs \
+             only when both are"
+        ));
     }
     let idle: Vec<&str> = settings
         .all()

@@ -152,6 +152,8 @@ fn every_typed_value_follows_its_key() {
         mode = "tight"
         [overseer]
         plan_appliers = ["PO-ci", "human:ada"]
+        allow_cross_agent = true
+        allow_agents = ["PO-ci", "*"]
         [host]
         name = "build-2"
         labels = { zone = "b" }
@@ -182,6 +184,9 @@ fn every_typed_value_follows_its_key() {
     let appliers: Vec<String> =
         config.overseer.plan_appliers.iter().map(ToString::to_string).collect();
     assert_eq!(appliers, ["PO-ci", "human:ada"]);
+    let reach = &config.overseer.reach;
+    assert!(reach.cross_agent && reach.all, "{reach:?}");
+    assert_eq!(reach.agents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["PO-ci"]);
     assert_eq!(config.host.name.as_deref(), Some("build-2"));
     assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
     assert_eq!(config.host.capacity, Some(16));
@@ -233,7 +238,7 @@ fn the_later_layer_wins_and_says_so() {
     assert_eq!(from("overseer.enabled"), pair("true", "default"));
     assert_eq!(settings.files().len(), 2);
     let idle = settings.advice().join("\n");
-    assert!(idle.contains("overseer.allow_agents: set, but"), "{idle}");
+    assert!(idle.contains("overseer.allow_agents: set, but overseer.allow_cross_agent"), "{idle}");
 }
 
 #[test]
@@ -324,6 +329,10 @@ fn values_that_do_not_fit_together_are_refused_with_both() {
         (
             "[overseer]\nplan_appliers = ['PO-ci', 'ada']",
             "overseer.plan_appliers = PO-ci,ada (t.toml:2): \"ada\"",
+        ),
+        (
+            "[overseer]\nallow_agents = ['PO-ci', 'ada']",
+            "overseer.allow_agents = PO-ci,ada (t.toml:2): \"ada\"",
         ),
     ] {
         let said = Stage::new().file("t.toml", text).refused();

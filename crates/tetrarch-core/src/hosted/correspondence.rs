@@ -83,6 +83,8 @@ impl Hosted {
             | MailBody::Reply(_)
             | MailBody::ReviewNeeded { .. }
             | MailBody::SponsorSilent { .. }
+            | MailBody::Receipt(_)
+            | MailBody::Dead(_)
             | MailBody::Info { .. }
             | MailBody::Unknown { .. } => self.deliver(from, &mail, json, effects),
         }
@@ -186,7 +188,8 @@ impl Hosted {
                     epic: Some(self.run.epic),
                     correlation: Some(request),
                     cause: self.run.id.to_string(),
-                    ack_required: true,
+                    // Its answer says that it arrived.
+                    ack_required: false,
                     trace: self.trace.clone(),
                     body: MailBody::Sponsor(SponsorRequest { request, wanted: *wanted }),
                 })));

@@ -61,6 +61,9 @@ fn next(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: FailureCaus
     let Some(agent) = draft.agent(id).cloned() else { return };
     if !cause.is_charged() || circuits::charge(draft, policy.intensity, &agent, why) {
         recovery::recover_one(draft, id, why);
+        if cause.is_charged() {
+            draft.blame(id);
+        }
     } else {
         recovery::give_up(draft, id, Outcome::Failure, why);
     }

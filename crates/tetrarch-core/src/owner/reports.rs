@@ -16,8 +16,7 @@ use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
 use super::{
-    Policy, circuits, ending, fit, overseeing, plans, questions, recovery, sessions, stopping,
-    verbs,
+    Policy, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions, stopping, verbs,
 };
 
 /// Decides on a report.
@@ -119,6 +118,10 @@ fn apply(
         Report::Verb { run, id: verb_id, verb, stage, why } => {
             own_run(draft, id, *run)?;
             verbs::receipt(draft, id, *run, (*verb_id, *verb, *stage), why);
+            Ok(())
+        }
+        Report::SetAside(letter) => {
+            post::set_aside(draft, id, letter);
             Ok(())
         }
         Report::SponsorSilent { request, sponsor } => {
@@ -341,6 +344,9 @@ fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
             let charged = cause != HOST_RESTART && !stopped;
             if !charged || circuits::charge(draft, policy.intensity, &agent, cause) {
                 recovery::recover_one(draft, id, cause);
+                if charged {
+                    draft.blame(id);
+                }
             } else {
                 recovery::give_up(draft, id, Outcome::Failure, &format!("crashed: {cause}"));
             }

@@ -5,7 +5,7 @@ use crate::error::{ErrorCode, Refusal};
 use crate::ledger::{Decision, EventKind, Record};
 use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX};
 use crate::records::Records;
-use crate::request::{Request, RequestBody};
+use crate::request::{MalformedKind, Request, RequestBody};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
@@ -38,8 +38,12 @@ fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Requ
     match &request.body {
         RequestBody::Spawn(wanted) => spawn::spawn(&mut draft, policy, request, wanted),
         RequestBody::Op(op) => operations::operate(&mut draft, policy, request, op),
-        RequestBody::Malformed { error, .. } => {
-            refuse(&mut draft, request, &Refusal::new(ErrorCode::InvalidRequest, error.clone()));
+        RequestBody::Malformed { kind, error } => {
+            let code = match kind {
+                MalformedKind::Plan => ErrorCode::InvalidPlan,
+                MalformedKind::Spawn | MalformedKind::Other => ErrorCode::InvalidRequest,
+            };
+            refuse(&mut draft, request, &Refusal::new(code, error.clone()));
         }
         RequestBody::Report(_) => {}
     }

@@ -137,7 +137,7 @@ pub(super) fn launch(draft: &mut Draft<'_>, id: &AgentId, ends: Option<RunId>) {
     let (Some(session), Some(parent)) = (agent.session, agent.parent.clone()) else { return };
     overseeing::launched(draft, &agent);
     let run = agent.work.as_ref().map(|work| work.run);
-    draft.seal(Seal { agent: id.clone(), session, epoch: agent.epoch, run, ends });
+    draft.seal(Seal { agent: id.clone(), session, epoch: agent.epoch, run, ends, blames: false });
     let (Some(placement), Some(duty)) = (agent.placement.clone(), duty(draft, &agent)) else {
         return;
     };

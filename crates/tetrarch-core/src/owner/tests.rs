@@ -14,6 +14,7 @@ mod goals;
 mod holding;
 mod overseeing;
 mod planning;
+mod post;
 mod questions;
 mod recovery;
 mod replacing;

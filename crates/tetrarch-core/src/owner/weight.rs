@@ -6,6 +6,7 @@ use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Verdict
 use crate::crystallization::{Handoff, References};
 use crate::goal::Goal;
 use crate::ledger::{Event, Record};
+use crate::mail::receipt::About;
 use crate::mail::{Mail, MailBody, SpawnAnswer};
 use crate::plan::{Node, NodeState};
 use crate::planner::Planning;
@@ -243,12 +244,18 @@ fn mail(mail: &Mail) -> usize {
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => order.reason.len(),
         MailBody::Verb(order) => order.command.wanted.text().len(),
+        MailBody::Dead(dead) => of_letter(&dead.of) + dead.reason.len(),
+        MailBody::Receipt(receipt) => of_letter(&receipt.of),
         MailBody::Reply(reply) => reply.detail.len() + reply.data.as_ref().map_or(0, String::len),
         // The owner sends none of these.
         MailBody::Sponsor(_) => RECORD,
         MailBody::TakeOn { .. } | MailBody::SponsorSilent { .. } => 0,
     };
     RECORD + said
+}
+
+fn of_letter(of: &About) -> usize {
+    ITEM + of.message.len() + of.topic.len()
 }
 
 fn spawn_answer(answer: &SpawnAnswer) -> usize {

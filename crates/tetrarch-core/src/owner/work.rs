@@ -159,7 +159,7 @@ fn reprioritise(
     still_open(draft, epic)?;
     if priorities.is_empty() || priorities.len() > LIST_MAX {
         let detail = format!("priorities: {}, 1 to {LIST_MAX} are allowed", priorities.len());
-        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+        return Err(Refusal::new(ErrorCode::InvalidPlan, detail));
     }
     let mut meant = Vec::new();
     for (id, priority) in priorities {

@@ -8,13 +8,15 @@ use std::time::Duration;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
+use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
 use tetrarch_bus::outbox::{Announcer, Recorder};
+use tetrarch_bus::subject::Origin;
 use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, stalling,
+    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, refusal_of_mail, stalling,
     unanswering_hosts,
 };
 use tetrarch_core::records::Records;
@@ -30,6 +32,7 @@ use super::intaking::{inboxes, intake, ticks};
 use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
 use super::planning::{self, Asking, PlannerConfig};
+use super::posting;
 use super::reached;
 use super::restore::Restored;
 use super::spans::traced;
@@ -53,6 +56,8 @@ type Committed = (u64, Arc<Entry>);
 pub(super) enum OwnerMsg {
     /// Requests arrived.
     Intake(Placed<Vec<Intaken>>),
+    /// A message to GO.
+    Posted(Placed<Box<Incoming>>),
     /// An external agent gave a sign of life.
     Heard(Placed<Input>),
     /// The commit in flight has an outcome.
@@ -158,6 +163,7 @@ impl Actor for OwnerActor {
         pumps.push(ticks(&myself, TICK_EVERY, || OwnerMsg::Tick));
         pumps.extend(tick_every.map(|every| ticks(&myself, every, || OwnerMsg::Oversee)));
         pumps.push(inboxes(&bus, &myself));
+        pumps.push(posting::start(&bus, &records, &myself));
         let mut state = OwnerState {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             hearing,
@@ -203,6 +209,7 @@ impl Actor for OwnerActor {
                     state.take(taken).await;
                 }
             }
+            OwnerMsg::Posted(incoming) => state.post(*incoming.it).await,
             OwnerMsg::Heard(heard) => state.waiting.push_back((heard.it, None)),
             OwnerMsg::Found(found) => state.waiting.push_back((*found, None)),
             OwnerMsg::Tick => {
@@ -255,6 +262,17 @@ impl OwnerState {
             }
             Intaken::Undecodable(letter) => self.set_aside(&letter).await,
         }
+    }
+
+    /// Decides on a message to GO; one that it does not take is kept with the reason first.
+    async fn post(&mut self, incoming: Incoming) {
+        let Some(posted) = posting::posted(&incoming) else { return };
+        if let Some(reason) = refusal_of_mail(&self.records, &posted) {
+            let Incoming { seq, subject, payload, .. } = incoming;
+            let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
+            self.set_aside(&letter).await;
+        }
+        self.waiting.push_back((Input::Post(Box::new(posted)), None));
     }
 
     async fn set_aside(&self, letter: &DeadLetter) {

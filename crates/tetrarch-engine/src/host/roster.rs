@@ -88,7 +88,7 @@ impl Roster {
 
     /// A message to the host orchestrator itself.
     pub(super) async fn read(&mut self, incoming: Incoming) -> Result<(), EngineError> {
-        let Some(Admitted { mail, from, ledger_seq, .. }) = self.own.admit(incoming).await else {
+        let Some(Admitted { mail, from, ledger_seq, .. }) = self.own.admit(incoming).await? else {
             return Ok(());
         };
         let Mail { body, trace, .. } = mail.clone();
@@ -116,6 +116,8 @@ impl Roster {
             | MailBody::Verb(_)
             | MailBody::ReviewNeeded { .. }
             | MailBody::SponsorSilent { .. }
+            | MailBody::Receipt(_)
+            | MailBody::Dead(_)
             | MailBody::Info { .. }
             | MailBody::Unknown { .. } => {
                 tracing::debug!(topic = mail.body.topic(), %from, "noted");

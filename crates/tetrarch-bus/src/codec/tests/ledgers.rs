@@ -3,7 +3,7 @@
 use prost::Message as _;
 use serde_json::Value;
 use tetrarch_core::budget::{Counter, Spend};
-use tetrarch_core::cursor::{Claim, Cursor, Positions};
+use tetrarch_core::cursor::{Claim, Cursor, Positions, Trials};
 use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::journal::{BudgetNote, JournalEntry, JournalEvent};
@@ -45,6 +45,7 @@ fn entry(full: bool) -> Entry {
         epoch: 2,
         run: full.then(|| id("run_~")),
         ends: full.then(|| id("run_~")),
+        blames: full,
     };
     let records = records(full);
     Entry {
@@ -288,6 +289,15 @@ fn cursors_round_trip() {
             positions: Positions { mail: u64::MAX, ctl: 0 },
             run: full.then(|| id("run_~")),
             claim: full.then_some(claim),
+            trials: if full {
+                Trials {
+                    in_hand: [7, u64::MAX].into(),
+                    failures: [(8, 1), (u64::MAX, 6)].into(),
+                }
+            } else {
+                Trials::default()
+            },
+            receipts: full.then_some(u64::MAX),
         };
         let bytes = encode_cursor(&cursor).unwrap();
         assert_eq!(decode_cursor(&bytes).unwrap(), cursor);

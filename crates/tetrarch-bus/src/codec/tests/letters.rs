@@ -5,6 +5,7 @@ use tetrarch_core::error::{DenialReason, ErrorCode};
 use tetrarch_core::limits::{CONTROL_BYTES_MAX, MAIL_BYTES_MAX};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::StatusRequest;
+use tetrarch_core::mail::receipt::{About, DeadNotice, Receipt, Stage};
 use tetrarch_core::mail::{
     Denied, Duty, Lane, Launch, Mail, MailBody, OpReply, ResultReady, SessionOrder, SpawnAnswer,
     Spawned, SponsorRequest, VerbOrder,
@@ -27,6 +28,10 @@ fn denied(reason: DenialReason) -> Denied {
         current: None,
         detail: "d".to_owned(),
     }
+}
+
+fn of(seq: u64) -> About {
+    About { seq, message: "PO-demo.1.m".to_owned(), topic: "info".to_owned() }
 }
 
 fn answer(full: bool) -> SpawnAnswer {
@@ -163,6 +168,9 @@ fn bodies() -> Vec<MailBody> {
         reply(true),
         reply(false),
         MailBody::ReviewNeeded { reason: text() },
+        MailBody::Receipt(Receipt { of: of(7), stage: Stage::Delivered }),
+        MailBody::Receipt(Receipt { of: of(u64::MAX), stage: Stage::Consumed }),
+        MailBody::Dead(DeadNotice { of: of(7), to: id("PO-demo"), reason: "why".to_owned() }),
         MailBody::SponsorSilent { agent: id("S:api:~"), sponsor: id("PO-demo"), request: id("~") },
         MailBody::Info { text: text() },
         MailBody::Unknown { topic: "weather".to_owned(), json: r#"{"sun":[1,true]}"#.to_owned() },

@@ -11,6 +11,7 @@ use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::verbs::VerbOp;
+use tetrarch_core::mail::receipt::{About, SetAside};
 use tetrarch_core::request::{
     BriefWish, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
     SpawnRequest, SubagentWish, TaskWish,
@@ -188,6 +189,18 @@ fn reports() -> Vec<Report> {
             stage: Stage::Refused,
             why: "r".to_owned(),
         },
+        Report::SetAside(SetAside {
+            of: About { seq: 7, message: "PO-demo.1.m".to_owned(), topic: "info".to_owned() },
+            from: id("PO-demo"),
+            via: Some(id("h1")),
+            reason: "no JSON".to_owned(),
+        }),
+        Report::SetAside(SetAside {
+            of: About { seq: u64::MAX, message: String::new(), topic: String::new() },
+            from: id("human:ada"),
+            via: None,
+            reason: String::new(),
+        }),
         Report::SponsorSilent { request: id("~"), sponsor: id("PO-demo") },
     ];
     reports.extend(RunEvent::ALL.map(run_event));
@@ -251,6 +264,29 @@ fn a_goal_carries_its_plan_as_it_was_written() {
     assert!(error.starts_with("plan:") && error.contains("phasen"), "{error}");
     let none = json!({"requestId": U, "project": "demo"});
     assert_eq!(complaint("op.goal.create.human:ada", &none), "plan is missing");
+}
+
+#[test]
+fn a_goal_whose_plan_is_wrong_is_told_apart_from_one_that_is_asked_for_wrongly() {
+    let kind = |body: &Value| {
+        let request = decode_json("op.goal.create.human:ada", body);
+        let RequestBody::Malformed { kind, error } = request.body else { panic!("{body}") };
+        (kind, error)
+    };
+    for plan in [json!({"phasen": []}), json!({"goal": {"title": ""}}), json!("no plan"), json!(7)] {
+        let (kind, error) = kind(&json!({"requestId": U, "project": "demo", "plan": plan}));
+        assert_eq!(kind, MalformedKind::Plan, "{error}");
+    }
+    assert_eq!(kind(&json!({"requestId": U, "project": "demo"})).0, MalformedKind::Plan);
+    let around = [
+        json!({"requestId": U, "project": "demo", "plan": {}, "colour": "red"}),
+        json!({"requestId": "no ulid", "project": "demo", "plan": {}}),
+        json!({"requestId": U, "project": "De mo", "plan": {"goal": {"title": "t"}}}),
+    ];
+    for body in around {
+        let (kind, error) = kind(&body);
+        assert_eq!(kind, MalformedKind::Other, "{error}");
+    }
 }
 
 #[test]

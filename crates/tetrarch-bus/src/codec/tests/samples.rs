@@ -168,6 +168,7 @@ fn agent(full: bool) -> Agent {
     Agent {
         id: id("S:api:~"),
         session: full.then(|| id("~")),
+        mail_read: if full { 7 } else { 0 },
         epoch: u64::MAX,
         liveness: Liveness::Stale,
         reason: "r".to_owned(),

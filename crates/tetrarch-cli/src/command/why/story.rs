@@ -165,6 +165,8 @@ impl Story {
                 | EventKind::QuestionWithdrawn
                 | EventKind::FilesReserved
                 | EventKind::FilesReleased
+                | EventKind::MailRead
+                | EventKind::MailSetAside
                 | EventKind::Recovery
                 | EventKind::RunArchived
                 | EventKind::GoalArchived

@@ -146,6 +146,7 @@ fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
         | Report::Consumed { .. }
         | Report::Update { .. }
         | Report::Verb { .. }
+        | Report::SetAside(_)
         | Report::SponsorSilent { .. } => None,
     })
 }

@@ -147,6 +147,7 @@ pub(super) fn structural(
         work: None,
         verbs: Verbs::default(),
         created: before.map_or(now, |agent| agent.created),
+        mail_read: 0,
         id,
     }
 }

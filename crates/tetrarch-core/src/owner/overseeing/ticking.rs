@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::agent::Hosting;
 use crate::assignment::Assignment;
 use crate::id::{AgentId, AssignmentId, Principal, RunId};
 use crate::limits::{
@@ -62,7 +63,9 @@ pub fn stalling(
         let view = view(&draft, policy, assignment, telemetry)?;
         let patience = assignment.policy.patience(&policy.overseer);
         let still = judge(&view, &patience, now).stands_still && view.backoff_until <= now;
-        let left = consulting::is_asked(&draft, id) || busy(&draft, assignment, &view).is_some();
+        let left = consulting::is_asked(&draft, id)
+            || is_out_of_reach(&draft, policy, &assignment.agent)
+            || busy(&draft, assignment, &view).is_some();
         (still && !left).then_some(assignment.run)
     });
     standing.take(DIAGNOSED_PER_TICK).collect()
@@ -133,6 +136,9 @@ fn look(
     let view = view(draft, policy, &assignment, telemetry)?;
     let patience = assignment.policy.patience(&policy.overseer);
     let verdict = judge(&view, &patience, draft.now);
+    if verdict.stands_still && is_out_of_reach(draft, policy, &assignment.agent) {
+        return leave(draft, assignment);
+    }
     let (node, agent) = (assignment.node, assignment.agent.clone());
     if verdict.stands_still && consulting::is_asked(draft, assignment.id) {
         // Its answer, or that there is none, is an input of its own.
@@ -161,6 +167,38 @@ fn look(
         }
     };
     Some(format!("{node} {agent}: {did}"))
+}
+
+/// Why somebody else's agent is left alone.
+const OUT_OF_REACH: &str = "it works for a program of somebody else's, which supervises it;      overseer.allow_cross_agent and overseer.allow_agents let the overseer do so";
+
+/// Whether an agent, or one above it, is a program of somebody else's, and supervising it was not
+/// allowed (spec 05, The tick).
+fn is_out_of_reach(draft: &Draft<'_>, policy: &Policy, id: &AgentId) -> bool {
+    let mut line = Vec::new();
+    let mut foreign = false;
+    let mut next = draft.agent(id);
+    while let Some(agent) = next {
+        foreign |= agent.hosting == Hosting::External;
+        line.push(agent.id.clone());
+        next = agent.parent.as_ref().and_then(|parent| draft.agent(parent));
+    }
+    foreign && !policy.reach.covers(&line)
+}
+
+/// Does nothing about it and says so, once as long as it stands still.
+fn leave(draft: &mut Draft<'_>, mut assignment: Assignment) -> Option<String> {
+    let told = assignment.reason == OUT_OF_REACH;
+    assignment.recovery.last_activity = draft.now;
+    assignment.recovery.expected_next_update = None;
+    OUT_OF_REACH.clone_into(&mut assignment.reason);
+    let (node, agent) = (assignment.node, assignment.agent.clone());
+    if !told {
+        tell(draft, &assignment, format!("left alone: {OUT_OF_REACH}"));
+    }
+    let status = assignment.status;
+    put(draft, assignment, status, OUT_OF_REACH);
+    (!told).then(|| format!("{node} {agent}: left alone: {OUT_OF_REACH}"))
 }
 
 /// Why one that shows nothing is left alone all the same.

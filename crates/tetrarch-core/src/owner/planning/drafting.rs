@@ -38,7 +38,7 @@ pub(super) fn keep<C>(
             "plan: {size} bytes would be new, at most {DRAFT_BYTES_MAX} fit into a draft; propose it \
              in parts"
         );
-        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+        return Err(Refusal::new(ErrorCode::InvalidPlan, detail).at_version(present.version));
     }
     let by = desk.request.sender.from.clone();
     let id = DraftId::derive(desk.draft.now, &desk.draft.seed("draft"), "draft", 0);

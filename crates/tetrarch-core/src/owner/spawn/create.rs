@@ -53,6 +53,7 @@ pub(super) fn create(
     draft.put(Record::Agent(Box::new(Agent {
         id: id.clone(),
         session: Some(session),
+        mail_read: 0,
         epoch: 1,
         liveness: Liveness::Register,
         reason: "admitted".to_owned(),

@@ -198,7 +198,7 @@ fn what_shows_it_has_bounds() {
     ] {
         let (mut fleet, epic) = two();
         let said = completes(&mut fleet, &human(), epic, wanted);
-        let error = refused.then_some(ErrorCode::InvalidRequest);
+        let error = refused.then_some(ErrorCode::InvalidPlan);
         assert_eq!(said.error, error, "{}", said.detail);
     }
 }
@@ -317,9 +317,9 @@ fn urgency_is_not_for_everybody_to_say_nor_of_everything() {
         ranks(fleet, from, epic, on).1.error
     };
     assert_eq!(error(&mut fleet, &worker, &[("T1.1", None)]), Some(ErrorCode::Unauthorized));
-    assert_eq!(error(&mut fleet, &human(), &[]), Some(ErrorCode::InvalidRequest));
+    assert_eq!(error(&mut fleet, &human(), &[]), Some(ErrorCode::InvalidPlan));
     let many = vec![("T1.1", said(1)); LIST_MAX + 1];
-    assert_eq!(error(&mut fleet, &human(), &many), Some(ErrorCode::InvalidRequest));
+    assert_eq!(error(&mut fleet, &human(), &many), Some(ErrorCode::InvalidPlan));
     assert_eq!(error(&mut fleet, &human(), &many[1..]), None);
     let mixed = [("T1.2", said(5)), ("T9.9", said(5))];
     assert_eq!(error(&mut fleet, &human(), &mixed), Some(ErrorCode::NotFound));

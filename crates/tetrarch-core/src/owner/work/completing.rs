@@ -63,8 +63,9 @@ pub(super) fn complete(
 }
 
 fn bounds(done: &Completion) -> Result<(), Refusal> {
-    fits("crystallization", &done.crystallization, SUMMARY_BYTES_MAX)?;
-    fits("reason", &done.reason, TEXT_BYTES_MAX)?;
+    let of_plan = |refusal| Refusal { code: ErrorCode::InvalidPlan, ..refusal };
+    fits("crystallization", &done.crystallization, SUMMARY_BYTES_MAX).map_err(of_plan)?;
+    fits("reason", &done.reason, TEXT_BYTES_MAX).map_err(of_plan)?;
     let Evidence { files, commands, tests, commits } = &done.evidence;
     let lists = [("files", files), ("commands", commands), ("tests", tests), ("commits", commits)];
     let mut bytes = 0;
@@ -72,13 +73,13 @@ fn bounds(done: &Completion) -> Result<(), Refusal> {
         if texts.len() > LIST_MAX {
             let detail =
                 format!("evidence.{name}: {} entries, at most {LIST_MAX} are allowed", texts.len());
-            return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+            return Err(Refusal::new(ErrorCode::InvalidPlan, detail));
         }
         bytes += texts.iter().map(String::len).sum::<usize>();
     }
     if bytes > RESULT_WORDS_MAX {
         let detail = format!("evidence: {bytes} bytes, at most {RESULT_WORDS_MAX} are allowed");
-        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+        return Err(Refusal::new(ErrorCode::InvalidPlan, detail));
     }
     Ok(())
 }

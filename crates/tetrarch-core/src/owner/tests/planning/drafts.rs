@@ -193,7 +193,7 @@ fn a_draft_is_looked_at_when_it_is_made() {
     plan["phases"][0]["tasks"].as_array_mut().unwrap().extend(long);
     let PlanOp::Plan(large) = whole(&fleet, epic, &plan) else { panic!() };
     let large = PlanOp::Plan(draft(large));
-    let reply = fleet.refuses(&from, large, ErrorCode::InvalidRequest);
+    let reply = fleet.refuses(&from, large, ErrorCode::InvalidPlan);
     assert!(reply.detail.contains("in parts"), "{}", reply.detail);
 }
 

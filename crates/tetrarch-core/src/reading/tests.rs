@@ -1,0 +1,111 @@
+use super::*;
+use crate::cursor::Trials;
+use crate::id::{AgentId, SessionId, Ulid};
+
+fn cursor(mail: u64, receipts: Option<u64>) -> Cursor {
+    Cursor {
+        agent: AgentId::Worker(Ulid(1)),
+        session: SessionId(Ulid(2)),
+        epoch: 2,
+        positions: Positions { mail, ctl: 3 },
+        run: None,
+        claim: None,
+        trials: Trials::default(),
+        receipts,
+    }
+}
+
+fn at(mail: u64) -> Positions {
+    Positions { mail, ctl: 0 }
+}
+
+fn owed(seq: u64) -> (Principal, About) {
+    let of = About { seq, message: format!("m{seq}"), topic: "info".to_owned() };
+    (Principal::Agent(AgentId::Worker(Ulid(9))), of)
+}
+
+fn seqs(told: &[(Principal, Receipt)]) -> Vec<u64> {
+    assert!(told.iter().all(|(_, receipt)| receipt.stage == Stage::Consumed));
+    told.iter().map(|(_, receipt)| receipt.of.seq).collect()
+}
+
+#[test]
+fn what_is_done_with_a_message_follows_from_who_handled_it_and_who_was_told() {
+    let (handle, tell) = (|receipts| Turn::Handle { receipts }, Turn::Tell);
+    // Handled up to 7, told up to 5.
+    for (again, seq, turn) in [
+        (false, 5, Turn::Pass),
+        (false, 6, tell),
+        (false, 7, tell),
+        (false, 8, handle(true)),
+        (true, 5, handle(false)),
+        (true, 6, handle(true)),
+        (true, 7, handle(true)),
+        (true, 8, handle(true)),
+    ] {
+        let reading = Reading::resume(cursor(7, Some(5)), again);
+        assert_eq!(reading.turn(Lane::Mail, seq), turn, "{again} {seq}");
+        assert_eq!(reading.from().mail, if again { 0 } else { 5 });
+        assert_eq!(reading.from().ctl, 3);
+        assert_eq!(reading.is_old(Lane::Mail, seq), seq <= 7);
+        assert_eq!(reading.turn(Lane::Ctl, seq), handle(false), "control is not counted");
+    }
+    let before = Reading::resume(cursor(7, None), false);
+    assert_eq!(before.from(), Positions { mail: 7, ctl: 3 }, "all was told, or nobody asked");
+    assert_eq!(before.turn(Lane::Mail, 7), Turn::Pass);
+}
+
+#[test]
+fn the_fifth_failure_gives_a_message_up_once_and_the_fourth_does_not() {
+    for (again, failures, turn) in [
+        (false, 4, Turn::Handle { receipts: true }),
+        (true, 4, Turn::Handle { receipts: true }),
+        (false, 5, Turn::GiveUp { failures: 5 }),
+        (true, 5, Turn::GiveUp { failures: 5 }),
+    ] {
+        let mut found = cursor(7, Some(7));
+        found.trials.failures.insert(8, failures);
+        let mut reading = Reading::resume(found, again);
+        assert_eq!(reading.turn(Lane::Mail, 8), turn);
+        if failures == 5 {
+            reading.give_up(8);
+            assert_eq!(reading.turn(Lane::Mail, 8), Turn::Pass);
+            assert_eq!(reading.cursor().positions.mail, 8);
+            let next = Reading::resume(reading.cursor().clone(), again);
+            assert_eq!(next.turn(Lane::Mail, 8), Turn::Pass, "also in the next session");
+        }
+    }
+}
+
+#[test]
+fn a_writer_is_told_when_the_position_is_kept_and_not_again_once_told() {
+    let mut reading = Reading::resume(cursor(7, None), false);
+    for seq in [8, 9] {
+        assert_eq!(reading.begin(seq, Some(owed(seq))), []);
+        assert!(reading.cursor().trials.in_hand.contains(&seq), "before it is handled");
+        assert_eq!(reading.cursor().receipts, Some(7));
+        reading.pass(at(seq));
+    }
+    assert!(reading.kept(at(7)).is_empty());
+    assert_eq!(seqs(&reading.kept(at(8))), [8]);
+    reading.told();
+    assert_eq!(reading.cursor().receipts, Some(8), "9 is owed");
+    // It dies here, with 9 kept and not told.
+    let next = Reading::resume(reading.cursor().clone(), false);
+    assert_eq!((next.from().mail, next.turn(Lane::Mail, 9)), (8, Turn::Tell));
+    assert_eq!(next.turn(Lane::Mail, 8), Turn::Pass);
+    assert_eq!(seqs(&reading.kept(at(9))), [9]);
+    reading.told();
+    assert_eq!(reading.cursor().receipts, Some(9));
+    assert!(!reading.owes() && reading.settle());
+}
+
+#[test]
+fn what_is_owed_is_bounded() {
+    let mut reading = Reading::resume(cursor(0, None), false);
+    let most = u64::try_from(RECEIPTS_OWED_MAX).unwrap();
+    for seq in 1..=most {
+        assert_eq!(reading.begin(seq, Some(owed(seq))), []);
+    }
+    assert_eq!(seqs(&reading.begin(most + 1, Some(owed(most + 1)))), [1]);
+}

@@ -1,0 +1,141 @@
+//! How a session reads its inbox, as core's `reading` says: the cursor is written before a message is
+//! handled and when it is, and writers hear how far their mail came. It handles nothing itself.
+
+use tetrarch_bus::inbox::{Inbox, Incoming};
+use tetrarch_core::cursor::{Cursor, Positions, Trials};
+use tetrarch_core::id::Principal;
+use tetrarch_core::mail::Lane;
+use tetrarch_core::mail::receipt::Stage;
+use tetrarch_core::reading::{Reading, Turn};
+
+use crate::error::EngineError;
+use crate::session::{Admitted, Session};
+
+/// A session's place in its inbox, with the sequence of its cursor.
+pub(crate) struct Reader {
+    session: Session,
+    reading: Reading,
+    at: u64,
+}
+
+impl Reader {
+    /// Opens the inbox of a session that claimed this cursor. `again`: what was handled of the mail
+    /// lane is handled once more. A stream that was made anew is read from its end on.
+    pub(crate) async fn open(
+        session: &Session,
+        mut cursor: Cursor,
+        at: u64,
+        again: bool,
+    ) -> Result<(Self, Inbox), EngineError> {
+        let owner = Principal::Agent(session.agent.clone());
+        let within = session.shared.wakeup.within(&owner, cursor.positions).await?;
+        if within != cursor.positions {
+            cursor = Cursor {
+                positions: within,
+                trials: Trials::default(),
+                receipts: None,
+                ..cursor
+            };
+        }
+        let reading = Reading::resume(cursor, again);
+        let inbox = Inbox::open(&session.shared.wakeup, &owner, reading.from()).await?;
+        Ok((Self { session: session.clone(), reading, at }, inbox))
+    }
+
+    /// How far the inbox is handled.
+    pub(crate) fn positions(&self) -> Positions {
+        self.reading.cursor().positions
+    }
+
+    /// The message, when it is to be handled: it counts as begun before this returns.
+    pub(crate) async fn take(
+        &mut self,
+        incoming: Incoming,
+    ) -> Result<Option<Admitted>, EngineError> {
+        let (lane, seq) = (incoming.lane, incoming.seq);
+        let turn = self.reading.turn(lane, seq);
+        let receipts = match turn {
+            Turn::Pass => return Ok(None),
+            Turn::GiveUp { failures } => {
+                let reason = format!(
+                    "{failures} sessions of {} died while they handled it",
+                    self.session.agent
+                );
+                self.session.set_aside(&incoming, reason).await?;
+                self.reading.give_up(seq);
+                self.write().await?;
+                return Ok(None);
+            }
+            Turn::Tell => true,
+            Turn::Handle { receipts } => receipts,
+        };
+        let seen = position(lane, seq);
+        if let Some(reason) = self.session.refusal(&incoming).await {
+            if !self.reading.is_old(lane, seq) {
+                self.session.set_aside(&incoming, reason).await?;
+                self.reading.pass(seen);
+                self.write().await?;
+            }
+            return Ok(None);
+        }
+        let about = incoming.about();
+        let Some(admitted) = Admitted::of(incoming) else { return Ok(None) };
+        let owed = (receipts && admitted.mail.owes_receipts())
+            .then(|| (admitted.from.clone(), about.clone()));
+        if let Some((to, of)) = &owed {
+            self.session.tell(to, of, Stage::Delivered).await;
+        }
+        if turn == Turn::Tell {
+            if let Some((to, of)) = &owed {
+                self.session.tell(to, of, Stage::Consumed).await;
+            }
+            self.reading.told();
+            return Ok(None);
+        }
+        if lane == Lane::Mail {
+            for (to, receipt) in self.reading.begin(seq, owed) {
+                self.session.tell(&to, &receipt.of, receipt.stage).await;
+            }
+            self.write().await?;
+        }
+        self.reading.pass(seen);
+        Ok(Some(admitted))
+    }
+
+    /// What is in hand was handled, or what came of it is saved. Says whether there was anything; the
+    /// cursor is not written.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.reading.settle()
+    }
+
+    /// Whether writers wait to hear that their messages are consumed.
+    pub(crate) fn owes(&self) -> bool {
+        self.reading.owes()
+    }
+
+    /// Writes the cursor as it is now.
+    pub(crate) async fn write(&mut self) -> Result<(), EngineError> {
+        self.at = self.session.move_cursor(self.reading.cursor(), self.at).await?;
+        Ok(())
+    }
+
+    /// Tells writers what is consumed: the positions are kept, by the cursor or the journal.
+    pub(crate) async fn kept(&mut self) {
+        let kept = self.reading.kept(self.positions());
+        if kept.is_empty() {
+            return;
+        }
+        for (to, receipt) in kept {
+            self.session.tell(&to, &receipt.of, receipt.stage).await;
+        }
+        self.reading.told();
+    }
+}
+
+/// The position of a lane once this message is handled.
+fn position(lane: Lane, seq: u64) -> Positions {
+    match lane {
+        Lane::Ctl => Positions { mail: 0, ctl: seq },
+        Lane::Mail => Positions { mail: seq, ctl: 0 },
+    }
+}
