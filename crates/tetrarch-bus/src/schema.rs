@@ -12,11 +12,13 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 37] = [
+const REQUESTS: [&str; 39] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
     "AgentRotate",
+    "ApplyRequest",
+    "ApprovalDecide",
     "CircuitClose",
     "AgentStatus",
     "FileList",
@@ -54,12 +56,14 @@ const REQUESTS: [&str; 37] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 43] = [
+const OTHERS: [&str; 45] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
     "Answer",
+    "ApplyOrder",
     "Assignment",
+    "Change",
     "Crystallization",
     "Cursor",
     "Decision",
@@ -101,10 +105,12 @@ const OTHERS: [&str; 43] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 37] = [
+const REQUIRED: [(&str, &[&str]); 39] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
+    ("ApplyRequest", &["change"]),
+    ("ApprovalDecide", &["change", "verdict"]),
     ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),
     ("FileRelease", &["reservation"]),

@@ -24,6 +24,7 @@ use tetrarch_core::overseer::Patience;
 use tetrarch_core::owner::Deadlines;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
+use tetrarch_core::time::Millis;
 
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
@@ -54,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) overseer: OverseerConfig,
     /// `[planner]`.
     pub(crate) planner: PlannerSection,
+    /// How long a change may wait for a decision.
+    pub(crate) approval_ttl: Millis,
     /// `[retention]`.
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
@@ -131,6 +134,8 @@ pub(crate) struct HostSection {
     pub(crate) isolation_required: bool,
     /// How long programs may be frozen before they are killed.
     pub(crate) freeze_max: Duration,
+    /// Worktrees that it keeps.
+    pub(crate) worktrees_max: usize,
 }
 
 /// `[runs]`.
@@ -190,6 +195,7 @@ impl Config {
                 workspace_dir: settings.path("host.workspace_dir"),
                 isolation_required: isolation.as_deref() == Some("required"),
                 freeze_max: settings.span("host.freeze_max"),
+                worktrees_max: fitted(settings.whole("host.worktrees_max"), usize::MAX),
             },
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             deadlines: deadlines(&settings),
@@ -207,6 +213,7 @@ impl Config {
                     plans: settings.span("retention.plans"),
                 },
             },
+            approval_ttl: settings.millis("people.approval_ttl"),
             telemetry: TelemetryConfig {
                 otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
                 log: settings.text("telemetry.log"),

@@ -165,6 +165,8 @@ pub struct Assignment {
     pub updated: BusTime,
     /// What the overseer knows of it.
     pub recovery: Recovery,
+    /// When the guard refused what was made for it, lately.
+    pub refused: Vec<BusTime>,
 }
 
 /// Liveness and recovery of an assignment (spec 05, The tick; seed 2, Assignments).

@@ -9,10 +9,12 @@ mod redacting;
 #[cfg(test)]
 mod tests;
 mod updating;
+mod worktree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::brief::{Artifact, Outcome, RunResult, Usage};
+use crate::change::Made;
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
@@ -137,6 +139,10 @@ pub struct Hosted {
     result: Option<RunResult>,
     exit: Option<Exit>,
     storing: bool,
+    /// What it changed in its worktree.
+    change: Option<Box<Made>>,
+    /// The diff of that is being stored.
+    diffing: bool,
 }
 
 impl Hosted {
@@ -175,6 +181,8 @@ impl Hosted {
             result: None,
             exit: None,
             storing: false,
+            change: None,
+            diffing: false,
         }
     }
 
@@ -246,6 +254,7 @@ impl Hosted {
             Input::Runner(event) => self.observe(event, &mut effects),
             Input::Mail { from, mail, json } => self.receive(&from, *mail, json, &mut effects),
             Input::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
+            Input::Stored(kept) if self.diffing => self.diffed(&kept, &mut effects),
             Input::Stored(artifacts) => self.stored(artifacts, &mut effects),
             Input::Fenced => {
                 let starting = self.phase == Phase::Starting;
@@ -355,6 +364,9 @@ impl Hosted {
                 effects.push(self.moved(RunEvent::Unblocked, String::new()));
             }
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
+            RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
+            // The host's own business, not a session's.
+            RunnerEvent::Settled { .. } => {}
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),
         }
@@ -451,6 +463,7 @@ impl Hosted {
     fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<Effect>) {
         let last = self.updates.last(self.now);
         self.report_update(last, effects);
+        self.report_change(effects);
         effects.push(Effect::Journal(JournalEvent::Result(Box::new(result.clone()))));
         effects.push(Effect::Report(Box::new(Report::Result {
             run: Some(self.run.id),

@@ -1,6 +1,7 @@
 //! Mail and control: the typed bodies, and who may write to whom (spec 02, Mail).
 
 use crate::brief::{RunResult, Verdict};
+use crate::change::ApplyOrder;
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName,
@@ -91,6 +92,8 @@ pub enum MailBody {
     Stop(SessionOrder),
     /// `rotate`, to the HO: checkpoint and end, as for a stop, but the next session goes on.
     Rotate(SessionOrder),
+    /// `apply`, to the HO of the host where the repository lies: merge what was approved.
+    Apply(Box<ApplyOrder>),
     /// `superseded`: the session is no longer current.
     Superseded(SessionOrder),
     /// `instruction`: a PO takes on an epic, whose plan it reads from the plan events and STATE.
@@ -207,11 +210,13 @@ pub enum Alert {
     StateMended,
     /// Records that this version cannot read are left as they are.
     RecordsHeld,
+    /// Work changed files that it may not.
+    GuardViolation,
 }
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CircuitOpen,
         Self::MassSilence,
         Self::RunOverdue,
@@ -220,6 +225,7 @@ impl Alert {
         Self::StreamShrank,
         Self::StateMended,
         Self::RecordsHeld,
+        Self::GuardViolation,
     ];
 
     /// The topic.
@@ -234,6 +240,7 @@ impl Alert {
             Self::StreamShrank => "stream.shrank",
             Self::StateMended => "state.mended",
             Self::RecordsHeld => "records.held",
+            Self::GuardViolation => "guard.violation",
         }
     }
 }
@@ -251,6 +258,7 @@ impl MailBody {
             Self::Kill(_) => "kill",
             Self::Stop(_) => "stop",
             Self::Rotate(_) => "rotate",
+            Self::Apply(_) => "apply",
             Self::Superseded(_) => "superseded",
             Self::TakeOn { .. } => "instruction",
             Self::StatusRequest(_) => "status.request",
@@ -285,6 +293,7 @@ impl MailBody {
             | Self::Kill(_)
             | Self::Stop(_)
             | Self::Rotate(_)
+            | Self::Apply(_)
             | Self::Superseded(_) => MailKind::Control,
             Self::ResultReady(_)
             | Self::AgentCompleted { .. }

@@ -219,6 +219,7 @@ impl Orchestrator {
             | MailBody::Kill(_)
             | MailBody::Stop(_)
             | MailBody::Rotate(_)
+            | MailBody::Apply(_)
             | MailBody::Superseded(_)
             | MailBody::Violation { .. }
             | MailBody::Alert { .. }

@@ -7,13 +7,15 @@ pub mod schedules;
 pub mod work;
 
 mod files;
+mod gate;
 
 use crate::agent::{Mode, Profile};
-use crate::brief::{RunResult, Tools, Usage, Verdict};
+use crate::brief::{RunResult, Tools, Usage, Verdict, Worktree};
 use crate::budget::Limits;
+use crate::change::{ApplyOutcome, Made};
 use crate::id::{
-    AgentId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName,
-    ProjectName, QuestionId, RequestId, RunId, SessionId,
+    AgentId, ChangeId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal,
+    ProfileName, ProjectName, QuestionId, RequestId, RunId, SessionId,
 };
 use crate::overseer::Telemetry;
 use crate::plan::schema::PlanFile;
@@ -30,6 +32,7 @@ pub mod planning;
 use planning::PlanOp;
 
 pub use files::FileOp;
+pub use gate::{GateOp, GateVerdict};
 
 /// Who sent something, as the subject and the headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,8 +170,8 @@ pub struct BriefWish {
     pub scope_paths: Vec<String>,
     /// Longest turn.
     pub turn_timeout: Option<Millis>,
-    /// Work in a worktree of its own.
-    pub isolated: bool,
+    /// Where it works; none: as the profile says.
+    pub worktree: Option<Worktree>,
 }
 
 /// An operation (spec 02).
@@ -265,6 +268,8 @@ pub enum Op {
     Schedule(ScheduleOp),
     /// `file.*`: reservations of files.
     File(FileOp),
+    /// `approval.decide`, `apply.request`: changes that wait before their branches.
+    Gate(GateOp),
     /// `work.block`: a ready node cannot be worked on.
     WorkBlock {
         /// The epic.
@@ -287,6 +292,7 @@ impl Op {
             | Self::ProfileApply { .. }
             | Self::AgentRetire { .. }
             | Self::CircuitClose { .. }
+            | Self::Gate(_)
             | Self::OverseerTick(_) => true,
             Self::HostJoin(_)
             | Self::HumanJoin { .. }
@@ -329,6 +335,7 @@ impl Op {
             Self::Work(op) => op.name(),
             Self::Schedule(op) => op.name(),
             Self::File(op) => op.name(),
+            Self::Gate(op) => op.name(),
             Self::WorkBlock { .. } => "work.block",
         }
     }
@@ -436,6 +443,20 @@ pub enum Report {
         /// When it will be heard of again, at the latest.
         expected: Option<BusTime>,
     },
+    /// What a run changed in its worktree.
+    Change {
+        /// The run.
+        run: RunId,
+        /// What it is.
+        made: Box<Made>,
+    },
+    /// What came of an order to merge a change; its host's.
+    Settled {
+        /// Which.
+        change: ChangeId,
+        /// What came of it.
+        outcome: ApplyOutcome,
+    },
     /// A sponsor did not answer a specialist within its time.
     SponsorSilent {
         /// The request that stayed unanswered.
@@ -473,6 +494,8 @@ impl Report {
             | Self::Crashed { .. }
             | Self::Run { .. }
             | Self::Consumed { .. }
+            | Self::Change { .. }
+            | Self::Settled { .. }
             | Self::SponsorSilent { .. } => self.clone(),
         }
     }
@@ -489,6 +512,8 @@ impl Report {
             Self::Ask { .. } => "ask",
             Self::Consumed { .. } => "consumed",
             Self::Update { .. } => "update",
+            Self::Change { .. } => "change",
+            Self::Settled { .. } => "settled",
             Self::SponsorSilent { .. } => "sponsor_silent",
         }
     }

@@ -32,6 +32,7 @@ impl From<&Assignment> for pb::Assignment {
             created_unix_ms: assignment.created.0,
             updated_unix_ms: assignment.updated.0,
             recovery: Some((&assignment.recovery).into()),
+            refused_unix_ms: assignment.refused.iter().map(|at| at.0).collect(),
         }
     }
 }
@@ -87,6 +88,7 @@ impl TryFrom<pb::Assignment> for Assignment {
             created: BusTime(assignment.created_unix_ms),
             updated: BusTime(assignment.updated_unix_ms),
             recovery: read::message("recovery", assignment.recovery)?,
+            refused: assignment.refused_unix_ms.into_iter().map(BusTime).collect(),
         })
     }
 }

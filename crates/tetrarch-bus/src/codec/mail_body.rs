@@ -24,6 +24,7 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         | MailBody::Stop(order)
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => around(mail, &pb::SessionOrder::from(order)),
+        MailBody::Apply(order) => around(mail, &pb::ApplyOrder::from(&**order)),
         MailBody::TakeOn { epic } => around(mail, &pb::TakeOn { epic: epic.to_string() }),
         MailBody::StatusRequest(asked) => around(mail, &pb::StatusRequest::from(asked)),
         MailBody::ResultReady(ready) => around(mail, &pb::ResultReady::from(&**ready)),
@@ -91,6 +92,10 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         "kill" => MailBody::Kill(order(body)?),
         "stop" => MailBody::Stop(order(body)?),
         "rotate" => MailBody::Rotate(order(body)?),
+        "apply" => {
+            let order: pb::ApplyOrder = message("ApplyOrder", body)?;
+            MailBody::Apply(Box::new(order.try_into()?))
+        }
         "superseded" => MailBody::Superseded(order(body)?),
         "status.request" => MailBody::StatusRequest(asked(body)?),
         "result.ready" => {

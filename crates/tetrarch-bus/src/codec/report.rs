@@ -10,7 +10,7 @@ use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
-use super::read;
+use super::{change, read};
 use crate::proto::v1 as pb;
 
 /// The body of a report.
@@ -52,6 +52,13 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.dispatch = read::show(dispatch.as_ref());
             message.update.clone_from(update);
             message.expected_unix_ms = expected.map(|at| at.0);
+        }
+        Report::Change { run, made } => {
+            message.run = run.to_string();
+            message.change = Some((&**made).into());
+        }
+        Report::Settled { change: id, outcome } => {
+            message.settled = Some(change::outcome(*id, outcome));
         }
         Report::SponsorSilent { request, sponsor } => {
             message.request = request.to_string();
@@ -97,14 +104,22 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             update: report.update,
             expected: report.expected_unix_ms.map(BusTime),
         },
+        "change" => Report::Change {
+            run: read::text("run", &report.run)?,
+            made: Box::new(read::message("change", report.change)?),
+        },
+        "settled" => {
+            let missing = || CodecError::Missing { field: "settled".to_owned() };
+            let (change, outcome) = change::read_outcome(report.settled.ok_or_else(missing)?)?;
+            Report::Settled { change, outcome }
+        }
         "sponsor_silent" => Report::SponsorSilent {
             request: read::text("request", &report.request)?,
             sponsor: read::text("sponsor", &report.sponsor)?,
         },
         "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
         other => {
-            let allowed =
-                "ready, gone, crashed, run, result, ask, consumed, update, sponsor_silent";
+            let allowed = "ready, gone, crashed, run, result, ask, consumed, update, change, settled, sponsor_silent";
             let reason = format!("unknown kind {other:?}; allowed: {allowed}");
             return Err(CodecError::field("kind", reason));
         }

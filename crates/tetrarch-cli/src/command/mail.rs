@@ -269,6 +269,7 @@ fn says(letter: &Letter) -> String {
             format!("{}: {}", order.agent, order.reason)
         }
         MailBody::Sponsor(sponsor) => sponsor.wanted.reason.clone(),
+        MailBody::Apply(order) => format!("{} into {}", order.change, order.action.target),
         MailBody::TakeOn { epic } => epic.to_string(),
         MailBody::Unknown { json, .. } => json.clone(),
     }

@@ -97,6 +97,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("host.workspace_dir", Path, Follows("<data_dir>/work/<host>")),
     used("host.isolation", Word(&["required", "best"]), Is("best")),
     used("host.freeze_max", Span(SECOND, ANY), Is("10m")),
+    used("host.worktrees_max", Whole(1, NAMED), Is("100")),
     used("runs.drain", Span(0, HOUR), Is("30s")),
     used("runs.kill_grace", Span(0, HOUR), Is("5s")),
     later("runs.turn_timeout", Span(SECOND, ANY), Follows("none")),
@@ -119,6 +120,7 @@ pub(crate) const KEYS: &[Key] = &[
     later("telemetry.content", Flag, Is("false")),
     later("people.page_listen", Listen, Is("127.0.0.1:7878")),
     later("people.channels", Names, Is("")),
+    used("people.approval_ttl", Span(SECOND, ANY), Is("24h")),
     later("prices.file", Path, Follows("none")),
 ];
 

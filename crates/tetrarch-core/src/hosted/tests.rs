@@ -126,6 +126,7 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
             Order::Stop { .. } => "stop",
             Order::Rotate { .. } => "rotate",
             Order::Kill { .. } => "kill",
+            Order::Apply(_) => "apply",
         },
         Effect::Report(_) => "report",
         Effect::ReadSpawn { .. } => "read spawn",

@@ -16,7 +16,8 @@ use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
 use super::{
-    Policy, circuits, ending, fit, overseeing, plans, questions, recovery, sessions, stopping,
+    Policy, changes, circuits, ending, fit, overseeing, plans, questions, recovery, sessions,
+    stopping,
 };
 
 /// Decides on a report.
@@ -115,6 +116,11 @@ fn apply(
             own_run(draft, id, *run)?;
             overseeing::update(draft, policy, id, (*dispatch, *expected), update)
         }
+        Report::Change { run, made } => {
+            own_run(draft, id, *run)?;
+            changes::propose(draft, policy, id, *run, made)
+        }
+        Report::Settled { change, outcome } => changes::settled(draft, id, *change, outcome),
         Report::SponsorSilent { request, sponsor } => {
             let reason = format!("{sponsor} did not answer {request}");
             let event = draft.event(EventKind::Alert, "03 Specialists escalate", reason);

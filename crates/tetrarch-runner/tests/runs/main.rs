@@ -15,3 +15,4 @@ mod protocol;
 mod rotation;
 #[cfg(test)]
 mod stage;
+mod worktree;

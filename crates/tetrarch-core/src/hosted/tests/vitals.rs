@@ -47,7 +47,7 @@ fn given(effect: &Effect) -> Option<StopWithin> {
             Order::Stop { drain, kill_grace, .. } | Order::Rotate { drain, kill_grace, .. } => {
                 Some(StopWithin { drain, kill_grace })
             }
-            Order::Start(_) | Order::Deliver { .. } | Order::Kill { .. } => None,
+            Order::Start(_) | Order::Deliver { .. } | Order::Kill { .. } | Order::Apply(_) => None,
         },
         Effect::Claim
         | Effect::Journal(_)

@@ -150,6 +150,7 @@ fn assign(
         created: draft.now,
         updated: draft.now,
         recovery: Recovery::dispatched(None, draft.now),
+        refused: Vec::new(),
     })));
     sessions::put_run(
         draft,

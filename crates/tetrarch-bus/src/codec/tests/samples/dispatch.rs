@@ -39,6 +39,7 @@ pub(super) fn assignment(full: bool) -> Assignment {
         created: BusTime(1),
         updated: BusTime(2),
         recovery: recovery(full),
+        refused: if full { vec![BusTime(3), BusTime(4)] } else { Vec::new() },
     }
 }
 
