@@ -190,6 +190,7 @@ pub(crate) fn profile(name: &str, kind: RunnerKind, argv: &[&str]) -> Profile {
         budget: Limits::default(),
         wall: None,
         workspace: String::new(),
+        worktree: None,
     }
 }
 
@@ -268,5 +269,7 @@ fn runner(life: tetrarch_runner::HostLife, workspace_dir: &Path) -> tetrarch_run
         output_limit: 1 << 20,
         cgroup_parent: None,
         isolation_required: false,
+        worktrees_dir: std::env::temp_dir().join("tetrarch-no-worktrees"),
+        worktrees_max: 1,
     }
 }

@@ -7,6 +7,7 @@ mod agent;
 mod assignment;
 mod brief;
 mod budget;
+mod change;
 mod crystallization;
 mod cursor;
 mod dispatch;

@@ -12,11 +12,13 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 41] = [
+const REQUESTS: [&str; 43] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
     "AgentRotate",
+    "ApplyRequest",
+    "ApprovalDecide",
     "CircuitClose",
     "AgentStatus",
     "AgentInterrupt",
@@ -58,12 +60,14 @@ const REQUESTS: [&str; 41] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 46] = [
+const OTHERS: [&str; 48] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
     "Answer",
+    "ApplyOrder",
     "Assignment",
+    "Change",
     "Crystallization",
     "Cursor",
     "Decision",
@@ -108,10 +112,12 @@ const OTHERS: [&str; 46] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 42] = [
+const REQUIRED: [(&str, &[&str]); 44] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
+    ("ApplyRequest", &["change"]),
+    ("ApprovalDecide", &["change", "verdict"]),
     ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),
     ("AgentInterrupt", &["agent"]),

@@ -226,6 +226,7 @@ impl Replies {
                 | Record::Crystallization(_)
                 | Record::Schedule(_)
                 | Record::Reservation(_)
+                | Record::Change(_)
                 | Record::Snapshot(_) => None,
             }),
             Err(error) => {

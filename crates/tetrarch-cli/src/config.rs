@@ -26,6 +26,7 @@ use tetrarch_core::owner::Deadlines;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_runner::Containment;
+use tetrarch_core::time::Millis;
 
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
@@ -57,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) overseer: OverseerConfig,
     /// `[planner]`.
     pub(crate) planner: PlannerSection,
+    /// How long a change may wait for a decision.
+    pub(crate) approval_ttl: Millis,
     /// `[retention]`.
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
@@ -138,6 +141,8 @@ pub(crate) struct HostSection {
     pub(crate) containment: Containment,
     /// How long programs may be frozen before they are killed.
     pub(crate) freeze_max: Duration,
+    /// Worktrees that it keeps.
+    pub(crate) worktrees_max: usize,
 }
 
 /// `[runs]`.
@@ -196,6 +201,7 @@ impl Config {
                 workspace_dir: settings.path("host.workspace_dir"),
                 containment: containment(&settings, &bus),
                 freeze_max: settings.span("host.freeze_max"),
+                worktrees_max: fitted(settings.whole("host.worktrees_max"), usize::MAX),
             },
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             deadlines: deadlines(&settings),
@@ -213,6 +219,7 @@ impl Config {
                     plans: settings.span("retention.plans"),
                 },
             },
+            approval_ttl: settings.millis("people.approval_ttl"),
             telemetry: TelemetryConfig {
                 otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
                 log: settings.text("telemetry.log"),

@@ -118,6 +118,10 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::QuestionAnswered
         | EventKind::QuestionWithdrawn
         | EventKind::FilesReserved
+        | EventKind::ChangeProposed
+        | EventKind::ChangeDecided
+        | EventKind::ChangeOrdered
+        | EventKind::ChangeSettled
         | EventKind::FilesReleased
         | EventKind::MailRead
         | EventKind::MailSetAside

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::brief::{RunnerKind, Tools};
+use crate::brief::{RunnerKind, Tools, Worktree};
 use crate::budget::{Account, Limits};
 use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
@@ -262,6 +262,8 @@ pub struct Profile {
     pub wall: Option<Millis>,
     /// Directory its agents work in; empty means one of their own.
     pub workspace: String,
+    /// Where in it they work; none: as their tools say.
+    pub worktree: Option<Worktree>,
 }
 
 /// The profile a bare task uses.

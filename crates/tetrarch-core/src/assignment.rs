@@ -168,6 +168,8 @@ pub struct Assignment {
     pub recovery: Recovery,
     /// What its node says of what becomes of it when it stands still.
     pub policy: RecoveryPolicy,
+    /// When the guard refused what was made for it, lately.
+    pub refused: Vec<BusTime>,
 }
 
 /// Liveness and recovery of an assignment (spec 05, The tick; seed 2, Assignments).

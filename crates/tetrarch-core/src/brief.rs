@@ -49,6 +49,9 @@ impl<T: Into<String>> FromIterator<T> for Tools {
     }
 }
 
+/// Tools that change files or run commands, as briefs list them.
+const CHANGING_TOOLS: [&str; 3] = ["write", "edit", "run"];
+
 /// What the result must look like.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ExpectedOutput {
@@ -67,6 +70,37 @@ pub enum Worktree {
     None,
     /// In its own worktree and branch.
     Isolated,
+    /// The same where its workspace is in a git repository, else in the workspace itself.
+    Auto,
+}
+
+impl Worktree {
+    /// Each.
+    pub const ALL: [Self; 3] = [Self::None, Self::Isolated, Self::Auto];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Isolated => "isolated",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
+    }
+
+    /// Where a brief works of which nothing is said: what may write or run commands is kept apart
+    /// (spec 06, Worktrees and the apply gate).
+    #[must_use]
+    pub fn of_tools(tools: &Tools) -> Self {
+        let changes = |name: &str| name == EVERY_TOOL || CHANGING_TOOLS.contains(&name);
+        if tools.names().any(changes) { Self::Auto } else { Self::None }
+    }
 }
 
 /// Which runner executes a brief.

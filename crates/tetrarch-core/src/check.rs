@@ -3,6 +3,7 @@
 //! It looks and tells; it repairs and refuses nothing, and shares no code with what decides.
 
 mod entry;
+mod gate;
 mod history;
 mod plan;
 #[cfg(test)]
@@ -58,7 +59,7 @@ pub fn check(records: &Records) -> Vec<Violation> {
 }
 
 /// Every invariant that an entry breaks, given the records before it (spec 10: 2, 3, 4, 5, 6, 7,
-/// 8, 10, 13, 18 and 20, as far as one step shows them); none as for [`check`]. `seq`: its sequence on the ledger.
+/// 8, 10, 13, 18, 19 and 20, as far as one step shows them); none as for [`check`]. `seq`: its sequence on the ledger.
 #[must_use]
 pub fn check_entry(before: &Records, seq: u64, entry: &Entry) -> Vec<Violation> {
     let mut found = Findings { seq: Some(seq), commit: Some(entry.commit), ..Findings::default() };

@@ -11,11 +11,13 @@ mod spending;
 mod tests;
 mod updating;
 mod verbs;
+mod worktree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::brief::{Artifact, Outcome, RunResult, Usage};
 use crate::budget::Spend;
+use crate::change::Made;
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
@@ -143,6 +145,10 @@ pub struct Hosted {
     result: Option<RunResult>,
     exit: Option<Exit>,
     storing: bool,
+    /// What it changed in its worktree.
+    change: Option<Box<Made>>,
+    /// The diff of that is being stored.
+    diffing: bool,
 }
 
 impl Hosted {
@@ -183,6 +189,8 @@ impl Hosted {
             result: None,
             exit: None,
             storing: false,
+            change: None,
+            diffing: false,
         }
     }
 
@@ -259,6 +267,7 @@ impl Hosted {
             Input::Runner(event) => self.observe(event, &mut effects),
             Input::Mail { from, mail, json } => self.receive(&from, *mail, json, &mut effects),
             Input::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
+            Input::Stored(kept) if self.diffing => self.diffed(&kept, &mut effects),
             Input::Stored(artifacts) => self.stored(artifacts, &mut effects),
             Input::Fenced => {
                 let starting = self.phase == Phase::Starting;
@@ -374,6 +383,9 @@ impl Hosted {
             }
             RunnerEvent::Receipt { id, stage, why } => self.heard_receipt(id, stage, why, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
+            RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
+            // The host's own business, not a session's.
+            RunnerEvent::Settled { .. } => {}
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),
         }
@@ -470,6 +482,7 @@ impl Hosted {
         result.usage = self.final_usage();
         let last = self.updates.last(self.now);
         self.report_update(last, effects);
+        self.report_change(effects);
         effects.push(Effect::Journal(JournalEvent::Result(Box::new(result.clone()))));
         effects.push(Effect::Report(Box::new(Report::Result {
             run: Some(self.run.id),

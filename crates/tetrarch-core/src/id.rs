@@ -404,6 +404,10 @@ ulid_type!(
     ReservationId, "rsv_"
 );
 ulid_type!(
+    /// A change that waits before the branch it is for.
+    ChangeId, "chg_"
+);
+ulid_type!(
     /// One instruction that was sent for an assignment.
     DispatchId, "dsp_"
 );

@@ -5,13 +5,15 @@ use std::fmt;
 
 use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::Assignment;
+use crate::change::Change;
 use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::held::Held;
 use crate::id::{
-    AgentId, AssignmentId, CommitId, DispatchId, DraftId, EpicId, HostName, NodeId, Principal,
-    ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId, SessionId,
+    AgentId, AssignmentId, ChangeId, CommitId, DispatchId, DraftId, EpicId, HostName, NodeId,
+    Principal, ProfileName, ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId,
+    SessionId,
 };
 use crate::mail::Mail;
 use crate::plan::proposal::{PlanReview, Proposal};
@@ -66,6 +68,8 @@ pub enum Record {
     Schedule(Box<Schedule>),
     /// `reservation.<reservation>`.
     Reservation(Box<Reservation>),
+    /// `change.<change>`.
+    Change(Box<Change>),
     /// `decision.<request>`.
     Decision(Box<Decision>),
     /// `snapshot.main`: the latest one.
@@ -113,6 +117,8 @@ pub enum RecordKey {
     Schedule(ScheduleId),
     /// Paths that a session holds.
     Reservation(ReservationId),
+    /// A change that waits before the branch it is for.
+    Change(ChangeId),
     /// A decision on a request.
     Decision(RequestId),
     /// The latest snapshot.
@@ -145,6 +151,7 @@ impl Record {
             Self::Crystallization(it) => RecordKey::Crystallization(it.epic, it.node),
             Self::Schedule(schedule) => RecordKey::Schedule(schedule.id),
             Self::Reservation(reservation) => RecordKey::Reservation(reservation.id),
+            Self::Change(change) => RecordKey::Change(change.id),
             Self::Decision(decision) => RecordKey::Decision(decision.request),
             Self::Snapshot(_) => RecordKey::Snapshot,
         }
@@ -269,6 +276,14 @@ pub enum EventKind {
     FilesReserved,
     /// A reservation ended.
     FilesReleased,
+    /// A run made a change that waits for a decision.
+    ChangeProposed,
+    /// Somebody decided on a change.
+    ChangeDecided,
+    /// A change's host was ordered to merge it.
+    ChangeOrdered,
+    /// What became of a change that waited.
+    ChangeSettled,
     /// A circuit was closed.
     CircuitClosed,
     /// An ended run is no longer kept: its one milestone.
@@ -291,7 +306,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 51] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -330,6 +345,10 @@ impl EventKind {
         Self::QuestionWithdrawn,
         Self::FilesReserved,
         Self::FilesReleased,
+        Self::ChangeProposed,
+        Self::ChangeDecided,
+        Self::ChangeOrdered,
+        Self::ChangeSettled,
         Self::CircuitClosed,
         Self::RunArchived,
         Self::GoalArchived,
@@ -383,6 +402,10 @@ impl EventKind {
             Self::QuestionWithdrawn => "question.withdrawn",
             Self::FilesReserved => "files.reserved",
             Self::FilesReleased => "files.released",
+            Self::ChangeProposed => "change.proposed",
+            Self::ChangeDecided => "change.decided",
+            Self::ChangeOrdered => "change.ordered",
+            Self::ChangeSettled => "change.settled",
             Self::CircuitClosed => "circuit.closed",
             Self::RunArchived => "run.archived",
             Self::GoalArchived => "goal.archived",

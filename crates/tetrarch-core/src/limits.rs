@@ -261,6 +261,20 @@ pub const RESERVATIONS_MAX: usize = 256;
 pub const RESERVED_FOR: Millis = Millis(3_600_000);
 /// How long a reservation may stand.
 pub const RESERVED_FOR_MAX: Millis = Millis(24 * 3_600_000);
+/// Files that one change may touch: its record names each.
+pub const CHANGE_FILES_MAX: usize = 1_000;
+/// Names of the files that one change may touch, in bytes in all.
+pub const CHANGE_FILES_BYTES_MAX: usize = 24 * 1024;
+/// How long a proposed change may wait, unless configured (spec 09, Human gate).
+pub const APPROVAL_TTL: Millis = Millis::from_secs(24 * 3600);
+/// Refusals by the guard at which people are asked to look at the plan (spec 05).
+pub const REFUSALS_MAX: usize = 3;
+/// The time they are counted over (spec 05).
+pub const REFUSALS_WITHIN: Millis = Millis::from_secs(3600);
+/// Changes that one decision lets expire. The rest is for the next tick.
+pub const EXPIRED_MAX: usize = 64;
+/// Worktrees that one host keeps, unless configured (spec 06).
+pub const WORKTREES_MAX: usize = 100;
 /// Questions that one session may have open; the program is told that a further one was not asked.
 pub const QUESTIONS_MAX: usize = 8;
 /// Calls of one run that may have something set aside for them at a time.

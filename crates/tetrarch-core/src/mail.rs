@@ -3,6 +3,7 @@
 pub mod receipt;
 
 use crate::brief::{RunResult, Verdict};
+use crate::change::ApplyOrder;
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, HostName, HumanName, NodeId, Principal, ProjectName,
@@ -97,6 +98,8 @@ pub enum MailBody {
     Rotate(SessionOrder),
     /// `steer`, `interrupt`, `pause`, `resume`, to the agent that makes the run.
     Verb(Box<VerbOrder>),
+    /// `apply`, to the HO of the host where the repository lies: merge what was approved.
+    Apply(Box<ApplyOrder>),
     /// `superseded`: the session is no longer current.
     Superseded(SessionOrder),
     /// `instruction`: a PO takes on an epic, whose plan it reads from the plan events and STATE.
@@ -217,11 +220,13 @@ pub enum Alert {
     StateMended,
     /// Records that this version cannot read are left as they are.
     RecordsHeld,
+    /// Work changed files that it may not.
+    GuardViolation,
 }
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CircuitOpen,
         Self::MassSilence,
         Self::RunOverdue,
@@ -230,6 +235,7 @@ impl Alert {
         Self::StreamShrank,
         Self::StateMended,
         Self::RecordsHeld,
+        Self::GuardViolation,
     ];
 
     /// The topic.
@@ -244,6 +250,7 @@ impl Alert {
             Self::StreamShrank => "stream.shrank",
             Self::StateMended => "state.mended",
             Self::RecordsHeld => "records.held",
+            Self::GuardViolation => "guard.violation",
         }
     }
 }
@@ -262,6 +269,7 @@ impl MailBody {
             Self::Stop(_) => "stop",
             Self::Rotate(_) => "rotate",
             Self::Verb(order) => order.command.wanted.verb().as_str(),
+            Self::Apply(_) => "apply",
             Self::Superseded(_) => "superseded",
             Self::TakeOn { .. } => "instruction",
             Self::StatusRequest(_) => "status.request",
@@ -299,6 +307,7 @@ impl MailBody {
             | Self::Stop(_)
             | Self::Rotate(_)
             | Self::Verb(_)
+            | Self::Apply(_)
             | Self::Superseded(_) => MailKind::Control,
             Self::ResultReady(_)
             | Self::AgentCompleted { .. }

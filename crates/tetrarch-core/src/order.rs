@@ -3,7 +3,8 @@
 
 use crate::brief::{Brief, RunResult, Usage};
 use crate::budget::{Counter, Spend};
-use crate::id::{AgentId, EpicId, NodeId, RequestId, RunId, SessionId};
+use crate::change::{ApplyOrder, ApplyOutcome, Made};
+use crate::id::{AgentId, ChangeId, EpicId, NodeId, RequestId, RunId, SessionId};
 use crate::limits::{DRAIN, KILL_GRACE};
 use crate::time::Millis;
 use crate::verb::{Command, Stage};
@@ -56,6 +57,9 @@ pub enum Order {
         /// What it is to do.
         command: Command,
     },
+    /// Merge a change that a run made: answered by [`RunnerEvent::Settled`] of that run, however
+    /// often it is ordered.
+    Apply(Box<ApplyOrder>),
 }
 
 /// How long a program that is asked to stop has (spec 12, `[runs]`).
@@ -259,6 +263,21 @@ pub enum RunnerEvent {
         result: Box<RunResult>,
         /// Files to be stored.
         files: Vec<LocalFile>,
+    },
+    /// What it changed in a worktree of its own, told before its end; nothing is told where nothing
+    /// differs.
+    Changed {
+        /// What it is.
+        made: Box<Made>,
+        /// The diff, to be stored.
+        diff: LocalFile,
+    },
+    /// What came of [`Order::Apply`].
+    Settled {
+        /// Which change.
+        change: ChangeId,
+        /// What came of it.
+        outcome: ApplyOutcome,
     },
     /// Every process of the run is gone. `result` is what the runner makes of a program that
     /// ended without one.

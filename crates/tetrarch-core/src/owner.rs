@@ -7,10 +7,12 @@
 //! `forgetting`, what cannot be read in `holding`, what people are told to look at in `troubles`,
 //! circuits in `circuits`, hosts in `hosts`, plans in `plans`, changes of plans in `planning`, what the
 //! planner is asked in `consulting`, tasks that it cuts in `replanning`, goals in `goals`, work in `work`,
-//! what begins at set times in `schedules`, reservations of files in `files`, questions to people in
-//! `questions`, mail to GO and what readers set aside in `post`, what the overseer does in `overseeing`.
+//! what begins at set times in `schedules`, reservations of files in `files`, changes before their
+//! branches in `changes`, questions to people in `questions`, mail to GO and what readers set aside in
+//! `post`, what the overseer does in `overseeing`.
 
 mod brief;
+mod changes;
 mod circuits;
 mod consulting;
 mod crystallizing;
@@ -56,7 +58,7 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{CHILDREN_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW};
+use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW};
 use crate::liveness::Liveness;
 use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
 use crate::overseer::reach::Reach;
@@ -104,6 +106,8 @@ pub struct Policy {
     pub plan_appliers: BTreeSet<Principal>,
     /// Who makes plans, when somebody does (spec 05, The planner).
     pub planner: Option<Planner>,
+    /// How long a change may wait for a decision and then to be applied (spec 09, Human gate).
+    pub approval_ttl: Millis,
     /// Why no work is taken at present, in words; none when it is.
     pub halted: Option<String>,
 }
@@ -122,6 +126,7 @@ impl Default for Policy {
             reach: Reach::default(),
             plan_appliers: BTreeSet::new(),
             planner: None,
+            approval_ttl: APPROVAL_TTL,
             halted: None,
         }
     }
@@ -371,6 +376,7 @@ fn tick(records: &Records, policy: &Policy, now: BusTime) -> Step {
     deadlines::pass(&mut draft, policy);
     schedules::fire_due(&mut draft, policy);
     files::forget_over(&mut draft);
+    changes::expire_due(&mut draft);
     if recovery::is_due(records, &draft) {
         recovery::recover_due(&mut draft);
     }

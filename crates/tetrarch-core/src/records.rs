@@ -2,6 +2,7 @@
 //! decisions need. Folding is all this does (`evolve` of spec 01); it never refuses. What the overseer
 //! looks at is in `overseen`.
 
+mod gated;
 mod overseen;
 mod reserved;
 
@@ -9,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::{Agent, Host, Hosting, Placement, Profile, Project};
 use crate::assignment::Assignment;
+use crate::change::Change;
 use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
 use crate::goal::{Goal, GoalState};
 use crate::held::Held;
 use crate::id::{
-    AgentId, AssignmentId, DispatchId, DraftId, EpicId, HostName, NodeId, ProfileName, ProjectName,
-    QuestionId, RequestId, ReservationId, RunId, ScheduleId, Ulid,
+    AgentId, AssignmentId, ChangeId, DispatchId, DraftId, EpicId, HostName, NodeId, ProfileName,
+    ProjectName, QuestionId, RequestId, ReservationId, RunId, ScheduleId, Ulid,
 };
 use crate::ledger::{Decision, Entry, Record, RecordKey};
 use crate::liveness::Liveness;
@@ -75,6 +77,8 @@ pub struct Records {
     pub schedules: BTreeMap<ScheduleId, Schedule>,
     /// Paths that sessions hold.
     pub reservations: BTreeMap<ReservationId, Reservation>,
+    /// Changes that wait before the branches they are for, and what became of them.
+    pub changes: BTreeMap<ChangeId, Change>,
     /// Decisions.
     pub decisions: BTreeMap<RequestId, Decision>,
     /// The latest snapshot.
@@ -124,6 +128,8 @@ pub enum Ended {
     Assignment(AssignmentId),
     /// A question that is answered or withdrawn.
     Question(QuestionId),
+    /// A change that waits no more.
+    Change(ChangeId),
 }
 
 impl Records {
@@ -198,6 +204,7 @@ impl Records {
             }
             Record::Schedule(schedule) => self.put_schedule(*schedule),
             Record::Reservation(it) => drop(self.reservations.insert(it.id, *it)),
+            Record::Change(change) => self.put_change(*change),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
                 self.indexes.decided.insert((decision.at, decision.request));
@@ -244,6 +251,7 @@ impl Records {
             }
             RecordKey::Schedule(id) => self.remove_schedule(*id),
             RecordKey::Reservation(id) => drop(self.reservations.remove(id)),
+            RecordKey::Change(id) => self.remove_change(*id),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
                     self.indexes.decided.remove(&(decision.at, decision.request));
@@ -453,6 +461,7 @@ impl Records {
         let goals = self.goals.len() + self.goal_states.len() + self.plans.len() + drafts;
         let parties = self.agents.len() + self.hosts.len() + self.projects.len();
         let asked = self.questions.len() + self.schedules.len() + self.reservations.len();
+        let asked = asked + self.changes.len();
         let kept: usize = self.crystallizations.values().map(BTreeMap::len).sum();
         let rest = kept
             + self.profiles.len()

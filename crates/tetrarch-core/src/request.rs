@@ -8,13 +8,15 @@ pub mod verbs;
 pub mod work;
 
 mod files;
+mod gate;
 
 use crate::agent::{Mode, Profile};
-use crate::brief::{RunResult, Tools, Usage, Verdict};
+use crate::brief::{RunResult, Tools, Usage, Verdict, Worktree};
 use crate::budget::Limits;
+use crate::change::{ApplyOutcome, Made};
 use crate::id::{
-    AgentId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName,
-    ProjectName, QuestionId, RequestId, RunId, SessionId,
+    AgentId, ChangeId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal,
+    ProfileName, ProjectName, QuestionId, RequestId, RunId, SessionId,
 };
 use crate::mail::receipt::SetAside;
 use crate::overseer::Telemetry;
@@ -34,6 +36,7 @@ pub mod planning;
 use planning::PlanOp;
 
 pub use files::FileOp;
+pub use gate::{GateOp, GateVerdict};
 
 /// Who sent something, as the subject and the headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,8 +176,8 @@ pub struct BriefWish {
     pub scope_paths: Vec<String>,
     /// Longest turn.
     pub turn_timeout: Option<Millis>,
-    /// Work in a worktree of its own.
-    pub isolated: bool,
+    /// Where it works; none: as the profile says.
+    pub worktree: Option<Worktree>,
 }
 
 /// An operation (spec 02).
@@ -273,6 +276,8 @@ pub enum Op {
     Schedule(ScheduleOp),
     /// `file.*`: reservations of files.
     File(FileOp),
+    /// `approval.decide`, `apply.request`: changes that wait before their branches.
+    Gate(GateOp),
     /// `work.block`: a ready node cannot be worked on.
     WorkBlock {
         /// The epic.
@@ -295,6 +300,7 @@ impl Op {
             | Self::ProfileApply { .. }
             | Self::AgentRetire { .. }
             | Self::CircuitClose { .. }
+            | Self::Gate(_)
             | Self::OverseerTick(_) => true,
             Self::HostJoin(_)
             | Self::HumanJoin { .. }
@@ -339,6 +345,7 @@ impl Op {
             Self::Work(op) => op.name(),
             Self::Schedule(op) => op.name(),
             Self::File(op) => op.name(),
+            Self::Gate(op) => op.name(),
             Self::WorkBlock { .. } => "work.block",
         }
     }
@@ -461,6 +468,20 @@ pub enum Report {
     },
     /// A message of its inbox was set aside.
     SetAside(SetAside),
+    /// What a run changed in its worktree.
+    Change {
+        /// The run.
+        run: RunId,
+        /// What it is.
+        made: Box<Made>,
+    },
+    /// What came of an order to merge a change; its host's.
+    Settled {
+        /// Which.
+        change: ChangeId,
+        /// What came of it.
+        outcome: ApplyOutcome,
+    },
     /// A sponsor did not answer a specialist within its time.
     SponsorSilent {
         /// The request that stayed unanswered.
@@ -500,6 +521,8 @@ impl Report {
             | Self::Consumed { .. }
             | Self::Verb { .. }
             | Self::SetAside(_)
+            | Self::Change { .. }
+            | Self::Settled { .. }
             | Self::SponsorSilent { .. } => self.clone(),
         }
     }
@@ -518,6 +541,8 @@ impl Report {
             Self::Update { .. } => "update",
             Self::Verb { .. } => "verb",
             Self::SetAside(_) => "set_aside",
+            Self::Change { .. } => "change",
+            Self::Settled { .. } => "settled",
             Self::SponsorSilent { .. } => "sponsor_silent",
         }
     }

@@ -1,6 +1,8 @@
 //! File reservations (spec 05): who may change which paths while somebody else must not. Two
 //! exclusive ones of overlapping globs conflict, an exclusive with a shared one too.
 
+mod literal;
+
 use crate::id::{AgentId, ProjectName, ReservationId, SessionId};
 use crate::time::BusTime;
 
@@ -77,15 +79,30 @@ impl Reservation {
     /// way; an agent's own only in that of its earlier sessions.
     #[must_use]
     pub fn conflicts(&self, wanted: Wanted<'_>, now: BusTime) -> bool {
-        if self.until <= now {
+        if !self.stands_against((wanted.agent, wanted.epoch), now) {
             return false;
         }
         if self.agent == *wanted.agent {
-            return self.epoch > wanted.epoch;
+            return true;
         }
         let shared = self.mode == Mode::Shared && wanted.mode == Mode::Shared;
         let overlaps = |held: &String| wanted.paths.iter().any(|path| overlap(held, path));
         !shared && self.paths.iter().any(overlaps)
+    }
+}
+
+impl Reservation {
+    /// Whether it counts against a session: not once it has run out, and of an agent's own only
+    /// against its earlier ones.
+    fn stands_against(&self, who: (&AgentId, u64), now: BusTime) -> bool {
+        let (agent, epoch) = who;
+        self.until > now && (self.agent != *agent || self.epoch > epoch)
+    }
+
+    /// Whether a session may not change a file while it stands. A file's name is no glob.
+    fn bars(&self, who: (&AgentId, u64), file: &str, now: BusTime) -> bool {
+        self.stands_against(who, now)
+            && (self.agent == *who.0 || self.paths.iter().any(|held| literal::touches(held, file)))
     }
 }
 
@@ -126,7 +143,7 @@ pub enum Breach<'b> {
     },
 }
 
-/// Whether a session may change these paths (spec 05, Reservations): each is within the work's
+/// Whether a session may change these files (spec 05, Reservations): each is within the work's
 /// `scope`, all of the project when there is none, and nobody else holds it. What others share is
 /// theirs to read, and nobody else's to change. `held` is what stands in the project.
 ///
@@ -140,13 +157,10 @@ pub fn guard<'b>(
     now: BusTime,
 ) -> Result<(), Breach<'b>> {
     for path in paths {
-        if !scope.is_empty() && !scope.iter().any(|glob| overlap(glob, path)) {
+        if !scope.is_empty() && !scope.iter().any(|glob| literal::covers(glob, path)) {
             return Err(Breach::OutOfScope { path });
         }
-        let (agent, epoch) = who;
-        let wanted =
-            Wanted { agent, epoch, paths: std::slice::from_ref(path), mode: Mode::Exclusive };
-        if let Some(by) = held.clone().into_iter().find(|held| held.conflicts(wanted, now)) {
+        if let Some(by) = held.clone().into_iter().find(|held| held.bars(who, path, now)) {
             return Err(Breach::Reserved { path, by });
         }
     }

@@ -22,6 +22,7 @@ mod seat;
 mod serve;
 mod sweep;
 mod tools;
+mod worktree;
 
 pub use backend::AgentBackend;
 pub use containment::Containment;
@@ -34,3 +35,4 @@ pub use seat::{Asked, Seat, Teller};
 pub use serve::{RunnerConfig, serve};
 pub use sweep::{Swept, clear_earlier_lives};
 pub use tools::{Definition, Effect, Outcome, Toolbox, ToolboxConfig, ToolboxError};
+pub use worktree::{InventoryError, Kept, KeptState, remove_worktree, worktrees};

@@ -8,6 +8,8 @@ use tetrarch_core::verb::Command;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use crate::worktree::Ending;
+
 /// What is asked of a run. A level, not an event: the last request stands, so it can neither
 /// queue up behind lines nor get lost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,6 +74,7 @@ pub struct Teller {
     run: RunId,
     observed: mpsc::Sender<Observed>,
     closing: watch::Receiver<Option<Instant>>,
+    ending: Ending,
 }
 
 impl Teller {
@@ -80,7 +83,12 @@ impl Teller {
         observed: mpsc::Sender<Observed>,
         closing: watch::Receiver<Option<Instant>>,
     ) -> Self {
-        Self { run, observed, closing }
+        Self { run, observed, closing, ending: Ending::default() }
+    }
+
+    /// What is done before the run's end is told.
+    pub(crate) fn ending(&self) -> &Ending {
+        &self.ending
     }
 
     /// The run it speaks of.
@@ -92,6 +100,13 @@ impl Teller {
     /// Tells one event. Waits while the listener is busy: that is the back-pressure. Once the
     /// runner is closing it waits only for a moment, since nobody may be listening any more.
     pub async fn tell(&self, event: RunnerEvent) {
+        for event in self.ending.before(&event).await {
+            self.tell_on(event).await;
+        }
+        self.tell_on(event).await;
+    }
+
+    async fn tell_on(&self, event: RunnerEvent) {
         let mut closing = self.closing.clone();
         let given_up = async move {
             if let Ok(Some(end)) = closing.wait_for(Option::is_some).await.map(|end| *end) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tetrarch_core::brief::RunnerKind;
+use tetrarch_core::change::{ApplyOrder, ApplyOutcome};
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Exit, Inbound, Observed, Order, RunnerEvent, Start};
 use tetrarch_core::verb::{Command, Stage};
@@ -23,6 +24,7 @@ use crate::containment::Containment;
 use crate::mark::{HostLife, Mark};
 use crate::seat::{Asked, Seat, Teller};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
+use crate::worktree::Worktrees;
 
 /// Lines that wait for a run's task; it only passes them on.
 const LINES_MAX: usize = 64;
@@ -48,6 +50,10 @@ pub struct RunnerConfig {
     pub cgroup_parent: Option<PathBuf>,
     /// What its programs are kept to.
     pub containment: Containment,
+    /// Where worktrees of runs lie.
+    pub worktrees_dir: PathBuf,
+    /// Worktrees that are kept at most (`host.worktrees_max`).
+    pub worktrees_max: usize,
 }
 
 /// What every program stands on.
@@ -57,6 +63,7 @@ pub(crate) struct Ground {
     pub(crate) workspace_dir: PathBuf,
     pub(crate) output_limit: u64,
     pub(crate) containment: Containment,
+    pub(crate) worktrees: Arc<Worktrees>,
     /// Whether orphans come to this process, in words.
     pub(crate) subreaper: String,
     cgroups: Result<Cgroups, String>,
@@ -75,7 +82,9 @@ impl Ground {
         }
         let workspace_dir = std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone());
+        let worktrees = Worktrees::new(config.worktrees_dir, config.worktrees_max, &config.life);
         Self {
+            worktrees,
             life: config.life,
             workspace_dir,
             output_limit: config.output_limit,
@@ -140,8 +149,23 @@ pub async fn serve(
     }
 }
 
+/// Gives a run a worktree of its own, when its brief wants one; false when it cannot have one.
+async fn apart(ground: &Ground, start: &mut Start, teller: &Teller) -> bool {
+    let prepared = teller.ending().prepare(&ground.worktrees, start, &ground.workspace_dir).await;
+    match prepared {
+        Ok(None) => {}
+        Ok(Some(text)) => teller.tell(RunnerEvent::Log { text }).await,
+        Err(error) => {
+            teller.tell(RunnerEvent::SpawnFailed { error: error.to_string() }).await;
+            return false;
+        }
+    }
+    true
+}
+
 /// The runs there are.
 struct Desk {
+    ground: Arc<Ground>,
     process: Arc<Process>,
     echo: Arc<Echo>,
     runs: BTreeMap<RunId, Reins>,
@@ -161,7 +185,8 @@ struct Reins {
 impl Desk {
     fn new(ground: Arc<Ground>, observed: mpsc::Sender<Observed>) -> Self {
         Self {
-            process: Arc::new(Process::new(ground)),
+            process: Arc::new(Process::new(Arc::clone(&ground))),
+            ground,
             echo: Arc::new(Echo),
             runs: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -187,6 +212,7 @@ impl Desk {
                 let asked = Asked::Rotate { drain, kill_grace, reason };
                 self.ask(run, asked);
             }
+            Order::Apply(order) => self.apply(*order),
             Order::Kill { run } => {
                 if !self.ask(run, Asked::Kill) {
                     self.clear(run);
@@ -236,8 +262,8 @@ impl Desk {
         }
     }
 
-    fn launch(&mut self, backend: Arc<impl AgentBackend>, start: Start) {
-        let run = start.run;
+    fn launch(&mut self, backend: Arc<impl AgentBackend>, mut start: Start) {
+        let (run, ground) = (start.run, Arc::clone(&self.ground));
         let (lines, lines_out) = mpsc::channel(LINES_MAX);
         let (verbs, verbs_out) = mpsc::channel(VERBS_MAX);
         let (asked, asked_out) = watch::channel(Asked::Nothing);
@@ -246,7 +272,11 @@ impl Desk {
             Seat { lines: lines_out, asked: asked_out, verbs: verbs_out, teller: teller.clone() };
         self.runs.insert(run, Reins { lines, verbs, asked });
         self.tasks.spawn(async move {
-            let execution = tokio::spawn(async move { backend.execute(start, seat).await });
+            let execution = tokio::spawn(async move {
+                if apart(&ground, &mut start, &seat.teller).await {
+                    backend.execute(start, seat).await;
+                }
+            });
             if let Err(fault) = execution.await {
                 tracing::error!(%run, %fault, "the backend of a run failed");
                 Traces::of_mark(Mark::Run(run), None).until_gone().await;
@@ -254,6 +284,20 @@ impl Desk {
                 teller.tell(RunnerEvent::Exited { exit, result: None }).await;
             }
             Some(run)
+        });
+    }
+
+    /// Merges what a run changed.
+    fn apply(&mut self, order: ApplyOrder) {
+        let (teller, ground) = (self.teller(order.run), Arc::clone(&self.ground));
+        self.tasks.spawn(async move {
+            let outcome = ground.worktrees.apply(&order).await;
+            let applied = matches!(outcome, ApplyOutcome::Applied { .. });
+            teller.tell(RunnerEvent::Settled { change: order.change, outcome }).await;
+            if applied {
+                ground.worktrees.clear(&order).await;
+            }
+            None
         });
     }
 

@@ -3,7 +3,7 @@
 use tetrarch_core::agent::{
     Agent, Ending, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work,
 };
-use tetrarch_core::brief::RunnerKind;
+use tetrarch_core::brief::{RunnerKind, Worktree};
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::time::BusTime;
@@ -247,6 +247,7 @@ impl From<&Profile> for pb::Profile {
             tools: names(&profile.tools),
             budget: budget::written(profile.budget, profile.wall),
             workspace: profile.workspace.clone(),
+            worktree: profile.worktree.map_or_else(String::new, |it| it.as_str().to_owned()),
         }
     }
 }
@@ -267,6 +268,9 @@ impl TryFrom<pb::Profile> for Profile {
             budget: limits,
             wall,
             workspace: profile.workspace,
+            worktree: read::some(profile.worktree)
+                .map(|word| read::word("worktree", &word, &Worktree::ALL, Worktree::as_str))
+                .transpose()?,
         })
     }
 }

@@ -35,6 +35,7 @@ impl From<&Assignment> for pb::Assignment {
             updated_unix_ms: assignment.updated.0,
             recovery: Some((&assignment.recovery).into()),
             recovery_policy: policy_written(assignment.policy),
+            refused_unix_ms: assignment.refused.iter().map(|at| at.0).collect(),
         }
     }
 }
@@ -117,6 +118,7 @@ impl TryFrom<pb::Assignment> for Assignment {
             updated: BusTime(assignment.updated_unix_ms),
             recovery: read::message("recovery", assignment.recovery)?,
             policy: read::maybe("recoveryPolicy", assignment.recovery_policy)?.unwrap_or_default(),
+            refused: assignment.refused_unix_ms.into_iter().map(BusTime).collect(),
         })
     }
 }

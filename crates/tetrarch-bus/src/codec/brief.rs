@@ -13,15 +13,6 @@ use crate::proto::v1 as pb;
 /// What stands for any text in the place of a schema.
 const TEXT: &str = "text";
 
-pub(super) const WORKTREES: [Worktree; 2] = [Worktree::None, Worktree::Isolated];
-
-pub(super) fn worktree_word(worktree: Worktree) -> &'static str {
-    match worktree {
-        Worktree::None => "none",
-        Worktree::Isolated => "isolated",
-    }
-}
-
 /// A schema's text, when it is not just any text.
 pub(super) fn schema(text: String) -> Option<String> {
     read::some(text).filter(|text| text != TEXT)
@@ -220,7 +211,7 @@ impl From<&Brief> for pb::Brief {
             budget: budget::written(brief.budget, brief.wall),
             turn_timeout_ms: brief.turn_timeout.map(|timeout| timeout.0),
             runner: Some((&brief.runner).into()),
-            worktree: worktree_word(brief.worktree).to_owned(),
+            worktree: brief.worktree.as_str().to_owned(),
             inputs: brief.inputs.iter().map(Into::into).collect(),
         }
     }
@@ -244,7 +235,7 @@ impl TryFrom<pb::Brief> for Brief {
             wall,
             turn_timeout: brief.turn_timeout_ms.map(Millis),
             runner: read::message("runner", brief.runner)?,
-            worktree: read::word("worktree", &brief.worktree, &WORKTREES, worktree_word)?,
+            worktree: read::word("worktree", &brief.worktree, &Worktree::ALL, Worktree::as_str)?,
             inputs: read::each("inputs", brief.inputs)?,
         })
     }

@@ -15,14 +15,14 @@ use tetrarch_core::request::goals::GoalOp;
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::work::WorkOp;
-use tetrarch_core::request::{HostJoin, Op, ProjectCreate};
+use tetrarch_core::request::{GateOp, HostJoin, Op, ProjectCreate};
 
 use super::agent::mode;
 use super::brief::names;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::plan::placement;
-use super::{budget, goal_op, planning, read, reservation, schedule, verbs, work_op};
+use super::{budget, change, goal_op, planning, read, reservation, schedule, verbs, work_op};
 use crate::proto::v1 as pb;
 use crate::subject::OpName;
 
@@ -93,6 +93,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             finish("WorkBlock", &pb::WorkBlock { request_id, sender, epic, node, blocker })
         }
         Op::File(op) => reservation::encode(op, id),
+        Op::Gate(op) => change::encode(op, id),
         Op::GoalCreate { .. } => Err(CodecError::field(
             "plan",
             "a checked plan is no longer what its author wrote; use encode_goal_create",
@@ -213,6 +214,7 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
         "file.release" => Op::File(reservation::release(body)?),
         "file.list" => Op::File(reservation::list(body)?),
         "work.block" => work_block(body)?,
+        name if GateOp::NAMES.contains(&name) => Op::Gate(change::decode(name, body)?),
         name if GoalOp::NAMES.contains(&name) => {
             goal_op::decode(name.trim_start_matches("goal."), body)?
         }

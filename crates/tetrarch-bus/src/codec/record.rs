@@ -48,6 +48,7 @@ fn image(record: &Record) -> Result<R, CodecError> {
         Record::Crystallization(it) => R::Crystallization((&**it).into()),
         Record::Schedule(schedule) => R::Schedule((&**schedule).into()),
         Record::Reservation(reservation) => R::Reservation((&**reservation).into()),
+        Record::Change(change) => R::Change((&**change).into()),
         Record::Decision(decision) => R::Decision(ledger::decision(decision)?),
         Record::Snapshot(snapshot) => R::Snapshot((&**snapshot).into()),
     })
@@ -108,6 +109,7 @@ impl TryFrom<pb::Record> for Record {
             R::Crystallization(it) => Self::Crystallization(Box::new(it.try_into()?)),
             R::Schedule(schedule) => Self::Schedule(Box::new(schedule.try_into()?)),
             R::Reservation(it) => Self::Reservation(Box::new(it.try_into()?)),
+            R::Change(change) => Self::Change(Box::new(change.try_into()?)),
             R::Decision(decision) => Self::Decision(Box::new(decision.try_into()?)),
             R::Snapshot(snapshot) => Self::Snapshot(Box::new(snapshot.try_into()?)),
         })
@@ -158,6 +160,7 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
         R::Crystallization(it) => stored(&it, seq),
         R::Schedule(schedule) => stored(&schedule, seq),
         R::Reservation(reservation) => stored(&reservation, seq),
+        R::Change(change) => stored(&change, seq),
         R::Decision(decision) => stored(&decision, seq),
         R::Snapshot(snapshot) => stored(&snapshot, seq),
     }
@@ -207,6 +210,7 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
         KeyKind::Crystallization => R::Crystallization(message("Crystallization", payload)?),
         KeyKind::Schedule => R::Schedule(message("ScheduleRecord", payload)?),
         KeyKind::Reservation => R::Reservation(message("Reservation", payload)?),
+        KeyKind::Change => R::Change(message("Change", payload)?),
         KeyKind::Decision => R::Decision(message("Decision", payload)?),
         KeyKind::Snapshot => R::Snapshot(message("Snapshot", payload)?),
     };

@@ -10,7 +10,7 @@ use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
-use super::{read, verbs};
+use super::{change, read, verbs};
 use crate::proto::v1 as pb;
 
 /// The body of a report.
@@ -61,6 +61,13 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.reason.clone_from(why);
         }
         Report::SetAside(letter) => message.set_aside = Some(letter.into()),
+        Report::Change { run, made } => {
+            message.run = run.to_string();
+            message.change = Some((&**made).into());
+        }
+        Report::Settled { change: id, outcome } => {
+            message.settled = Some(change::outcome(*id, outcome));
+        }
         Report::SponsorSilent { request, sponsor } => {
             message.request = request.to_string();
             message.sponsor = sponsor.to_string();
@@ -113,6 +120,15 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             why: report.reason,
         },
         "set_aside" => Report::SetAside(read::message("setAside", report.set_aside)?),
+        "change" => Report::Change {
+            run: read::text("run", &report.run)?,
+            made: Box::new(read::message("change", report.change)?),
+        },
+        "settled" => {
+            let missing = || CodecError::Missing { field: "settled".to_owned() };
+            let (change, outcome) = change::read_outcome(report.settled.ok_or_else(missing)?)?;
+            Report::Settled { change, outcome }
+        }
         "sponsor_silent" => Report::SponsorSilent {
             request: read::text("request", &report.request)?,
             sponsor: read::text("sponsor", &report.sponsor)?,
@@ -120,7 +136,7 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
         "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
         other => {
             let allowed = "ready, gone, crashed, run, result, ask, consumed, update, verb, \
-                           set_aside, sponsor_silent";
+                           set_aside, change, settled, sponsor_silent";
             let reason = format!("unknown kind {other:?}; allowed: {allowed}");
             return Err(CodecError::field("kind", reason));
         }

@@ -7,7 +7,7 @@ use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::mail::{Denied, SpawnAnswer, Spawned, SponsorRequest};
 use tetrarch_core::request::{BriefWish, SpawnRequest, SubagentWish, TaskWish};
 
-use super::brief::{WORKTREES, names, schema, worktree_word};
+use super::brief::{names, schema};
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::plan::{placement, role};
@@ -186,7 +186,6 @@ impl TryFrom<pb::SubagentWish> for SubagentWish {
 
 impl From<&BriefWish> for pb::BriefWish {
     fn from(brief: &BriefWish) -> Self {
-        let worktree = if brief.isolated { Worktree::Isolated } else { Worktree::None };
         Self {
             goal: brief.goal.clone(),
             key_facts: brief.key_facts.clone(),
@@ -196,7 +195,7 @@ impl From<&BriefWish> for pb::BriefWish {
             workspace: brief.workspace.clone(),
             scope_paths: brief.scope_paths.clone(),
             turn_timeout_ms: brief.turn_timeout.map(|timeout| timeout.0),
-            worktree: worktree_word(worktree).to_owned(),
+            worktree: brief.worktree.map_or_else(String::new, |it| it.as_str().to_owned()),
             ..Self::default()
         }
     }
@@ -205,10 +204,9 @@ impl From<&BriefWish> for pb::BriefWish {
 impl TryFrom<pb::BriefWish> for BriefWish {
     type Error = CodecError;
     fn try_from(brief: pb::BriefWish) -> Result<Self, CodecError> {
-        let worktree = match read::some(brief.worktree) {
-            Some(word) => read::word("worktree", &word, &WORKTREES, worktree_word)?,
-            None => Worktree::None,
-        };
+        let worktree = read::some(brief.worktree)
+            .map(|word| read::word("worktree", &word, &Worktree::ALL, Worktree::as_str))
+            .transpose()?;
         let (text, millis) = (&brief.turn_timeout, brief.turn_timeout_ms);
         Ok(Self {
             goal: brief.goal,
@@ -219,7 +217,7 @@ impl TryFrom<pb::BriefWish> for BriefWish {
             workspace: brief.workspace,
             scope_paths: brief.scope_paths,
             turn_timeout: read::length("turnTimeout", text, None, millis)?,
-            isolated: worktree == Worktree::Isolated,
+            worktree,
         })
     }
 }

@@ -56,6 +56,8 @@ pub enum KeyKind {
     Schedule,
     /// Paths that sessions hold.
     Reservation,
+    /// Changes before the branches they are for.
+    Change,
     /// Decisions.
     Decision,
     /// The latest snapshot.
@@ -64,7 +66,7 @@ pub enum KeyKind {
 
 impl KeyKind {
     /// Every kind.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Agent,
         Self::Host,
         Self::Project,
@@ -84,6 +86,7 @@ impl KeyKind {
         Self::Crystallization,
         Self::Schedule,
         Self::Reservation,
+        Self::Change,
         Self::Decision,
         Self::Snapshot,
     ];
@@ -111,6 +114,7 @@ impl KeyKind {
             Self::Crystallization => "crystallization",
             Self::Schedule => "schedule",
             Self::Reservation => "reservation",
+            Self::Change => "change",
             Self::Decision => "decision",
             Self::Snapshot => "snapshot",
         }
@@ -139,6 +143,7 @@ impl KeyKind {
             RecordKey::Crystallization(..) => Self::Crystallization,
             RecordKey::Schedule(_) => Self::Schedule,
             RecordKey::Reservation(_) => Self::Reservation,
+            RecordKey::Change(_) => Self::Change,
             RecordKey::Decision(_) => Self::Decision,
             RecordKey::Snapshot => Self::Snapshot,
         }
@@ -222,6 +227,7 @@ pub fn record_key(key: &RecordKey) -> String {
         }
         RecordKey::Schedule(schedule) => format!("{kind}.{schedule}"),
         RecordKey::Reservation(reservation) => format!("{kind}.{reservation}"),
+        RecordKey::Change(change) => format!("{kind}.{change}"),
         RecordKey::Decision(request) => format!("{kind}.{request}"),
         RecordKey::Snapshot => format!("{kind}.{LEDGER}"),
     }
@@ -292,6 +298,7 @@ pub(super) fn parse_at(
         | KeyKind::Question
         | KeyKind::Schedule
         | KeyKind::Reservation
+        | KeyKind::Change
         | KeyKind::Decision
         | KeyKind::Snapshot => tokens.exactly("<kind>.<key>", 2)?,
     }
@@ -316,6 +323,7 @@ pub(super) fn parse_at(
         KeyKind::Crystallization => RecordKey::Crystallization(epic(1)?, parse_node(&tokens, 2)?),
         KeyKind::Schedule => RecordKey::Schedule(tokens.parse(1, "sch_<ulid>")?),
         KeyKind::Reservation => RecordKey::Reservation(tokens.parse(1, "rsv_<ulid>")?),
+        KeyKind::Change => RecordKey::Change(tokens.parse(1, "chg_<ulid>")?),
         KeyKind::Decision => RecordKey::Decision(tokens.parse(1, "a ULID")?),
         KeyKind::Snapshot if tokens.word(1) == LEDGER => RecordKey::Snapshot,
         KeyKind::Snapshot => return Err(tokens.wrong(1, LEDGER)),

@@ -54,6 +54,7 @@ fn samples() -> Vec<(usize, String)> {
         (17, format!("$KV.STATE.crystallization.goal_{U}.-")),
         (17, format!("$KV.STATE.schedule.sch_{U}")),
         (17, format!("$KV.STATE.reservation.rsv_{U}")),
+        (17, format!("$KV.STATE.change.chg_{U}")),
         (17, format!("$KV.STATE.decision.{U}")),
         (18, "$KV.LEASES.GO".to_owned()),
         (19, "$KV.LEASES.BUS".to_owned()),

@@ -129,7 +129,11 @@ async fn beat(
     }
 }
 
-fn host_name(given: Option<&String>) -> Result<HostName, CliError> {
+/// The name of this host: the one that is given, else the machine's own.
+///
+/// # Errors
+/// It is no name.
+pub(crate) fn host_name(given: Option<&String>) -> Result<HostName, CliError> {
     let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = match given {
         Some(name) => HostName::new(name),
@@ -168,6 +172,11 @@ async fn guard(context: &Context, life: &HostLife) -> Result<Guard, CliError> {
     Guard::start(config).await.map_err(failed)
 }
 
+/// Where a host keeps the worktrees of its runs.
+pub(crate) fn worktrees_dir(context: &Context, name: &HostName) -> PathBuf {
+    context.config.bus.data_dir.join("worktrees").join(name.as_str())
+}
+
 fn runner_config(context: &Context, name: &HostName, life: HostLife) -> RunnerConfig {
     let default = || context.config.bus.data_dir.join("work").join(name.as_str());
     let workspace_dir: PathBuf = context.config.host.workspace_dir.clone().unwrap_or_else(default);
@@ -177,5 +186,7 @@ fn runner_config(context: &Context, name: &HostName, life: HostLife) -> RunnerCo
         output_limit: context.config.runs.output_limit,
         cgroup_parent: None,
         containment: context.config.host.containment.clone(),
+        worktrees_dir: worktrees_dir(context, name),
+        worktrees_max: context.config.host.worktrees_max,
     }
 }

@@ -279,6 +279,7 @@ fn says(letter: &Letter) -> String {
             format!("{}: {}", order.command.by, order.command.wanted.text())
         }
         MailBody::Sponsor(sponsor) => sponsor.wanted.reason.clone(),
+        MailBody::Apply(order) => format!("{} into {}", order.change, order.action.target),
         MailBody::TakeOn { epic } => epic.to_string(),
         MailBody::Unknown { json, .. } => json.clone(),
     }

@@ -60,6 +60,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
             window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),
             kept: Kept::default(),
             planner: None,
+            approval_ttl: context.config.approval_ttl,
             halted: None,
             overseer: context.config.overseer.patience,
             proposes: context.config.overseer.proposes,

@@ -99,6 +99,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("host.isolation", Word(&["required", "best"]), Is("best")),
     used("host.writable", Paths, Is("")),
     used("host.freeze_max", Span(SECOND, ANY), Is("10m")),
+    used("host.worktrees_max", Whole(1, NAMED), Is("100")),
     used("runs.drain", Span(0, HOUR), Is("30s")),
     used("runs.kill_grace", Span(0, HOUR), Is("5s")),
     later("runs.turn_timeout", Span(SECOND, ANY), Follows("none")),
@@ -123,6 +124,7 @@ pub(crate) const KEYS: &[Key] = &[
     later("telemetry.content", Flag, Is("false")),
     later("people.page_listen", Listen, Is("127.0.0.1:7878")),
     later("people.channels", Names, Is("")),
+    used("people.approval_ttl", Span(SECOND, ANY), Is("24h")),
     later("prices.file", Path, Follows("none")),
 ];
 

@@ -113,6 +113,7 @@ fn plans(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Crystallization(_)
             | Record::Schedule(_)
             | Record::Reservation(_)
+            | Record::Change(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }

@@ -20,8 +20,8 @@ use crate::records::Records;
 use crate::reservation::Reservation;
 use crate::run::{RunEvent, RunState, RunStatus};
 
-use super::Findings;
 use super::tree::is_live;
+use super::{Findings, gate};
 
 /// Looks at every record that an entry changes.
 pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
@@ -51,6 +51,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 found.must(kept, 10, &question.id, "it was answered or withdrawn, and changed");
             }
             Record::Node(epic, new) => definition(before, *epic, new, found),
+            Record::Change(new) => gate::one_change(before, new, found),
             Record::Reservation(new) => reservation(before, new, found),
             Record::Planning(new) => planning(before, new, found),
             Record::NodeState(epic, state) => node(before, *epic, state, found),
@@ -86,6 +87,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
             | Record::Decision(_) => {}
         }
     }
+    gate::orders(before, entry, found);
     entry.dropped.iter().for_each(|key| forgotten(before, entry, key, found));
 }
 
@@ -109,7 +111,7 @@ fn forgotten(before: &Records, entry: &Entry, key: &RecordKey, found: &mut Findi
 }
 
 /// Whether some legal path leads from one state to another; notes the pair when none does.
-fn reachable<S: Copy + PartialEq + Display>(
+pub(super) fn reachable<S: Copy + PartialEq + Display>(
     subject: &dyn Display,
     all: &[S],
     from: S,
@@ -284,6 +286,7 @@ fn forgotten_work(before: &Records, entry: &Entry, key: &RecordKey, found: &mut 
         | RecordKey::Crystallization(..)
         | RecordKey::Schedule(_)
         | RecordKey::Reservation(_)
+        | RecordKey::Change(_)
         | RecordKey::Planning(_)
         | RecordKey::Decision(_)
         | RecordKey::Snapshot => return,

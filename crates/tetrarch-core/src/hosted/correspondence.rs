@@ -73,6 +73,7 @@ impl Hosted {
             MailBody::SpawnAnswer(_)
             | MailBody::Sponsor(_)
             | MailBody::Launch(_)
+            | MailBody::Apply(_)
             | MailBody::TakeOn { .. }
             | MailBody::ResultReady(_)
             | MailBody::AgentCompleted { .. }

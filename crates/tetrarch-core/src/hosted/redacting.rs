@@ -38,6 +38,8 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
         RunnerEvent::Started { .. }
         | RunnerEvent::Usage(_)
         | RunnerEvent::Unblocked
+        | RunnerEvent::Changed { .. }
+        | RunnerEvent::Settled { .. }
         | RunnerEvent::Exited { result: None, .. } => {}
     }
     Some(event)

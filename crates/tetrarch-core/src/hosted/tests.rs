@@ -129,6 +129,7 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
             Order::Rotate { .. } => "rotate",
             Order::Kill { .. } => "kill",
             Order::Verb { .. } => "verb",
+            Order::Apply(_) => "apply",
         },
         Effect::Report(_) => "report",
         Effect::ReadSpawn { .. } => "read spawn",

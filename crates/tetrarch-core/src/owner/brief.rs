@@ -92,12 +92,15 @@ pub(super) fn expand(
         workspace: String::new(),
         scope_paths: Vec::new(),
         turn_timeout: None,
-        isolated: false,
+        worktree: None,
     };
     let (goal, full) = match &wish.task {
         TaskWish::Task(task) => (task.clone(), empty),
         TaskWish::Brief(brief) => (brief.goal.clone(), brief.clone()),
     };
+    let tools = tools(wish, Some(node), profile);
+    let worktree = full.worktree.or(profile.worktree);
+    let worktree = worktree.unwrap_or_else(|| Worktree::of_tools(&tools));
     let schema = full.output_schema.clone().or_else(|| node.output_schema.clone());
     Brief {
         goal,
@@ -116,7 +119,7 @@ pub(super) fn expand(
         } else {
             full.definition_of_done
         },
-        tools: tools(wish, Some(node), profile),
+        tools,
         workspace: if full.workspace.is_empty() {
             profile.workspace.clone()
         } else {
@@ -135,7 +138,7 @@ pub(super) fn expand(
             model: profile.model.clone(),
             prompt: profile.prompt.clone(),
         },
-        worktree: if full.isolated { Worktree::Isolated } else { Worktree::None },
+        worktree,
         inputs: inputs(draft, epic, node, review),
     }
 }

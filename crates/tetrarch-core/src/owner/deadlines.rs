@@ -84,7 +84,7 @@ pub fn next_deadline(records: &Records, policy: &Policy, now: BusTime) -> Option
     let ending = records.ending().map(|(until, _)| until).find(|until| *until > now);
     let scheduled = records.scheduled().map(|(at, _)| at).next();
     let scheduled = scheduled.filter(|_| policy.halted.is_none());
-    let reserved = files::next_end(records);
+    let reserved = files::next_end(records).into_iter().chain(records.next_expiry());
     runs.chain(external).chain(ending).chain(scheduled).chain(reserved).min()
 }
 

@@ -58,6 +58,7 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
         match what {
             Ended::Agent(id) => draft.forget(RecordKey::Agent(id.clone())),
             Ended::Assignment(id) => room = forget_assignment(draft, *id, room),
+            Ended::Change(id) => draft.forget(RecordKey::Change(*id)),
             Ended::Question(id) => draft.forget(RecordKey::Question(*id)),
             Ended::Run(id) => forget_run(draft, *id),
         }

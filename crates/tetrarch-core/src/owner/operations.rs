@@ -14,8 +14,7 @@ use crate::step::Draft;
 
 use super::consulting::Begun;
 use super::{
-    Policy, circuits, consulting, files, goals, overseeing, planning, plans, questions, replacing,
-    schedules, sessions, stopping, verbs, work,
+    Policy, changes, circuits, consulting, files, goals, overseeing, planning, plans, questions, replacing, schedules, sessions, stopping, verbs, work,
 };
 
 /// Decides on an operation and answers it.
@@ -100,6 +99,7 @@ fn apply(
         }
         Op::Work(op) => work::operate(draft, policy, request, op, reply),
         Op::Schedule(op) => schedules::operate(draft, request, op, reply),
+        Op::Gate(op) => changes::operate(draft, request, op, reply),
         Op::File(op) => files::operate(draft, request, op, reply),
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;

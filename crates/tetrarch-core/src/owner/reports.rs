@@ -16,7 +16,7 @@ use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
 use super::{
-    Policy, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions, stopping, verbs,
+    Policy, changes, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions, stopping, verbs,
 };
 
 /// Decides on a report.
@@ -124,6 +124,11 @@ fn apply(
             post::set_aside(draft, id, letter);
             Ok(())
         }
+        Report::Change { run, made } => {
+            own_run(draft, id, *run)?;
+            changes::propose(draft, policy, id, *run, made)
+        }
+        Report::Settled { change, outcome } => changes::settled(draft, id, *change, outcome),
         Report::SponsorSilent { request, sponsor } => {
             let reason = format!("{sponsor} did not answer {request}");
             let event = draft.event(EventKind::Alert, "03 Specialists escalate", reason);

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod budgets;
+mod changes;
 mod circuits;
 mod consulting;
 mod crystallizing;

@@ -3,6 +3,7 @@
 
 use crate::agent::Agent;
 use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Verdict};
+use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
 use crate::goal::Goal;
 use crate::ledger::{Event, Record};
@@ -71,6 +72,7 @@ fn plan(step: &Step, touch: &PlanTouch) -> usize {
         | Record::Crystallization(_)
         | Record::Schedule(_)
         | Record::Reservation(_)
+        | Record::Change(_)
         | Record::Decision(_)
         | Record::Snapshot(_) => 0,
     });
@@ -131,6 +133,7 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Crystallization(it) => RECORD + handoff(&it.handoff),
         Record::Schedule(schedule) => RECORD + schedule.bytes(),
         Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
+        Record::Change(it) => change(it),
         Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
@@ -247,6 +250,7 @@ fn mail(mail: &Mail) -> usize {
         MailBody::Dead(dead) => of_letter(&dead.of) + dead.reason.len(),
         MailBody::Receipt(receipt) => of_letter(&receipt.of),
         MailBody::Reply(reply) => reply.detail.len() + reply.data.as_ref().map_or(0, String::len),
+        MailBody::Apply(order) => RECORD + order.message.len() + action(&order.action),
         // The owner sends none of these.
         MailBody::Sponsor(_) => RECORD,
         MailBody::TakeOn { .. } | MailBody::SponsorSilent { .. } => 0,
@@ -256,6 +260,15 @@ fn mail(mail: &Mail) -> usize {
 
 fn of_letter(of: &About) -> usize {
     ITEM + of.message.len() + of.topic.len()
+}
+
+fn action(action: &Action) -> usize {
+    RECORD + action.repository.len() + action.target.len() + list(&action.files)
+}
+
+fn change(change: &Change) -> usize {
+    let texts = change.reason.len() + list(&change.scope) + list(&change.conflicts);
+    2 * RECORD + texts + action(&change.made.action)
 }
 
 fn spawn_answer(answer: &SpawnAnswer) -> usize {

@@ -94,6 +94,10 @@ impl Roster {
         let Mail { body, trace, .. } = mail.clone();
         match body {
             MailBody::Launch(launch) => self.launch(*launch, ledger_seq, trace).await?,
+            MailBody::Apply(order) => {
+                // A runner that is gone ends with this process; the next life is ordered again.
+                let _gone = self.orders.send(Order::Apply(order)).await;
+            }
             MailBody::Kill(order) | MailBody::Rotate(order) => {
                 self.end_session(&order, from, mail).await?;
             }
@@ -224,6 +228,10 @@ impl Roster {
 
     /// Something the runner saw.
     pub(super) async fn observe(&mut self, seen: Observed) -> Result<(), EngineError> {
+        if let RunnerEvent::Settled { change, outcome } = seen.event {
+            let own = self.own.clone();
+            return self.report(&own, &Report::Settled { change, outcome }).await;
+        }
         if is_end(&seen.event)
             && let Some((lost, cause)) = self.dying.remove(&seen.run)
         {

@@ -82,6 +82,8 @@ async fn host(life: HostLife) {
         output_limit: 1 << 16,
         cgroup_parent,
         containment: Containment::default(),
+        worktrees_dir: std::env::temp_dir().join("tetrarch-no-worktrees"),
+        worktrees_max: 1,
     };
     tokio::spawn(serve(config, ordered, tell));
     tokio::spawn(async move { while observed.recv().await.is_some() {} });

@@ -17,3 +17,4 @@ mod rotation;
 mod stage;
 #[cfg(test)]
 mod verbs;
+mod worktree;

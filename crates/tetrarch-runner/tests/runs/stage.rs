@@ -111,6 +111,8 @@ impl Stage {
             output_limit: OUTPUT_LIMIT,
             cgroup_parent: None,
             containment: Containment::default(),
+            worktrees_dir: dir.path().join("worktrees"),
+            worktrees_max: 8,
         };
         std::fs::create_dir(&config.workspace_dir).unwrap();
         change(&mut config);

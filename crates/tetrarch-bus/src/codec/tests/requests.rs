@@ -7,22 +7,23 @@ use serde_json::{Value, json};
 use tetrarch_core::agent::Mode;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
+use tetrarch_core::change::ApplyOutcome;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::mail::receipt::{About, SetAside};
 use tetrarch_core::request::{
-    BriefWish, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
-    SpawnRequest, SubagentWish, TaskWish,
+    BriefWish, FileOp, GateOp, GateVerdict, HostJoin, MalformedKind, Op, ProjectCreate, Report,
+    Request, RequestBody, SpawnRequest, SubagentWish, TaskWish,
 };
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_core::verb::{Stage, Verb, Wanted};
 
-use super::samples::planning;
 use super::samples::{U, blocker, id, limits, placement, profile, result, usage, words};
+use super::samples::{change, planning};
 use crate::codec::*;
 use crate::subject::{OpName, Subject};
 
@@ -51,7 +52,7 @@ pub(super) fn spawn_request(full: bool) -> SpawnRequest {
         workspace: "/w".to_owned(),
         scope_paths: words("p"),
         turn_timeout: full.then_some(Millis(2)),
-        isolated: full,
+        worktree: full.then_some(tetrarch_core::brief::Worktree::Isolated),
     };
     let tools = full.then(|| words("read write").into_iter().collect());
     SpawnRequest {
@@ -141,6 +142,7 @@ fn ops() -> Vec<Op> {
         Op::File(FileOp::List { project: None }),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];
+    ops.extend(gated());
     ops.extend(goals::ops());
     let verbs = [
         Wanted::Steer { text: "t".to_owned() },
@@ -150,6 +152,18 @@ fn ops() -> Vec<Op> {
     ];
     ops.extend(verbs.map(|wanted| Op::Verb(VerbOp { agent: id("W:~"), wanted })));
     ops
+}
+
+fn gated() -> [Op; 3] {
+    let decide = |verdict, reason: &str| {
+        let reason = reason.to_owned();
+        Op::Gate(GateOp::Decide { change: id("chg_~"), verdict, reason })
+    };
+    [
+        decide(GateVerdict::Approve { digest: "e".repeat(64) }, ""),
+        decide(GateVerdict::Deny, "not so"),
+        Op::Gate(GateOp::Apply { change: id("chg_~") }),
+    ]
 }
 
 fn reports() -> Vec<Report> {
@@ -202,7 +216,18 @@ fn reports() -> Vec<Report> {
             reason: String::new(),
         }),
         Report::SponsorSilent { request: id("~"), sponsor: id("PO-demo") },
+        Report::Change { run: id("run_~"), made: Box::new(change::made(true)) },
     ];
+    let settled = |outcome| Report::Settled { change: id("chg_~"), outcome };
+    let (files, reason) = (words("a b"), "both".to_owned());
+    reports.extend(
+        [
+            ApplyOutcome::Applied { commit: "d".repeat(40) },
+            ApplyOutcome::Conflicted { files, reason: reason.clone() },
+            ApplyOutcome::Refused { reason },
+        ]
+        .map(settled),
+    );
     reports.extend(RunEvent::ALL.map(run_event));
     reports
 }
@@ -333,7 +358,10 @@ fn a_brief_may_carry_its_grant_and_its_schema() {
     assert_eq!((wish.budget.turns, wish.profile.clone()), (Some(3), Some(id("llm"))));
     let TaskWish::Brief(brief) = &wish.task else { panic!("{wish:?}") };
     assert_eq!(brief.output_schema.as_deref(), Some(r#"{"type":"object"}"#));
-    assert_eq!((brief.turn_timeout, brief.isolated), (Some(Millis(120_000)), true));
+    assert_eq!(
+        (brief.turn_timeout, brief.worktree),
+        (Some(Millis(120_000)), Some(tetrarch_core::brief::Worktree::Isolated))
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Values with every field set, and with none that may be absent.
 
+pub(super) mod change;
 mod crystallization;
 mod dispatch;
 mod plan;
@@ -245,6 +246,7 @@ pub(super) fn profile() -> Profile {
         budget: limits(),
         wall: Some(Millis(500)),
         workspace: "/w".to_owned(),
+        worktree: Some(Worktree::Auto),
     }
 }
 
@@ -356,6 +358,7 @@ fn epic_records(full: bool) -> [Record; 11] {
         Record::Crystallization(Box::new(crystallization::sample(full))),
         Record::Schedule(Box::new(schedule::sample(full))),
         Record::Reservation(Box::new(reservation::sample(full))),
+        Record::Change(Box::new(change::sample(full))),
         Record::Planning(Box::new(planner::sample(full, goal.clone()))),
         Record::Goal(Box::new(goal)),
         Record::GoalState(Box::new(state)),

@@ -106,6 +106,7 @@ impl Story {
             | Record::Crystallization(_)
             | Record::Schedule(_)
             | Record::Reservation(_)
+            | Record::Change(_)
             | Record::Decision(_)
             | Record::Snapshot(_) => {}
         }
@@ -164,6 +165,10 @@ impl Story {
                 | EventKind::QuestionAnswered
                 | EventKind::QuestionWithdrawn
                 | EventKind::FilesReserved
+                | EventKind::ChangeProposed
+                | EventKind::ChangeDecided
+                | EventKind::ChangeOrdered
+                | EventKind::ChangeSettled
                 | EventKind::FilesReleased
                 | EventKind::MailRead
                 | EventKind::MailSetAside

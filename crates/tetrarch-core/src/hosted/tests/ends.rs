@@ -147,6 +147,8 @@ fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
         | Report::Update { .. }
         | Report::Verb { .. }
         | Report::SetAside(_)
+        | Report::Change { .. }
+        | Report::Settled { .. }
         | Report::SponsorSilent { .. } => None,
     })
 }

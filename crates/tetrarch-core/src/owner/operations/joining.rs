@@ -10,7 +10,7 @@ use crate::intensity::Circuit;
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::owner::hosts::host_views;
-use crate::owner::{recovery, sessions};
+use crate::owner::{changes, recovery, sessions};
 use crate::plan::PlacementWish;
 use crate::request::{HOST_RESTART, HostJoin, Request};
 use crate::step::Draft;
@@ -46,6 +46,7 @@ pub(super) fn join_host(
     sessions::move_session(draft, id, Liveness::Active, "holds its host's lease");
     put_host(draft, host, join);
     recovery::recover_host(draft, host, HOST_RESTART);
+    changes::order_again(draft, host);
     Ok(id.clone())
 }
 

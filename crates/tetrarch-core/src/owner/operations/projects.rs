@@ -77,6 +77,7 @@ fn shipped_profile() -> Result<Profile, Refusal> {
         budget: Limits::default(),
         wall: None,
         workspace: String::new(),
+        worktree: None,
     })
 }
 

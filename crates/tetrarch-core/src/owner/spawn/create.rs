@@ -154,6 +154,7 @@ fn assign(
         updated: draft.now,
         recovery: Recovery::dispatched(None, draft.now),
         policy: target.node.recovery,
+        refused: Vec::new(),
     })));
     sessions::put_run(
         draft,

@@ -36,7 +36,7 @@ fn large(bytes: usize) -> SubagentWish {
         workspace: String::new(),
         scope_paths: Vec::new(),
         turn_timeout: None,
-        isolated: false,
+        worktree: None,
     };
     let wall = Some(Millis(60_000));
     SubagentWish { task: TaskWish::Brief(brief), wall, ..wish(Role::Worker) }

@@ -270,7 +270,7 @@ fn what_is_malformed_names_the_field() {
         workspace: String::new(),
         scope_paths: Vec::new(),
         turn_timeout: None,
-        isolated: false,
+        worktree: None,
     };
     let whole = |success_criteria: Vec<String>, wall| {
         let mut wish = wish(Role::Worker);

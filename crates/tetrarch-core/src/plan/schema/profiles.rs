@@ -1,7 +1,7 @@
 //! The profiles that a plan file brings along (spec 12, Profiles).
 
 use crate::agent::Profile;
-use crate::brief::RunnerKind;
+use crate::brief::{RunnerKind, Worktree};
 use crate::id::ProfileName;
 use crate::limits::{INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::plan::schema::DEFINITION_BYTES_MAX;
@@ -19,6 +19,7 @@ const NAMED_KEYS: &[&str] = &[
     "budget",
     "wall",
     "workspace",
+    "worktree",
 ];
 /// Keys of a profile whose name stands before it.
 const PROFILE_KEYS: &[&str] = NAMED_KEYS.split_at(1).1;
@@ -67,6 +68,7 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
         budget: fields.budget(),
         wall: fields.wall(),
         workspace: fields.text("workspace", TEXT_BYTES_MAX).unwrap_or_default(),
+        worktree: fields.word("worktree", "none, isolated, auto", Worktree::parse),
     })
 }
 

@@ -51,6 +51,7 @@ pub(super) fn policy() -> RecoveryPolicy {
         idle_after: Some(Millis(60_000)),
         min_resend_interval: Some(Millis(1_000)),
         reassign: Some(false),
+        refused: if full { vec![BusTime(3), BusTime(4)] } else { Vec::new() },
     }
 }
 

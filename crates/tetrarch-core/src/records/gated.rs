@@ -1,0 +1,53 @@
+//! Changes that wait before the branches they are for: kept with when they are over, and found by
+//! what is asked of them.
+
+use super::{Ended, Records};
+use crate::change::{Change, ChangeStatus};
+use crate::id::{ChangeId, EpicId, HostName, NodeId};
+use crate::time::BusTime;
+
+impl Records {
+    pub(super) fn put_change(&mut self, change: Change) {
+        self.remove_change(change.id);
+        if change.status.is_terminal() {
+            self.indexes.ended.insert((change.since, Ended::Change(change.id)));
+        }
+        self.changes.insert(change.id, change);
+    }
+
+    pub(super) fn remove_change(&mut self, id: ChangeId) {
+        if let Some(change) = self.changes.remove(&id) {
+            self.indexes.ended.remove(&(change.since, Ended::Change(id)));
+        }
+    }
+
+    /// Changes that somebody may still decide on, or that may be applied.
+    pub fn waiting_changes(&self) -> impl Iterator<Item = &Change> {
+        self.changes.values().filter(|change| match change.status {
+            ChangeStatus::Proposed | ChangeStatus::Conflicted | ChangeStatus::Approved => true,
+            ChangeStatus::Applying
+            | ChangeStatus::Applied
+            | ChangeStatus::Denied
+            | ChangeStatus::Refused
+            | ChangeStatus::Expired
+            | ChangeStatus::Superseded => false,
+        })
+    }
+
+    /// Changes of a node that wait.
+    pub fn waiting_of(&self, epic: EpicId, node: NodeId) -> impl Iterator<Item = &Change> {
+        self.waiting_changes().filter(move |change| (change.epic, change.node) == (epic, node))
+    }
+
+    /// Changes that a host was ordered to merge and has not answered for.
+    pub fn applying_on(&self, host: &HostName) -> impl Iterator<Item = &Change> {
+        let of = self.changes.values().filter(move |change| change.host == *host);
+        of.filter(|change| change.status == ChangeStatus::Applying)
+    }
+
+    /// When the next change that waits has waited for too long.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<BusTime> {
+        self.waiting_changes().map(|change| change.until).min()
+    }
+}

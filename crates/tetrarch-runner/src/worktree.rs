@@ -1,0 +1,137 @@
+//! Worktrees of runs (spec 06, Worktrees and the apply gate): each has a directory below the host's,
+//! `<run>/`, that says whose it is (`about.json`) and holds its files (`tree/`). The branch is
+//! `tetrarch/<run>`. Every step may be cut off and made again; nothing here deletes unapplied work.
+
+mod applying;
+mod ending;
+mod git;
+mod inventory;
+mod keeping;
+mod making;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+
+use crate::mark::HostLife;
+use git::Git;
+
+pub(crate) use ending::Ending;
+pub(crate) use git::GitError;
+pub use inventory::{InventoryError, Kept, KeptState, remove_worktree, worktrees};
+
+/// What says whose a worktree is.
+const ABOUT: &str = "about.json";
+/// Its files.
+const TREE: &str = "tree";
+
+/// What is known of a worktree. Written before it is made, and again when it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct About {
+    /// The run it was made for; its branch is named after it.
+    run: String,
+    /// Whose it is, in all its sessions.
+    agent: String,
+    /// The git directory that it shares with its repository.
+    common: String,
+    /// The branch that the work is for.
+    target: String,
+    /// Where it begins: a commit of that branch.
+    base: String,
+    /// The work's directory within the repository.
+    sub: String,
+    /// Its own git directory; none while it is being made, when no program has seen it.
+    gitdir: Option<String>,
+}
+
+impl About {
+    fn branch(&self) -> String {
+        format!("refs/heads/tetrarch/{}", self.run)
+    }
+}
+
+/// A worktree and where it lies.
+#[derive(Debug, Clone)]
+struct Place {
+    dir: PathBuf,
+    about: About,
+}
+
+impl Place {
+    fn tree(&self) -> PathBuf {
+        self.dir.join(TREE)
+    }
+
+    /// Where its program works.
+    fn work(&self) -> PathBuf {
+        self.tree().join(&self.about.sub)
+    }
+
+    fn common(&self) -> &Path {
+        Path::new(&self.about.common)
+    }
+
+    fn read(dir: &Path) -> Option<Self> {
+        let text = std::fs::read(dir.join(ABOUT)).ok()?;
+        let about = serde_json::from_slice(&text).ok()?;
+        Some(Self { dir: dir.to_owned(), about })
+    }
+
+    /// Writes what is known, whole or not at all.
+    fn write(&self) -> Result<(), GitError> {
+        let (path, beside) = (self.dir.join(ABOUT), self.dir.join("about.new"));
+        let write = || {
+            std::fs::create_dir_all(&self.dir)?;
+            std::fs::write(&beside, serde_json::to_vec_pretty(&self.about)?)?;
+            std::fs::rename(&beside, &path)
+        };
+        write().map_err(|cause: io::Error| GitError::File { path: path.clone(), cause })
+    }
+}
+
+/// Every worktree below a directory, in the order of their runs.
+fn places(dir: &Path) -> Vec<Place> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut places: Vec<Place> = entries.filter_map(|entry| Place::read(&entry.path())).collect();
+    places.sort_by(|one, other| one.about.run.cmp(&other.about.run));
+    places
+}
+
+/// The worktrees of one host.
+#[derive(Debug)]
+pub(crate) struct Worktrees {
+    dir: PathBuf,
+    max: usize,
+    life: String,
+    /// One merge at a time: two into one branch would only get in each other's way.
+    merging: Mutex<()>,
+}
+
+impl Worktrees {
+    /// Those below a directory, at most so many.
+    pub(crate) fn new(dir: PathBuf, max: usize, life: &HostLife) -> Arc<Self> {
+        let dir = std::path::absolute(&dir).unwrap_or(dir);
+        Arc::new(Self { dir, max, life: life.to_string(), merging: Mutex::new(()) })
+    }
+
+    fn git(&self, common: &Path) -> Git {
+        Git::of(common, &self.life)
+    }
+}
+
+/// A path as text.
+fn text(path: &Path) -> Result<&str, GitError> {
+    path.to_str().ok_or_else(|| GitError::NotText(path.to_owned()))
+}
+
+/// Removes a lock that a call left behind which was ended; nobody else locks these files.
+fn unlock(path: &Path) {
+    if let Err(cause) = std::fs::remove_file(path)
+        && cause.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %path.display(), %cause, "a lock of git's stays");
+    }
+}

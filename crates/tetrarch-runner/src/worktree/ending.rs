@@ -1,0 +1,117 @@
+//! The end of a run that worked in a worktree: what it left is kept and told before anybody hears that
+//! it is over. A run that is to go on in another session keeps its worktree as it is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tetrarch_core::brief::Outcome;
+use tetrarch_core::order::{LocalFile, RunnerEvent, Start};
+
+use super::making::NoWorktree;
+use super::{GitError, Place, Worktrees, text};
+
+/// The media type of a diff.
+const DIFF_MEDIA: &str = "text/x-diff";
+
+/// What is to be done before a run is over; nothing, while it has no worktree.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ending(Arc<Mutex<Option<Left>>>);
+
+#[derive(Debug, Clone)]
+struct Left {
+    worktrees: Arc<Worktrees>,
+    place: Place,
+    title: String,
+    outcome: Option<Outcome>,
+}
+
+impl Ending {
+    /// Gives a run its worktree, when its brief wants one, and the directory in its brief. Gives what
+    /// is to be noted.
+    ///
+    /// # Errors
+    /// It cannot have one.
+    pub(crate) async fn prepare(
+        &self,
+        worktrees: &Arc<Worktrees>,
+        start: &mut Start,
+        workspace_dir: &std::path::Path,
+    ) -> Result<Option<String>, NoWorktree> {
+        let Some((place, note)) = worktrees.prepare(start, workspace_dir).await? else {
+            return Ok(None);
+        };
+        start.brief.workspace = place.workspace()?;
+        let goal = start.brief.goal.lines().next().unwrap_or_default();
+        let left = Left {
+            worktrees: Arc::clone(worktrees),
+            place,
+            title: format!("{} of {}: {goal}", start.node, start.agent),
+            outcome: None,
+        };
+        *self.left() = Some(left);
+        Ok(Some(note))
+    }
+
+    fn left(&self) -> std::sync::MutexGuard<'_, Option<Left>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be told before an event.
+    pub(crate) async fn before(&self, event: &RunnerEvent) -> Vec<RunnerEvent> {
+        match self.over(event) {
+            Some(left) => left.told().await,
+            None => Vec::new(),
+        }
+    }
+
+    /// What is left of a run that is over with this event.
+    fn over(&self, event: &RunnerEvent) -> Option<Left> {
+        let mut left = self.left();
+        if let RunnerEvent::Result { result, .. } = event {
+            left.as_mut()?.outcome.get_or_insert(result.outcome);
+        }
+        let outcome = if let RunnerEvent::Exited { result, .. } = event {
+            result.as_ref().map(|result| result.outcome)
+        } else if matches!(event, RunnerEvent::SpawnFailed { .. }) {
+            Some(Outcome::Failure)
+        } else {
+            return None;
+        };
+        let known = left.take()?;
+        Some(Left { outcome: known.outcome.or(outcome), ..known })
+    }
+}
+
+impl Left {
+    async fn told(self) -> Vec<RunnerEvent> {
+        match self.kept().await {
+            Ok(events) => events,
+            Err(error) => {
+                let place = self.place.dir.display();
+                let text =
+                    format!("[what it changed cannot be proposed: {error}; it is in {place}]");
+                vec![RunnerEvent::Log { text }]
+            }
+        }
+    }
+
+    async fn kept(&self) -> Result<Vec<RunnerEvent>, GitError> {
+        let Self { worktrees, place, title, outcome } = self;
+        let succeeded = *outcome == Some(Outcome::Success);
+        let words = if succeeded { title.clone() } else { format!("Salvage {title}") };
+        let head = worktrees.commit_all(place, &words).await?;
+        if outcome.is_none() {
+            // Its next session goes on here.
+            return Ok(Vec::new());
+        }
+        let Some((made, file)) = worktrees.made(place, &head, !succeeded).await? else {
+            worktrees.discard(place).await?;
+            return Ok(Vec::new());
+        };
+        let diff = LocalFile {
+            name: "change.diff".to_owned(),
+            path: text(&file)?.to_owned(),
+            media_type: DIFF_MEDIA.to_owned(),
+        };
+        Ok(vec![RunnerEvent::Changed { made: Box::new(made), diff }])
+    }
+}

@@ -1,0 +1,208 @@
+//! Calls of the `git` program: arguments only, never a shell, with an environment and settings of their
+//! own, so that nobody's hooks, aliases or helpers run (spec 06, Worktrees and the apply gate).
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::children;
+use crate::mark::LIFE_VARIABLE;
+
+/// Far longer than any of these calls takes: a bound for a file system that hangs.
+const CALL_MAX: Duration = Duration::from_secs(600);
+/// What is repeated of what git said, in characters.
+const SAID_MAX: usize = 600;
+/// Settings that decide over what a repository says: nothing runs besides, nothing is fetched.
+const SETTINGS: [&str; 12] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.quotePath=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "commit.gpgSign=false",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "diff.ignoreSubmodules=none",
+    "advice.addEmbeddedRepo=false",
+    "core.logAllRefUpdates=true",
+];
+/// Who commits.
+const NAME: &str = "Tetrarch";
+const EMAIL: &str = "tetrarch@localhost";
+
+/// Why a call of git came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GitError {
+    /// It is not there, or does not start.
+    #[error("git does not start: {0}; install git 2.38 or later on this host")]
+    Start(io::Error),
+    /// It refused.
+    #[error("git {what}: {said}")]
+    Refused {
+        /// What it was asked.
+        what: String,
+        /// What it said.
+        said: String,
+    },
+    /// It went on for too long.
+    #[error("git {what} took longer than 10 minutes; look at the file system of the repository")]
+    TooLong {
+        /// What it was asked.
+        what: String,
+    },
+    /// A file beside the repository cannot be read or written.
+    #[error("{}: {cause}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A path is not text, which a record needs.
+    #[error("{} is no UTF-8; rename it", .0.display())]
+    NotText(PathBuf),
+}
+
+/// What a call gave.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) code: i32,
+    pub(super) out: Vec<u8>,
+    pub(super) error: String,
+}
+
+/// A place in which git is called.
+#[derive(Debug, Clone)]
+pub(super) struct Git {
+    dir: PathBuf,
+    life: String,
+    variables: Vec<(&'static str, OsString)>,
+}
+
+impl Git {
+    /// In a directory; `life` marks the calls, so that the host's next life ends what is left of them.
+    pub(super) fn within(dir: &Path, life: &str) -> Self {
+        Self { dir: dir.to_owned(), life: life.to_owned(), variables: Vec::new() }
+    }
+
+    /// On a repository, by the directory that its worktrees share.
+    pub(super) fn of(common: &Path, life: &str) -> Self {
+        Self::within(common, life).with("GIT_DIR", common)
+    }
+
+    /// The same with a variable.
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    /// The directory it is called in.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        command.args(args).current_dir(&self.dir).env_clear();
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        command.env(LIFE_VARIABLE, &self.life).env("LC_ALL", "C").env("HOME", "/nonexistent");
+        for (name, value) in [
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_LITERAL_PATHSPECS", "1"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_AUTHOR_NAME", NAME),
+            ("GIT_AUTHOR_EMAIL", EMAIL),
+            ("GIT_COMMITTER_NAME", NAME),
+            ("GIT_COMMITTER_EMAIL", EMAIL),
+        ] {
+            command.env(name, value);
+        }
+        for (name, value) in &self.variables {
+            command.env(name, value);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        command
+    }
+
+    async fn finished(mut command: Command, args: &[&str]) -> Result<Said, GitError> {
+        let (child, _, awaited) = children::start(&mut command).map_err(GitError::Start)?;
+        let output = tokio::time::timeout(CALL_MAX, child.wait_with_output()).await;
+        drop(awaited);
+        let what = args.first().copied().unwrap_or_default().to_owned();
+        let output = output.map_err(|_| GitError::TooLong { what })?.map_err(GitError::Start)?;
+        let error = String::from_utf8_lossy(&output.stderr).trim().chars().take(SAID_MAX).collect();
+        Ok(Said { code: output.status.code().unwrap_or(-1), out: output.stdout, error })
+    }
+
+    /// What git says, whatever its exit code.
+    pub(super) async fn says(&self, args: &[&str]) -> Result<Said, GitError> {
+        Self::finished(self.command(args), args).await
+    }
+
+    /// What git prints, which has to succeed.
+    pub(super) async fn bytes(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        let said = self.says(args).await?;
+        if said.code == 0 { Ok(said.out) } else { Err(refused(args, &said)) }
+    }
+
+    /// The line that git prints, which has to succeed.
+    pub(super) async fn line(&self, args: &[&str]) -> Result<String, GitError> {
+        let out = self.bytes(args).await?;
+        Ok(String::from_utf8_lossy(&out).trim_end_matches('\n').to_owned())
+    }
+
+    /// The line that git prints; none when it says no.
+    pub(super) async fn maybe(&self, args: &[&str]) -> Result<Option<String>, GitError> {
+        let said = self.says(args).await?;
+        match said.code {
+            0 => Ok(Some(String::from_utf8_lossy(&said.out).trim_end_matches('\n').to_owned())),
+            1 => Ok(None),
+            _ => Err(refused(args, &said)),
+        }
+    }
+
+    /// Has git print into a file.
+    pub(super) async fn print(&self, args: &[&str], to: &Path) -> Result<(), GitError> {
+        let file = std::fs::File::create(to);
+        let file = file.map_err(|cause| GitError::File { path: to.to_owned(), cause })?;
+        let mut command = self.command(args);
+        command.stdout(Stdio::from(file));
+        let said = Self::finished(command, args).await?;
+        if said.code == 0 { Ok(()) } else { Err(refused(args, &said)) }
+    }
+
+    /// The commit that a name stands for; none when there is none.
+    pub(super) async fn commit(&self, name: &str) -> Result<Option<String>, GitError> {
+        let name = format!("{name}^{{commit}}");
+        let said =
+            self.says(&["rev-parse", "--quiet", "--verify", "--end-of-options", &name]).await?;
+        let found = (said.code == 0).then(|| String::from_utf8_lossy(&said.out).trim().to_owned());
+        Ok(found.filter(|id| !id.is_empty()))
+    }
+
+    /// Whether one commit is the other or before it.
+    pub(super) async fn is_before(&self, one: &str, other: &str) -> Result<bool, GitError> {
+        Ok(self.maybe(&["merge-base", "--is-ancestor", one, other]).await?.is_some())
+    }
+}
+
+/// What git said that it would not do.
+pub(super) fn refused(args: &[&str], said: &Said) -> GitError {
+    let what = args.iter().find(|arg| !arg.starts_with('-')).copied().unwrap_or_default();
+    let said =
+        if said.error.is_empty() { format!("exit {}", said.code) } else { said.error.clone() };
+    GitError::Refused { what: what.to_owned(), said }
+}

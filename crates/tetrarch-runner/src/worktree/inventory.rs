@@ -1,0 +1,154 @@
+//! The worktrees that a host keeps, for people: what they hold, and their removal by whoever names one.
+
+use std::path::{Path, PathBuf};
+
+use super::git::{Git, GitError};
+use super::keeping::discard;
+use super::{Place, places};
+
+/// What a worktree holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptState {
+    /// Work that its branch does not have.
+    Unapplied,
+    /// Nothing that its branch does not have.
+    Applied,
+    /// It was never finished, or its repository is gone.
+    Broken,
+}
+
+impl KeptState {
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unapplied => "unapplied",
+            Self::Applied => "applied",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// A worktree that a host keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The run it was made for.
+    pub run: String,
+    /// Whose it is.
+    pub agent: String,
+    /// Where it lies.
+    pub dir: PathBuf,
+    /// The git directory of its repository.
+    pub repository: String,
+    /// Its branch.
+    pub branch: String,
+    /// The branch that its work is for.
+    pub target: String,
+    /// What it takes on the disk, in bytes.
+    pub bytes: u64,
+    /// Files that are not committed.
+    pub uncommitted: usize,
+    /// What it holds.
+    pub state: KeptState,
+}
+
+/// Why a worktree is not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum InventoryError {
+    /// There is none.
+    #[error("this host keeps no worktree of {0}")]
+    None(String),
+    /// It holds work that is nowhere else.
+    #[error("the worktree of {run} has work that {target} has not")]
+    Unapplied {
+        /// The run.
+        run: String,
+        /// The branch it is for.
+        target: String,
+    },
+    /// Git, or the file system, says no.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The worktrees below a host's directory, in the order of their runs.
+pub async fn worktrees(dir: &Path) -> Vec<Kept> {
+    let mut kept = Vec::new();
+    for place in places(dir) {
+        kept.push(look(&place).await);
+    }
+    kept
+}
+
+/// Removes a worktree and its branch; what is not in the branch it was for only when `force` says so.
+///
+/// # Errors
+/// There is none, it holds work that is nowhere else, or it cannot be removed.
+pub async fn remove_worktree(dir: &Path, run: &str, force: bool) -> Result<Kept, InventoryError> {
+    let found = places(dir).into_iter().find(|place| place.about.run == run);
+    let place = found.ok_or_else(|| InventoryError::None(run.to_owned()))?;
+    let kept = look(&place).await;
+    if kept.state != KeptState::Applied && !force {
+        let (run, target) = (kept.run, kept.target);
+        return Err(InventoryError::Unapplied { run, target });
+    }
+    let refused = |error: GitError| InventoryError::Refused(error.to_string());
+    if place.common().is_dir() {
+        discard(&Git::of(place.common(), ""), &place).await.map_err(refused)?;
+    } else {
+        let gone = std::fs::remove_dir_all(&place.dir);
+        gone.map_err(|cause| InventoryError::Refused(cause.to_string()))?;
+    }
+    Ok(kept)
+}
+
+async fn look(place: &Place) -> Kept {
+    let about = &place.about;
+    let found = looked_into(place).await;
+    let (state, uncommitted) = found.unwrap_or((KeptState::Broken, 0));
+    Kept {
+        run: about.run.clone(),
+        agent: about.agent.clone(),
+        dir: place.dir.clone(),
+        repository: about.common.clone(),
+        branch: about.branch(),
+        target: about.target.clone(),
+        bytes: size(&place.dir),
+        uncommitted,
+        state,
+    }
+}
+
+/// Whether it holds something that its branch has not, and how many files are not committed; none
+/// when nobody can tell.
+async fn looked_into(place: &Place) -> Option<(KeptState, usize)> {
+    let (tree, gitdir) = (place.tree(), place.about.gitdir.as_deref()?);
+    let there = Git::within(&tree, "")
+        .with("GIT_DIR", gitdir)
+        .with("GIT_WORK_TREE", &tree)
+        .with("GIT_OPTIONAL_LOCKS", "0");
+    let dirty = there.bytes(&["status", "--porcelain=v1", "-z"]).await.ok()?;
+    let uncommitted = dirty.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count();
+    let head = there.commit("HEAD").await.ok()??;
+    let git = Git::of(place.common(), "");
+    let merged = git.is_before(&head, &place.about.target).await.ok()?;
+    let whole = merged && uncommitted == 0;
+    Some((if whole { KeptState::Applied } else { KeptState::Unapplied }, uncommitted))
+}
+
+/// What a directory takes on the disk, in bytes; links are not followed.
+fn size(dir: &Path) -> u64 {
+    let mut bytes = 0;
+    let mut open = vec![dir.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let Ok(facts) = entry.metadata() else { continue };
+            if facts.is_dir() {
+                open.push(entry.path());
+            } else {
+                bytes += facts.len();
+            }
+        }
+    }
+    bytes
+}

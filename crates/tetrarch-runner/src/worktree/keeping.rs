@@ -1,0 +1,176 @@
+//! Keeps what a run left in its worktree: everything is committed to its branch, and what differs from
+//! the branch it is for is told, with the diff in a file. Reads nothing of what a program may have
+//! put in the worktree's place: the repository's own directory says what belongs to it.
+
+use std::path::{Path, PathBuf};
+
+use tetrarch_core::change::{Action, Made};
+use tetrarch_core::id::sha256_hex;
+use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
+
+use super::git::{Git, GitError};
+use super::{Place, Worktrees, text, unlock};
+
+/// How a diff is written: the same whatever a repository or its files' attributes say.
+const DIFF: [&str; 13] = [
+    "diff-tree",
+    "-r",
+    "--patch",
+    "--text",
+    "--full-index",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--unified=3",
+    "--diff-algorithm=myers",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+];
+
+/// What a diff consists of.
+pub(super) struct Difference {
+    pub(super) files: Vec<String>,
+    pub(super) additions: u64,
+    pub(super) deletions: u64,
+}
+
+/// Every file that differs between two commits, with the lines that are new and gone.
+pub(super) async fn difference(git: &Git, base: &str, head: &str) -> Result<Difference, GitError> {
+    let counted = ["diff-tree", "-r", "-z", "--numstat", "--text", "--no-renames"];
+    let out = git.bytes(&[&counted[..], &[base, head]].concat()).await?;
+    let mut all = Difference { files: Vec::new(), additions: 0, deletions: 0 };
+    for entry in out.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+        let mut parts = entry.splitn(3, |byte| *byte == b'\t');
+        let mut count = || -> u64 {
+            let digits = parts.next().map(String::from_utf8_lossy);
+            digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+        };
+        all.additions += count();
+        all.deletions += count();
+        all.files.push(String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned());
+    }
+    Ok(all)
+}
+
+/// Writes the diff between two commits into a file and gives its sha256 and size.
+pub(super) async fn diff(
+    git: &Git,
+    base: &str,
+    head: &str,
+    to: &Path,
+) -> Result<(String, u64), GitError> {
+    git.print(&[&DIFF[..], &[base, head]].concat(), to).await?;
+    let failed = |cause| GitError::File { path: to.to_owned(), cause };
+    let size = std::fs::metadata(to).map_err(failed)?.len();
+    if size > ARTIFACT_BYTES_MAX as u64 {
+        let said = format!("{size} bytes, and nobody looks at more than {ARTIFACT_BYTES_MAX}");
+        return Err(GitError::Refused { what: "diff".to_owned(), said });
+    }
+    Ok((sha256_hex(&std::fs::read(to).map_err(failed)?), size))
+}
+
+impl Worktrees {
+    /// Commits whatever is not committed and gives the branch's last commit. Another index than the
+    /// program's is used: what that says of files it does not have to look at counts for nothing.
+    pub(super) async fn commit_all(&self, place: &Place, words: &str) -> Result<String, GitError> {
+        let (tree, about) = (place.tree(), &place.about);
+        let Some(gitdir) = about.gitdir.as_deref().map(PathBuf::from) else {
+            return Ok(about.base.clone());
+        };
+        let (index, branch) = (place.dir.join("index"), about.branch());
+        for lock in [gitdir.join("index.lock"), gitdir.join("HEAD.lock"), index.clone()] {
+            unlock(&lock);
+        }
+        unlock(&place.dir.join("index.lock"));
+        unlock(&place.common().join(format!("{branch}.lock")));
+        let git =
+            Git::within(&tree, &self.life).with("GIT_DIR", &gitdir).with("GIT_WORK_TREE", &tree);
+        let own = git.clone().with("GIT_INDEX_FILE", &index);
+        let head = match git.commit("HEAD").await? {
+            Some(head) => head,
+            None => about.base.clone(),
+        };
+        own.line(&["read-tree", &head]).await?;
+        let added = own.says(&["add", "--all", "--ignore-errors"]).await?;
+        if added.code != 0 {
+            tracing::warn!(run = about.run, said = added.error, "not every file can be committed");
+        }
+        let made = own.line(&["write-tree"]).await?;
+        let before = git.line(&["rev-parse", &format!("{head}^{{tree}}")]).await?;
+        let head = if made == before {
+            head
+        } else {
+            let head = own.line(&["commit-tree", &made, "-p", &head, "-m", words]).await?;
+            git.line(&["update-ref", &branch, &head]).await?;
+            git.line(&["read-tree", &head]).await?;
+            head
+        };
+        git.line(&["update-ref", &branch, &head]).await?;
+        git.line(&["symbolic-ref", "HEAD", &branch]).await?;
+        unlock(&index);
+        Ok(head)
+    }
+
+    /// What the branch has that the one it is for has not, with the diff's file; none when nothing
+    /// differs.
+    pub(super) async fn made(
+        &self,
+        place: &Place,
+        head: &str,
+        salvaged: bool,
+    ) -> Result<Option<(Made, PathBuf)>, GitError> {
+        let (git, about) = (self.git(place.common()), &place.about);
+        let base = match git.commit(&about.target).await? {
+            Some(target) => git.maybe(&["merge-base", &target, head]).await?,
+            None => None,
+        };
+        let base = base.unwrap_or_else(|| about.base.clone());
+        let Difference { files, additions, deletions } = difference(&git, &base, head).await?;
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let file = place.dir.join("change.diff");
+        let (diff, size) = diff(&git, &base, head, &file).await?;
+        let action = Action {
+            repository: about.common.clone(),
+            target: about.target.clone(),
+            base,
+            head: head.to_owned(),
+            diff,
+            files,
+        };
+        if let Some(said) = action.flaw() {
+            return Err(GitError::Refused { what: "diff".to_owned(), said });
+        }
+        let branch = about.branch();
+        Ok(Some((Made { action, branch, additions, deletions, size, salvaged }, file)))
+    }
+
+    /// Removes a worktree and its branch, of which nothing is missed.
+    pub(super) async fn discard(&self, place: &Place) -> Result<(), GitError> {
+        discard(&self.git(place.common()), place).await
+    }
+}
+
+/// Removes a worktree, its branch and what is said of it, in this order: what is left at any moment
+/// is found again.
+pub(super) async fn discard(git: &Git, place: &Place) -> Result<(), GitError> {
+    let tree = place.tree();
+    let known = place.about.gitdir.as_deref().is_some_and(|dir| Path::new(dir).is_dir());
+    if known {
+        let removed = git.says(&["worktree", "remove", "--force", "--force", text(&tree)?]).await?;
+        if removed.code != 0 {
+            // Its files are gone or are no worktree any more; git forgets it by name.
+            let unlocked = place.about.gitdir.as_deref().map(|dir| Path::new(dir).join("locked"));
+            unlocked.iter().for_each(|lock| unlock(lock));
+        }
+    }
+    let failed = |cause| GitError::File { path: place.dir.clone(), cause };
+    if tree.exists() {
+        std::fs::remove_dir_all(&tree).map_err(failed)?;
+    }
+    git.line(&["worktree", "prune"]).await?;
+    git.line(&["update-ref", "-d", &place.about.branch()]).await?;
+    std::fs::remove_dir_all(&place.dir).map_err(failed)
+}

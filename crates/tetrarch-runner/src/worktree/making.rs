@@ -1,0 +1,168 @@
+//! Makes a run's worktree before its program starts, or finds that of the agent's earlier session.
+
+use std::path::{Component, Path, PathBuf};
+
+use tetrarch_core::brief::Worktree;
+use tetrarch_core::order::Start;
+
+use super::git::{Git, GitError};
+use super::{About, Place, TREE, Worktrees, places, text};
+
+/// Why a run gets no worktree.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoWorktree {
+    /// Its workspace is in no repository.
+    #[error(
+        "a worktree needs a `workspace` in a git repository, and {} is in none; name one, or set \
+         `worktree` to none", .0.display()
+    )]
+    NoRepository(PathBuf),
+    /// No branch is checked out there.
+    #[error("{} has no branch with a commit checked out, and changes are for a branch; check one out", .0.display())]
+    NoBranch(PathBuf),
+    /// There are too many.
+    #[error(
+        "this host keeps {count} worktrees and may keep {max}; look at them with `tetrarch worktree \
+         ls`, remove some, or raise host.worktrees_max"
+    )]
+    TooMany {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// Git says no.
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+/// The repository in which a workspace lies.
+struct Repository {
+    top: PathBuf,
+    common: PathBuf,
+    target: String,
+    base: String,
+}
+
+impl Worktrees {
+    /// The place where a run works, when its brief wants one apart, and what is to be noted of it.
+    pub(super) async fn prepare(
+        &self,
+        start: &Start,
+        workspace_dir: &Path,
+    ) -> Result<Option<(Place, String)>, NoWorktree> {
+        let workspace = match workspace(start, workspace_dir) {
+            Some(workspace) if start.brief.worktree != Worktree::None => workspace,
+            // Whatever is wrong with a workspace is said where it is entered.
+            Some(_) | None => return Ok(None),
+        };
+        let in_repository = workspace.ancestors().any(|dir| dir.join(".git").exists());
+        if !in_repository {
+            return match start.brief.worktree {
+                Worktree::Isolated => Err(NoWorktree::NoRepository(workspace)),
+                Worktree::None | Worktree::Auto => Ok(None),
+            };
+        }
+        let repository = self.repository(&workspace).await?;
+        let all = places(&self.dir);
+        let agent = start.agent.to_string();
+        let common = text(&repository.common)?;
+        let own = all.iter().rev().find(|it| it.about.agent == agent && it.about.common == common);
+        let earlier = start.epoch > 1;
+        if let Some(place) = own {
+            let place = place.clone();
+            let known = place.about.gitdir.is_some() && place.tree().is_dir();
+            let place = if known { place } else { self.make(place).await? };
+            let note = format!("[goes on in the worktree of {}]", place.about.run);
+            return Ok(Some((place, note)));
+        }
+        if all.len() >= self.max {
+            return Err(NoWorktree::TooMany { count: all.len(), max: self.max });
+        }
+        let sub = workspace.strip_prefix(&repository.top).unwrap_or(Path::new(""));
+        let run = start.run.to_string();
+        let about = About {
+            agent,
+            common: common.to_owned(),
+            target: repository.target,
+            base: repository.base,
+            sub: text(sub)?.to_owned(),
+            gitdir: None,
+            run: run.clone(),
+        };
+        let place = self.make(Place { dir: self.dir.join(run), about }).await?;
+        let begins = if earlier { "none of an earlier session is on this host; " } else { "" };
+        let About { target, base, .. } = &place.about;
+        let note = format!(
+            "[{begins}a worktree of its own: {} on {}, from {base} of {target}]",
+            place.tree().display(),
+            place.about.branch()
+        );
+        Ok(Some((place, note)))
+    }
+
+    async fn repository(&self, workspace: &Path) -> Result<Repository, NoWorktree> {
+        let git = Git::within(workspace, &self.life);
+        let shown = ["--path-format=absolute", "--show-toplevel", "--git-common-dir"];
+        let said = git.line(&[&["rev-parse"], &shown[..]].concat()).await?;
+        let mut lines = said.lines();
+        let (Some(top), Some(common)) = (lines.next(), lines.next()) else {
+            return Err(NoWorktree::NoRepository(workspace.to_owned()));
+        };
+        let no_branch = || NoWorktree::NoBranch(PathBuf::from(top));
+        let target = git.maybe(&["symbolic-ref", "--quiet", "HEAD"]).await?;
+        let target = target.filter(|name| name.starts_with("refs/heads/")).ok_or_else(no_branch)?;
+        let base = git.commit("HEAD").await?.ok_or_else(no_branch)?;
+        Ok(Repository { top: PathBuf::from(top), common: PathBuf::from(common), target, base })
+    }
+
+    /// Makes a worktree, from the beginning: what an earlier attempt left, no program has seen.
+    async fn make(&self, mut place: Place) -> Result<Place, NoWorktree> {
+        place.about.gitdir = None;
+        place.write()?;
+        let tree = place.tree();
+        let failed = |cause| GitError::File { path: tree.clone(), cause };
+        if tree.exists() {
+            std::fs::remove_dir_all(&tree).map_err(failed)?;
+        }
+        let git = self.git(place.common());
+        let branch = format!("tetrarch/{}", place.about.run);
+        // An agent's work that is committed stays, should its files be gone.
+        let from = git.commit(&place.about.branch()).await?;
+        let from = from.unwrap_or_else(|| place.about.base.clone());
+        // Locked, so that nobody's `git worktree prune` forgets it; forced, since an attempt that was
+        // cut off may be known already.
+        git.line(&["update-ref", &place.about.branch(), &from]).await?;
+        let add = ["worktree", "add", "--quiet", "--force", "--force", "--lock"];
+        git.line(&[&add[..], &[text(&tree)?, &branch]].concat()).await?;
+        let link = std::fs::read_to_string(tree.join(".git")).map_err(failed)?;
+        let gitdir = link.trim_end().strip_prefix("gitdir: ").unwrap_or_default();
+        // Relative where the repository says so (worktree.useRelativePaths).
+        let gitdir = tree.join(gitdir).canonicalize().map_err(failed)?;
+        place.about.gitdir = Some(text(&gitdir)?.to_owned());
+        let work = place.work();
+        std::fs::create_dir_all(&work).map_err(|cause| GitError::File { path: work, cause })?;
+        place.write()?;
+        Ok(place)
+    }
+}
+
+/// The workspace that a brief names, when it names one that is there.
+fn workspace(start: &Start, workspace_dir: &Path) -> Option<PathBuf> {
+    let wanted = Path::new(&start.brief.workspace);
+    let up = wanted.components().any(|part| part == Component::ParentDir);
+    if wanted.as_os_str().is_empty() || (wanted.is_relative() && up) {
+        let none = start.brief.worktree == Worktree::Isolated;
+        return none.then(|| workspace_dir.join(start.run.to_string()));
+    }
+    let path = workspace_dir.join(wanted);
+    Some(path.canonicalize().unwrap_or(path))
+}
+
+impl Place {
+    /// Where the program is to work, as its brief says it.
+    pub(super) fn workspace(&self) -> Result<String, GitError> {
+        debug_assert!(self.tree().ends_with(TREE));
+        Ok(text(&self.work())?.to_owned())
+    }
+}
