@@ -58,6 +58,7 @@ impl Tally {
             | JournalEvent::Update { .. }
             | JournalEvent::Blocked { .. }
             | JournalEvent::Unblocked
+            | JournalEvent::Verb { .. }
             | JournalEvent::Budget(BudgetNote::Warning { .. })
             | JournalEvent::Stopping { .. }
             | JournalEvent::Ended { .. } => {}

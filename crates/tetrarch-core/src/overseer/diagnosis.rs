@@ -111,11 +111,15 @@ fn in_words(event: &JournalEvent) -> Option<String> {
         JournalEvent::Update { update } => format!("update: {update}"),
         JournalEvent::Blocked { reason } => format!("is blocked: {reason}"),
         JournalEvent::Stopping { reason } => format!("is being stopped: {reason}"),
+        JournalEvent::Verb { verb, stage, text, .. } => {
+            format!("{} is {}: {text}", verb.as_str(), stage.as_str())
+        }
         JournalEvent::Result(result) => format!("ended {}: {}", result.outcome, result.error),
         JournalEvent::Ended { cause } => format!("its program ended: {cause}"),
         JournalEvent::Starting { .. }
         | JournalEvent::Started { .. }
         | JournalEvent::Usage(_)
+        | JournalEvent::Budget(_)
         | JournalEvent::Checkpoint { .. }
         | JournalEvent::Spawn { .. }
         | JournalEvent::Unblocked => return None,

@@ -80,6 +80,8 @@ pub fn refusal(records: &Records, posted: &Posted) -> Option<String> {
         | MailBody::Reply(_)
         | MailBody::SponsorSilent { .. }
         | MailBody::Alert { .. }
+        | MailBody::Verb(_)
+        | MailBody::Apply(_)
         | MailBody::Unknown { .. }) => {
             Some(format!("{} is not for GO: {OTHERWISE}", other.topic()))
         }
