@@ -268,7 +268,7 @@ fn runner(life: tetrarch_runner::HostLife, workspace_dir: &Path) -> tetrarch_run
         workspace_dir: workspace_dir.to_owned(),
         output_limit: 1 << 20,
         cgroup_parent: None,
-        isolation_required: false,
+        containment: tetrarch_runner::Containment::default(),
         worktrees_dir: std::env::temp_dir().join("tetrarch-no-worktrees"),
         worktrees_max: 1,
     }

@@ -62,6 +62,7 @@ pub(crate) async fn serve(
             | Order::Kill { .. }
             | Order::Rotate { .. }
             | Order::Verb { .. }
+            | Order::Apply(_)
             | Order::Stop { .. } => {
                 // A runner that is gone ends with the fleet.
                 let _gone = runner.send(order).await;

@@ -19,6 +19,7 @@ mod levels;
 mod life;
 mod long_haul;
 mod loops;
+mod metrics;
 mod overseeing;
 mod pauses;
 mod planner;

@@ -39,7 +39,7 @@ pub(crate) mod work;
 use crate::args::{Args, Command};
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Telemetry, serve_metrics};
 
 /// Loads the configuration, starts telemetry and the runtime, and runs the command.
 ///
@@ -53,18 +53,28 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
     let context = Context::load(&global)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let telemetry = Telemetry::start(&context.config, default_log(&command))?;
-    let outcome = runtime.block_on(dispatch(&context, command));
+    let serves = serves(&command);
+    let telemetry = Telemetry::start(&context.config, default_log(serves))?;
+    let outcome = runtime.block_on(async {
+        if serves {
+            serve_metrics(&context.config)?;
+        }
+        dispatch(&context, command).await
+    });
     telemetry.stop();
     // A blocking read of standard input would keep the runtime for ever.
     runtime.shutdown_background();
     outcome
 }
 
+/// Whether it goes on until it is told to end.
+fn serves(command: &Command) -> bool {
+    matches!(command, Command::Up(_) | Command::Serve(_) | Command::Host(_))
+}
+
 /// What is logged unless somebody says: what serves tells how it is doing, what answers and ends
 /// tells only what is odd.
-fn default_log(command: &Command) -> &'static str {
-    let serves = matches!(command, Command::Up(_) | Command::Serve(_) | Command::Host(_));
+fn default_log(serves: bool) -> &'static str {
     if serves { "info,async_nats=warn" } else { "warn" }
 }
 

@@ -25,8 +25,8 @@ use tetrarch_core::overseer::reach::Reach;
 use tetrarch_core::owner::Deadlines;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
-use tetrarch_runner::Containment;
 use tetrarch_core::time::Millis;
+use tetrarch_runner::Containment;
 
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
@@ -168,6 +168,8 @@ pub(crate) struct RetentionConfig {
 pub(crate) struct TelemetryConfig {
     /// Where spans go.
     pub(crate) otlp_endpoint: Option<String>,
+    /// Where a process that serves can be asked for its metrics.
+    pub(crate) prometheus_listen: Option<String>,
     /// What is logged, unless the command's own default holds.
     pub(crate) log: Option<String>,
 }
@@ -222,6 +224,7 @@ impl Config {
             approval_ttl: settings.millis("people.approval_ttl"),
             telemetry: TelemetryConfig {
                 otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
+                prometheus_listen: settings.text("telemetry.prometheus_listen"),
                 log: settings.text("telemetry.log"),
             },
             bus,

@@ -1,6 +1,8 @@
 //! What this process says of itself: log lines on standard error, and spans to a collector when
 //! one is configured (spec 07, Traces). Without one nothing is made for spans, so it costs
-//! nothing.
+//! nothing. Programs that serve can be asked for what they count.
+
+mod scraped;
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
@@ -70,6 +72,14 @@ impl Telemetry {
     }
 }
 
+/// Serves what is counted from now on, when an address for it is configured. Inside of a runtime.
+///
+/// # Errors
+/// Nobody can listen at the address.
+pub(crate) fn serve_metrics(config: &Config) -> Result<(), CliError> {
+    config.telemetry.prometheus_listen.as_deref().map_or(Ok(()), scraped::serve)
+}
+
 /// Colours are for terminals whose owner did not refuse them (<https://no-color.org>).
 fn colours(terminal: bool, no_color: Option<&std::ffi::OsStr>) -> bool {
     terminal && no_color.is_none_or(std::ffi::OsStr::is_empty)
@@ -86,12 +96,17 @@ fn provider(collector: &str) -> Result<SdkTracerProvider, CliError> {
         .map_err(|error| {
             CliError::new(Code::Usage, format!("telemetry.otlp_endpoint {collector}: {error}"))
         })?;
-    let resource = Resource::builder()
+    let spans =
+        SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter);
+    Ok(spans.build())
+}
+
+/// What says of whom spans and metrics are.
+fn resource() -> Resource {
+    Resource::builder()
         .with_service_name(SERVICE)
         .with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
-        .build();
-    let spans = SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter);
-    Ok(spans.build())
+        .build()
 }
 
 fn endpoint(collector: &str) -> String {

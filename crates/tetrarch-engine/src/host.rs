@@ -30,6 +30,7 @@ use tokio::sync::{mpsc, watch};
 use crate::clock::{Clock, wall_unix_ms};
 use crate::correspond::Correspondents;
 use crate::error::EngineError;
+use crate::metrics::HostMetrics;
 use crate::patience::until_answered;
 use crate::session::{Session, Shared};
 use crate::tree::Tree;
@@ -212,6 +213,7 @@ async fn run(
 ) -> Result<(), EngineError> {
     let mut rows = tokio::time::interval(config.window / ROWS_PER_WINDOW);
     rows.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let metrics = HostMetrics::new(config.name.as_str());
     loop {
         tokio::select! {
             incoming = inbox.next() => roster.read(incoming?).await?,
@@ -220,7 +222,11 @@ async fn run(
                 None => return Ok(()),
             },
             ended = roster.ended() => roster.close(ended).await?,
-            _ = rows.tick() => keeper.tell(roster.vitals()),
+            _ = rows.tick() => {
+                let vitals = roster.vitals();
+                metrics.sessions(vitals.len());
+                keeper.tell(vitals);
+            }
             lost = keeper.lost() => return Err(lost),
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
         }

@@ -10,6 +10,7 @@ mod error;
 mod global;
 mod host;
 mod interaction;
+mod metrics;
 mod patience;
 mod project;
 mod pulse;

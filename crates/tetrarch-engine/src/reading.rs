@@ -30,12 +30,8 @@ impl Reader {
         let owner = Principal::Agent(session.agent.clone());
         let within = session.shared.wakeup.within(&owner, cursor.positions).await?;
         if within != cursor.positions {
-            cursor = Cursor {
-                positions: within,
-                trials: Trials::default(),
-                receipts: None,
-                ..cursor
-            };
+            cursor =
+                Cursor { positions: within, trials: Trials::default(), receipts: None, ..cursor };
         }
         let reading = Reading::resume(cursor, again);
         let inbox = Inbox::open(&session.shared.wakeup, &owner, reading.from()).await?;

@@ -119,7 +119,7 @@ pub(crate) const KEYS: &[Key] = &[
     later("retention.lane_depth", Whole(1, 10_000), Is("32")),
     used("retention.go_ttl", Seconds(1, 3600), Follows("3s with one replica, else 15s")),
     used("telemetry.otlp_endpoint", CollectorUrl, Follows("nothing is exported")),
-    later("telemetry.prometheus_listen", Listen, Follows("not served")),
+    used("telemetry.prometheus_listen", Listen, Follows("not served")),
     used("telemetry.log", Filter, Follows("info for up, serve and host, else warn")),
     later("telemetry.content", Flag, Is("false")),
     later("people.page_listen", Listen, Is("127.0.0.1:7878")),

@@ -14,7 +14,8 @@ use crate::step::Draft;
 
 use super::consulting::Begun;
 use super::{
-    Policy, changes, circuits, consulting, files, goals, overseeing, planning, plans, questions, replacing, schedules, sessions, stopping, verbs, work,
+    Policy, changes, circuits, consulting, files, goals, overseeing, planning, plans, questions,
+    replacing, schedules, sessions, stopping, verbs, work,
 };
 
 /// Decides on an operation and answers it.

@@ -16,14 +16,15 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, refusal_of_mail, stalling,
-    unanswering_hosts,
+    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, refusal_of_mail,
+    stalling, unanswering_hosts,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::time::BusTime;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use super::Ending;
 use super::diagnosing::{Diagnosed, Diagnosing};
@@ -39,6 +40,7 @@ use super::spans::traced;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
 use crate::error::{EngineError, note_dead};
+use crate::metrics::Leading;
 use crate::pump::{Placed, Pump};
 
 /// Committed entries that wait for a half of the outbox; what comes before it waits when they are
@@ -105,6 +107,7 @@ pub(super) struct OwnerState {
     diagnosing: Diagnosing,
     /// When the overseer looked last; at the start of time when it has not.
     looked: BusTime,
+    leading: Leading,
     records: Records,
     group: Group,
     waiting: VecDeque<(Input, Option<u64>)>,
@@ -169,6 +172,7 @@ impl Actor for OwnerActor {
             hearing,
             diagnosing: Diagnosing::new(bus.clone()),
             looked: BusTime(0),
+            leading: Leading::new(),
             bus,
             policy,
             halted,
@@ -277,6 +281,7 @@ impl OwnerState {
 
     async fn set_aside(&self, letter: &DeadLetter) {
         note_dead(letter);
+        self.leading.metrics.set_aside();
         if let Err(error) = dead_letter(&self.bus, letter).await {
             tracing::error!(%error, "a dead letter could not be kept");
         }
@@ -295,6 +300,7 @@ impl OwnerState {
             let step = decide(&self.records, &self.policy, self.clock.now(), &input);
             self.group.add(&mut self.records, step, seq);
         }
+        self.leading.look(&self.records, self.waiting.len());
         if self.group.is_empty() {
             return;
         }
@@ -307,13 +313,15 @@ impl OwnerState {
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
         self.tell_sweeper(&entry);
         let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
-        let asking = self.asking.clone();
+        let (asking, metrics) = (self.asking.clone(), self.leading.metrics.clone());
         // The task reports back by itself; a dropped actor has no use for the outcome.
         drop(tokio::spawn(async move {
             reached::decided(&entry);
+            let began = Instant::now();
             let outcome = committer.commit(&entry).await.map(|seq| (seq, committer));
             if let Ok((seq, _)) = &outcome {
                 reached::committed(&entry);
+                metrics.committed(&entry, began.elapsed());
                 memory.send_modify(|kept| kept.ledger.high = kept.ledger.high.max(*seq));
                 asking.ask(&entry).await;
                 // A closed outbox has told why.
