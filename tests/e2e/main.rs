@@ -29,6 +29,7 @@ mod renewal;
 mod resume;
 mod secrets;
 mod sizes;
+mod spending;
 mod storm;
 mod traces;
 

@@ -279,13 +279,15 @@ pub enum EventKind {
     IntakeMoved,
     /// People accepted a ledger that is not the one that was remembered.
     LedgerAccepted,
+    /// A grant was drawn on or settled.
+    Budget,
     /// Something is wrong.
     Alert,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -329,6 +331,7 @@ impl EventKind {
         Self::LedgerSnapshot,
         Self::IntakeMoved,
         Self::LedgerAccepted,
+        Self::Budget,
         Self::Alert,
     ];
 
@@ -379,6 +382,7 @@ impl EventKind {
             Self::LedgerSnapshot => "ledger.snapshot",
             Self::IntakeMoved => "intake.moved",
             Self::LedgerAccepted => "ledger.accepted",
+            Self::Budget => "budget",
             Self::Alert => "alert",
         }
     }

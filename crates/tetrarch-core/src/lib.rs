@@ -11,6 +11,7 @@ pub mod artifacts;
 pub mod assignment;
 pub mod brief;
 pub mod budget;
+pub mod burn;
 pub mod check;
 pub mod crystallization;
 pub mod cursor;

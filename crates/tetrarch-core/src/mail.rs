@@ -207,11 +207,13 @@ pub enum Alert {
     StateMended,
     /// Records that this version cannot read are left as they are.
     RecordsHeld,
+    /// Most of an agent's grant is used.
+    BudgetWarning,
 }
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CircuitOpen,
         Self::MassSilence,
         Self::RunOverdue,
@@ -220,6 +222,7 @@ impl Alert {
         Self::StreamShrank,
         Self::StateMended,
         Self::RecordsHeld,
+        Self::BudgetWarning,
     ];
 
     /// The topic.
@@ -234,6 +237,7 @@ impl Alert {
             Self::StreamShrank => "stream.shrank",
             Self::StateMended => "state.mended",
             Self::RecordsHeld => "records.held",
+            Self::BudgetWarning => "budget.warning",
         }
     }
 }

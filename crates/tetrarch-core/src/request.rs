@@ -10,7 +10,7 @@ mod files;
 
 use crate::agent::{Mode, Profile};
 use crate::brief::{RunResult, Tools, Usage, Verdict};
-use crate::budget::Limits;
+use crate::budget::{Counter, Limits, Spend};
 use crate::id::{
     AgentId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal, ProfileName,
     ProjectName, QuestionId, RequestId, RunId, SessionId,
@@ -436,6 +436,24 @@ pub enum Report {
         /// When it will be heard of again, at the latest.
         expected: Option<BusTime>,
     },
+    /// The agent may have children and draws its own spending ahead (spec 06, Budgets).
+    Draw {
+        /// The run.
+        run: RunId,
+        /// What all runs of the brief are to have drawn then.
+        total: Spend,
+    },
+    /// Most of a counter's grant is used.
+    BudgetWarning {
+        /// The run.
+        run: RunId,
+        /// Which counter.
+        counter: Counter,
+        /// What all runs of the brief used of it.
+        used: u64,
+        /// The grant.
+        limit: u64,
+    },
     /// A sponsor did not answer a specialist within its time.
     SponsorSilent {
         /// The request that stayed unanswered.
@@ -473,6 +491,8 @@ impl Report {
             | Self::Crashed { .. }
             | Self::Run { .. }
             | Self::Consumed { .. }
+            | Self::Draw { .. }
+            | Self::BudgetWarning { .. }
             | Self::SponsorSilent { .. } => self.clone(),
         }
     }
@@ -489,6 +509,8 @@ impl Report {
             Self::Ask { .. } => "ask",
             Self::Consumed { .. } => "consumed",
             Self::Update { .. } => "update",
+            Self::Draw { .. } => "budget.draw",
+            Self::BudgetWarning { .. } => "budget.warning",
             Self::SponsorSilent { .. } => "sponsor_silent",
         }
     }

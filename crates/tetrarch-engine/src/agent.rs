@@ -14,6 +14,7 @@ use tetrarch_bus::state::record_after;
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::budget::Spend;
+use tetrarch_core::burn::Burn;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
 use tetrarch_core::id::RequestId;
@@ -83,6 +84,7 @@ pub(crate) struct AgentState {
     run: Run,
     ledger_seq: u64,
     pulse: watch::Sender<Pulse>,
+    burn: Burn,
 }
 
 impl Actor for AgentActor {
@@ -126,6 +128,7 @@ impl Actor for AgentActor {
             run,
             ledger_seq,
             pulse,
+            burn: Burn::default(),
         })
     }
 
@@ -199,11 +202,13 @@ impl AgentState {
             },
         };
         let ended = self.perform(myself, effects).await?;
+        self.burn.note(self.session.shared.clock.now(), self.machine.usage().spend());
         self.pulse.send_replace(Pulse {
             run_state: Some(self.machine.run_state()),
             positions: self.positions,
             progress: self.machine.progress(),
             usage: self.machine.usage(),
+            burn: self.burn.clone(),
         });
         self.set_timer(myself);
         Ok(ended)

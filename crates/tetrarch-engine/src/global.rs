@@ -12,6 +12,7 @@ mod owner;
 mod planning;
 mod reached;
 mod restore;
+mod settling;
 mod spans;
 mod sweeping;
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tetrarch_core::brief::Usage;
+use tetrarch_core::budget::Spend;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::request::Report;
@@ -10,7 +11,7 @@ use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
-use super::read;
+use super::{budget, read};
 use crate::proto::v1 as pb;
 
 /// The body of a report.
@@ -52,6 +53,15 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
             message.dispatch = read::show(dispatch.as_ref());
             message.update.clone_from(update);
             message.expected_unix_ms = expected.map(|at| at.0);
+        }
+        Report::Draw { run, total } => {
+            message.run = run.to_string();
+            message.draw = Some((*total).into());
+        }
+        Report::BudgetWarning { run, counter, used, limit } => {
+            message.run = run.to_string();
+            let (counter, used, limit) = (counter.as_str().to_owned(), *used, *limit);
+            message.budget_warning = Some(pb::BudgetWarning { counter, used, limit });
         }
         Report::SponsorSilent { request, sponsor } => {
             message.request = request.to_string();
@@ -97,14 +107,27 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             update: report.update,
             expected: report.expected_unix_ms.map(BusTime),
         },
+        "budget.draw" => Report::Draw {
+            run: read::text("run", &report.run)?,
+            total: report.draw.map(Spend::from).unwrap_or_default(),
+        },
+        "budget.warning" => {
+            let warning = report.budget_warning.unwrap_or_default();
+            Report::BudgetWarning {
+                run: read::text("run", &report.run)?,
+                counter: budget::counter("budgetWarning.counter", &warning.counter)?,
+                used: warning.used,
+                limit: warning.limit,
+            }
+        }
         "sponsor_silent" => Report::SponsorSilent {
             request: read::text("request", &report.request)?,
             sponsor: read::text("sponsor", &report.sponsor)?,
         },
         "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
         other => {
-            let allowed =
-                "ready, gone, crashed, run, result, ask, consumed, update, sponsor_silent";
+            let allowed = "ready, gone, crashed, run, result, ask, consumed, update, budget.draw, \
+                           budget.warning, sponsor_silent";
             let reason = format!("unknown kind {other:?}; allowed: {allowed}");
             return Err(CodecError::field("kind", reason));
         }

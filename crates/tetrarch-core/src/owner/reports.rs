@@ -16,7 +16,8 @@ use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
 use super::{
-    Policy, circuits, ending, fit, overseeing, plans, questions, recovery, sessions, stopping,
+    Policy, circuits, ending, fit, overseeing, plans, questions, recovery, sessions, spending,
+    stopping,
 };
 
 /// Decides on a report.
@@ -114,6 +115,15 @@ fn apply(
         Report::Update { run, dispatch, update, expected } => {
             own_run(draft, id, *run)?;
             overseeing::update(draft, policy, id, (*dispatch, *expected), update)
+        }
+        Report::Draw { run, total } => {
+            own_run(draft, id, *run)?;
+            spending::draw(draft, id, *total)
+        }
+        Report::BudgetWarning { run, counter, used, limit } => {
+            own_run(draft, id, *run)?;
+            spending::warn(draft, id, *counter, *used, *limit);
+            Ok(())
         }
         Report::SponsorSilent { request, sponsor } => {
             let reason = format!("{sponsor} did not answer {request}");
@@ -233,8 +243,10 @@ pub(super) fn end(
         sessions::charge(draft, id, status.usage);
         draft.put(Record::RunStatus(Box::new(status)));
     }
-    // Whatever a stopped program says of itself, trying again would undo the stop.
-    let outcome = if stopping && !succeeded { Outcome::Cancelled } else { result.outcome };
+    // Whatever a stopped program says of itself, trying again would undo the stop; one that its host
+    // stopped since its grant is used up says so.
+    let kept = succeeded || result.outcome == Outcome::BudgetExceeded;
+    let outcome = if stopping && !kept { Outcome::Cancelled } else { result.outcome };
     plans::end_attempt(draft, &run, &RunResult { outcome, ..result.clone() });
     if let Some(parent) = draft.agent(id).and_then(|agent| agent.parent.clone()) {
         let ready = ResultReady {

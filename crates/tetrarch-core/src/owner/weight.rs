@@ -85,7 +85,8 @@ pub(super) fn agent(agent: &Agent) -> usize {
     let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
     let ending = agent.ending.as_ref().map_or(0, |ending| ITEM + ending.reason.len());
     let texts = agent.label.len() + agent.reason.len();
-    RECORD + agent.slots.len() * ITEM + tools + texts + ending
+    let held = agent.unsettled.grants.len() + agent.unsettled.lost().count();
+    RECORD + (agent.slots.len() + held) * ITEM + tools + texts + ending
 }
 
 /// A record.

@@ -14,8 +14,8 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, stalling,
-    unanswering_hosts,
+    Group, Input, Policy, Settlement, decide, forgetting_is_late, is_due, next_deadline, stalling,
+    unanswering_hosts, unsettled,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};
@@ -32,6 +32,7 @@ use super::memory::Kept;
 use super::planning::{self, Asking, PlannerConfig};
 use super::reached;
 use super::restore::Restored;
+use super::settling::Settling;
 use super::spans::traced;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
@@ -65,6 +66,8 @@ pub(super) enum OwnerMsg {
     Oversee,
     /// What the journals of what stands still say; the overseer looks now.
     Diagnosed(Diagnosed),
+    /// What the journals of lost runs say.
+    Settled(Vec<Settlement>),
 }
 
 /// What it is started with.
@@ -98,6 +101,7 @@ pub(super) struct OwnerState {
     clock: Clock,
     hearing: Hearing,
     diagnosing: Diagnosing,
+    settling: Settling,
     records: Records,
     group: Group,
     waiting: VecDeque<(Input, Option<u64>)>,
@@ -160,6 +164,7 @@ impl Actor for OwnerActor {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             hearing,
             diagnosing: Diagnosing::new(bus.clone()),
+            settling: Settling::new(bus.clone()),
             bus,
             policy,
             halted,
@@ -218,9 +223,16 @@ impl Actor for OwnerActor {
                 state.diagnosing.ended(known);
                 state.oversee();
             }
+            OwnerMsg::Settled(read) => {
+                state.settling.ended();
+                if !read.is_empty() {
+                    state.waiting.push_back((Input::Settled(read), None));
+                }
+            }
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
         state.advance(&myself);
+        state.settle_the_lost(&myself);
         state.revoke_the_unanswering();
         state.set_timer(&myself);
         Ok(())
@@ -230,6 +242,17 @@ impl Actor for OwnerActor {
 impl OwnerState {
     fn telemetry(&self) -> Telemetry {
         Telemetry { diagnosed: self.diagnosing.known(), ..self.hearing.telemetry() }
+    }
+
+    /// Has the journals read of runs that ended without a result.
+    fn settle_the_lost(&mut self, myself: &ActorRef<OwnerMsg>) {
+        if self.settling.is_reading() || !self.waiting.is_empty() {
+            return;
+        }
+        let lost = unsettled(&self.records);
+        if !lost.is_empty() {
+            self.settling.begins(lost, myself);
+        }
     }
 
     fn oversee(&mut self) {

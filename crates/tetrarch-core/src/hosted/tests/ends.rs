@@ -145,6 +145,8 @@ fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
         | Report::Result { .. }
         | Report::Consumed { .. }
         | Report::Update { .. }
+        | Report::Draw { .. }
+        | Report::BudgetWarning { .. }
         | Report::SponsorSilent { .. } => None,
     })
 }
