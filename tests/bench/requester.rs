@@ -70,6 +70,7 @@ impl Requester {
             progress: 0,
             tokens: 0,
             cost_micro: 0,
+            burn: Default::default(),
         };
         let beat = codec::encode_heartbeat(&vitals).unwrap();
         let subject = Subject::Heartbeat(agent.clone()).to_string();

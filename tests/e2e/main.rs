@@ -30,6 +30,7 @@ mod renewal;
 mod resume;
 mod secrets;
 mod sizes;
+mod spending;
 mod storm;
 mod traces;
 mod verbs;

@@ -9,6 +9,7 @@ use tetrarch_core::id::{AgentId, EpicId, Principal, RunId};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Entry, Seal};
 use tetrarch_core::mail::{Lane, Mail};
+use tetrarch_core::metering::Tally;
 use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::records::Records;
 use tetrarch_core::request::Request;
@@ -296,6 +297,16 @@ impl Bus {
             return Some(expect);
         }
         self.journals.append(run, epoch, event, expect).ok()
+    }
+
+    /// What a run's journal says was used, and whether it has ended.
+    pub(crate) fn left(&self, run: RunId) -> (Tally, bool) {
+        let (mut tally, mut ended) = (Tally::default(), false);
+        for event in self.journals.events(run) {
+            tally.take(event);
+            ended = matches!(event, JournalEvent::Ended { .. });
+        }
+        (tally, ended)
     }
 
     /// Whether a run's journal begins as it has to.

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    advise, agent, answer, artifact, circuit, config, describe, doctor, events, file, get, goal,
-    guard, host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema,
-    serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work,
+    advise, agent, answer, artifact, budget, circuit, config, describe, doctor, events, file, get, goal, guard, host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -100,6 +98,8 @@ pub(crate) enum Command {
     Describe(describe::DescribeArgs),
     /// Show agents as a tree.
     Tree(tree::TreeArgs),
+    /// Show what agents may spend, and what became of it.
+    Budget(budget::BudgetArgs),
     /// Show what happened, from the ledger.
     Events(events::EventsArgs),
     /// Show the fleet as it was.

@@ -4,6 +4,7 @@ pub(crate) mod advise;
 pub(crate) mod agent;
 pub(crate) mod answer;
 pub(crate) mod artifact;
+pub(crate) mod budget;
 pub(crate) mod circuit;
 pub(crate) mod config;
 pub(crate) mod describe;
@@ -93,6 +94,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Get(args) => get::run(context, args).await,
         Command::Describe(args) => describe::run(context, args).await,
         Command::Tree(args) => tree::run(context, args).await,
+        Command::Budget(args) => budget::run(context, args).await,
         Command::Events(args) => events::run(context, args).await,
         Command::Replay(args) => replay::run(context, args).await,
         Command::Spawn(args) => spawn::run(context, args).await,

@@ -142,6 +142,7 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::DraftDecided
         | EventKind::NodeStatus
         | EventKind::NodePriority
+        | EventKind::Budget
         | EventKind::GoalPriority
         | EventKind::ScheduleCreated
         | EventKind::ScheduleDeleted

@@ -1,6 +1,6 @@
 //! Records for the tests of views.
 
-use tetrarch_core::agent::{Agent, Hosting, Work};
+use tetrarch_core::agent::{Agent, Hosting, Unsettled, Work};
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Account;
 use tetrarch_core::id::{
@@ -32,6 +32,7 @@ pub(crate) fn agent(id: &str, parent: Option<&str>, liveness: Liveness) -> Agent
         label: String::new(),
         slots: Vec::new(),
         account: Account::default(),
+        unsettled: Unsettled::default(),
         deadline: None,
         tools: Tools::default(),
         circuit: Default::default(),

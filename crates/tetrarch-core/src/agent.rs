@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::brief::{RunnerKind, Tools, Worktree};
-use crate::budget::{Account, Limits};
+use crate::budget::{Account, Limits, Spend};
 use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
     SessionId,
@@ -43,6 +43,50 @@ pub struct Slot {
     pub child: AgentId,
     /// What was carved out for the child.
     pub grant: Limits,
+}
+
+/// A run that ended without saying what it used: its journal says it (spec 06, Budgets).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LostRun {
+    /// The run.
+    pub run: RunId,
+    /// What is booked of it already.
+    pub charged: Spend,
+}
+
+/// The grant of a child that ended, which stays carved out until all its runs are settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldGrant {
+    /// Whose it was.
+    pub child: AgentId,
+    /// What was carved out.
+    pub grant: Limits,
+    /// What is known to have been spent of it.
+    pub spent: Spend,
+    /// Whose journals are yet to be read.
+    pub runs: Vec<LostRun>,
+}
+
+/// What is not settled yet.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unsettled {
+    /// The agent's own lost runs.
+    pub runs: Vec<LostRun>,
+    /// Grants of its ended children.
+    pub grants: Vec<HeldGrant>,
+}
+
+impl Unsettled {
+    /// Whether nothing is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.grants.is_empty()
+    }
+
+    /// Every run whose journal is yet to be read.
+    pub fn lost(&self) -> impl Iterator<Item = &LostRun> {
+        self.runs.iter().chain(self.grants.iter().flat_map(|held| &held.runs))
+    }
 }
 
 /// The order to end a session whose agent is to go on in its next one. That starts when the host
@@ -97,6 +141,8 @@ pub struct Agent {
     pub slots: Vec<Slot>,
     /// Its grant and what became of it.
     pub account: Account,
+    /// What of it, or of what was carved out of it, is not settled yet.
+    pub unsettled: Unsettled,
     /// When its wall clock ends.
     pub deadline: Option<BusTime>,
     /// What it may use, and give to children.

@@ -46,6 +46,16 @@ impl Spend {
         }
     }
 
+    /// The same with another amount of one counter.
+    #[must_use]
+    pub fn with(self, counter: Counter, amount: u64) -> Self {
+        match counter {
+            Counter::Tokens => Self { tokens: amount, ..self },
+            Counter::CostMicro => Self { cost_micro: amount, ..self },
+            Counter::Turns => Self { turns: amount, ..self },
+        }
+    }
+
     /// One counter's amount.
     #[must_use]
     pub fn of(self, counter: Counter) -> u64 {
@@ -191,39 +201,86 @@ impl Meter {
 pub struct Account {
     /// The grant.
     pub limit: Limits,
-    /// Carved out for children that have not ended.
+    /// Carved out for children that have not ended, or whose end is not settled.
     pub reserved: Spend,
-    /// Used by the agent and by its ended children.
+    /// Drawn or used by the agent, and used by its ended children.
     pub spent: Spend,
+    /// The part of `spent` that the agent drew for its own runs, before they use it.
+    pub drawn: Spend,
+    /// The part of `spent` that its own runs are known to have used; of what is drawn and what is
+    /// used, the higher is spent.
+    pub used: Spend,
 }
 
 impl Account {
     /// A fresh account of this grant.
     #[must_use]
     pub fn of(limit: Limits) -> Self {
-        Self { limit, reserved: Spend::default(), spent: Spend::default() }
+        Self { limit, ..Self::default() }
+    }
+
+    /// One counter's meter.
+    #[must_use]
+    pub fn meter(&self, counter: Counter) -> Meter {
+        Meter {
+            limit: self.limit.of(counter),
+            reserved: self.reserved.of(counter),
+            spent: self.spent.of(counter),
+        }
+    }
+
+    /// Books what the agent's own runs used.
+    pub fn charge(&mut self, used: Spend) {
+        self.own(self.drawn, self.used.plus(used));
+    }
+
+    /// Draws the agent's own spending ahead, up to `total` for all its runs, as far as it is free;
+    /// what is not limited needs no drawing. Less than was drawn before changes nothing.
+    pub fn draw(&mut self, total: Spend) {
+        let mut drawn = self.drawn;
+        for counter in Counter::ALL {
+            let Some(free) = self.meter(counter).free() else { continue };
+            let own = self.drawn.of(counter).max(self.used.of(counter));
+            let within = total.of(counter).min(own.saturating_add(free));
+            drawn = drawn.with(counter, drawn.of(counter).max(within));
+        }
+        self.own(drawn, self.used);
+    }
+
+    /// Gives back what was drawn and not used, and what was carved out: the agent has ended.
+    pub fn close(&mut self) {
+        self.own(Spend::default(), self.used);
+        self.reserved = Spend::default();
+    }
+
+    /// What is known to have been used, whatever is drawn. It only grows.
+    #[must_use]
+    pub fn used_in_all(&self) -> Spend {
+        self.spent.minus(self.drawn.max(self.used)).plus(self.used)
+    }
+
+    fn own(&mut self, drawn: Spend, used: Spend) {
+        self.spent = self.spent.minus(self.drawn.max(self.used)).plus(drawn.max(used));
+        self.drawn = drawn;
+        self.used = used;
     }
 
     /// The tokens' meter.
     #[must_use]
     pub fn tokens(&self) -> Meter {
-        Meter { limit: self.limit.tokens, reserved: self.reserved.tokens, spent: self.spent.tokens }
+        self.meter(Counter::Tokens)
     }
 
     /// The cost's meter.
     #[must_use]
     pub fn cost(&self) -> Meter {
-        Meter {
-            limit: self.limit.cost_micro,
-            reserved: self.reserved.cost_micro,
-            spent: self.spent.cost_micro,
-        }
+        self.meter(Counter::CostMicro)
     }
 
     /// The turns' meter.
     #[must_use]
     pub fn turns(&self) -> Meter {
-        Meter { limit: self.limit.turns, reserved: self.reserved.turns, spent: self.spent.turns }
+        self.meter(Counter::Turns)
     }
 
     /// What a child would be granted; changes nothing. `free_slots` includes the child's own.
@@ -288,6 +345,30 @@ mod tests {
         parent.settle(grant, Spend { tokens: 15, ..Spend::default() });
         assert_eq!(parent.tokens().free(), Some(85));
         assert_eq!(parent.reserved, Spend::default());
+    }
+
+    #[test]
+    fn what_is_drawn_is_spent_once_and_comes_back_when_it_was_not_used() {
+        let tokens = |tokens| Spend { tokens, ..Spend::default() };
+        let mut agent = account(100);
+        agent.reserve(Limits { tokens: Some(40), ..Limits::default() });
+        agent.draw(tokens(10));
+        assert_eq!((agent.spent, agent.tokens().free()), (tokens(10), Some(50)));
+        agent.charge(tokens(4));
+        assert_eq!((agent.spent, agent.used_in_all()), (tokens(10), tokens(4)));
+        agent.draw(tokens(61));
+        assert_eq!((agent.drawn, agent.tokens().free()), (tokens(60), Some(0)), "no more is free");
+        agent.draw(tokens(20));
+        assert_eq!(agent.drawn, tokens(60));
+        agent.settle(Limits { tokens: Some(40), ..Limits::default() }, tokens(15));
+        assert_eq!((agent.spent, agent.used_in_all()), (tokens(75), tokens(19)));
+        agent.charge(tokens(60));
+        assert_eq!(agent.spent, tokens(79), "it used more than it drew");
+        agent.close();
+        assert_eq!((agent.spent, agent.drawn), (tokens(79), Spend::default()));
+        let mut unlimited = Account::default();
+        unlimited.draw(tokens(5));
+        assert_eq!(unlimited, Account::default());
     }
 
     #[test]

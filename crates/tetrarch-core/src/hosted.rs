@@ -23,13 +23,13 @@ use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
-use crate::metering::Metering;
 use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWithin};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
 use log::{Log, beginning};
+use spending::Spending;
 use updating::Updates;
 use verbs::Verbs;
 
@@ -141,7 +141,7 @@ pub struct Hosted {
     ordered: Option<String>,
     stopped: Option<String>,
     log: Log,
-    metering: Metering,
+    spending: Spending,
     result: Option<RunResult>,
     exit: Option<Exit>,
     storing: bool,
@@ -162,8 +162,7 @@ impl Hosted {
         checkpoint: Option<String>,
         trace: Option<String>,
     ) -> Self {
-        let metering = Metering::of(run.brief.budget, Spend::default());
-        Self {
+        let mut hosted = Self {
             launch,
             run,
             host,
@@ -185,13 +184,15 @@ impl Hosted {
             ordered: None,
             stopped: None,
             log: Log::default(),
-            metering,
+            spending: Spending::default(),
             result: None,
             exit: None,
             storing: false,
             change: None,
             diffing: false,
-        }
+        };
+        hosted.meter_after(Spend::default());
+        hosted
     }
 
     /// The same with another time for a stop.
@@ -231,14 +232,14 @@ impl Hosted {
     /// What the program has used, as far as it said.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.metering.tally().usage()
+        self.spending.metering.tally().usage()
     }
 
     /// Goes on from this state of what it continues, which takes a while to read; `spent` is what
     /// earlier runs of the brief used of its grant.
     pub fn go_on_from(&mut self, checkpoint: Option<String>, spent: Spend) {
         self.checkpoint = checkpoint;
-        self.metering = Metering::of(self.run.brief.budget, spent);
+        self.meter_after(spent);
     }
 
     /// The effects that begin it.
@@ -341,6 +342,7 @@ impl Hosted {
                 }
                 effects.push(Effect::Journal(JournalEvent::Started { pid, isolation }));
                 effects.push(Effect::Report(Box::new(Report::Ready)));
+                self.draw_ahead(effects);
             }
             RunnerEvent::SpawnFailed { error } => {
                 let result = Box::new(RunResult::ended(Outcome::Failure, error));
@@ -407,7 +409,7 @@ impl Hosted {
         if self.result.is_some() {
             return;
         }
-        self.metering.take(&JournalEvent::Usage(result.usage));
+        self.spending.metering.take(&JournalEvent::Usage(result.usage));
         let mut keep: Vec<Keep> = files.into_iter().map(Keep::File).collect();
         for (name, text) in
             [("deliverable", &mut result.deliverable), ("partial", &mut result.partial)]
@@ -478,11 +480,11 @@ impl Hosted {
     }
 
     /// The last words of a session: its result, to the journal and to the owner.
-    fn end_with(&mut self, mut result: RunResult, cause: String, effects: &mut Vec<Effect>) {
-        result.usage = self.final_usage();
+    fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<Effect>) {
         let last = self.updates.last(self.now);
         self.report_update(last, effects);
         self.report_change(effects);
+        let result = self.with_grant(result);
         effects.push(Effect::Journal(JournalEvent::Result(Box::new(result.clone()))));
         effects.push(Effect::Report(Box::new(Report::Result {
             run: Some(self.run.id),

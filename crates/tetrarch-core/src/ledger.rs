@@ -300,13 +300,15 @@ pub enum EventKind {
     MailRead,
     /// A message was set aside by its reader.
     MailSetAside,
+    /// A grant was drawn on or settled.
+    Budget,
     /// Something is wrong.
     Alert,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -357,6 +359,7 @@ impl EventKind {
         Self::LedgerAccepted,
         Self::MailRead,
         Self::MailSetAside,
+        Self::Budget,
         Self::Alert,
     ];
 
@@ -414,6 +417,7 @@ impl EventKind {
             Self::LedgerAccepted => "ledger.accepted",
             Self::MailRead => "mail.read",
             Self::MailSetAside => "mail.set_aside",
+            Self::Budget => "budget",
             Self::Alert => "alert",
         }
     }

@@ -12,6 +12,7 @@ pub mod assignment;
 pub mod brief;
 pub mod budget;
 pub mod change;
+pub mod burn;
 pub mod check;
 pub mod crystallization;
 pub mod cursor;

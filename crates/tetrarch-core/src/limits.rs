@@ -277,6 +277,21 @@ pub const EXPIRED_MAX: usize = 64;
 pub const WORKTREES_MAX: usize = 100;
 /// Questions that one session may have open; the program is told that a further one was not asked.
 pub const QUESTIONS_MAX: usize = 8;
+/// The share of a grant's counter at which it is warned of, in percent (spec 06, Budgets).
+pub const BUDGET_WARNING_PERCENT: u64 = 80;
+/// The part of its grant that an agent with children draws ahead, at least.
+pub const DRAWN_PARTS: u64 = 10;
+/// Lost runs, and grants of ended children, that one agent's record keeps until they are settled.
+pub const OWED_MAX: usize = 32;
+/// Runs that are settled at one stroke.
+pub const SETTLED_MAX: usize = 64;
+/// How long a lost run's journal may take to end; after that it counts as it is. Longer than a drain
+/// and a kill.
+pub const JOURNAL_ENDS_WITHIN: Millis = Millis::from_secs(60);
+/// How many buckets an agent's burn rate is kept for (spec 06, Budgets).
+pub const BURN_BUCKETS: usize = 60;
+/// How long one of them is.
+pub const BURN_BUCKET: Millis = Millis::from_secs(60);
 /// Calls of one run that may have something set aside for them at a time.
 pub const CALLS_OPEN_MAX: usize = 256;
 /// A call's name, in bytes.

@@ -222,6 +222,8 @@ pub enum Alert {
     RecordsHeld,
     /// Work changed files that it may not.
     GuardViolation,
+    /// Most of an agent's grant is used.
+    BudgetWarning,
 }
 
 impl Alert {
@@ -236,6 +238,7 @@ impl Alert {
         Self::StateMended,
         Self::RecordsHeld,
         Self::GuardViolation,
+        Self::BudgetWarning,
     ];
 
     /// The topic.
@@ -251,6 +254,7 @@ impl Alert {
             Self::StateMended => "state.mended",
             Self::RecordsHeld => "records.held",
             Self::GuardViolation => "guard.violation",
+            Self::BudgetWarning => "budget.warning",
         }
     }
 }

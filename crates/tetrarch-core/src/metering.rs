@@ -3,11 +3,12 @@
 //! that meters and whoever reads its journal later come to the same sum.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::brief::Usage;
 use crate::budget::{BudgetExceeded, Counter, Limits, Spend};
 use crate::journal::{BudgetNote, JournalEvent};
-use crate::limits::{CALL_NAME_BYTES_MAX, CALLS_OPEN_MAX};
+use crate::limits::{BUDGET_WARNING_PERCENT, CALL_NAME_BYTES_MAX, CALLS_OPEN_MAX, DRAWN_PARTS};
 
 #[cfg(test)]
 mod tests;
@@ -134,6 +135,9 @@ pub enum Withheld {
     /// Its worst case is more than what is left.
     #[error("{0} after what is used and set aside")]
     DoesNotFit(#[from] BudgetExceeded),
+    /// It is more than is drawn, and no more could be drawn.
+    #[error("{0} of what could be drawn; the rest of the grant is with its children")]
+    NotDrawn(BudgetExceeded),
     /// A call of that name is not over.
     #[error("a call {0:?} is open already; say `spent` first, or give each call its own name")]
     Open(String),
@@ -145,18 +149,53 @@ pub enum Withheld {
     Name,
 }
 
+/// A counter of which most, or all, is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Which.
+    pub counter: Counter,
+    /// What all runs of the brief used of it.
+    pub used: u64,
+    /// The grant.
+    pub limit: u64,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { counter, used, limit } = self;
+        match counter {
+            Counter::Tokens | Counter::Turns => write!(f, "{used} of {limit} {counter} are used"),
+            Counter::CostMicro => {
+                let dollars = |micro: u64| micro as f64 / 1e6;
+                write!(f, "${:.4} of ${:.4} are used", dollars(*used), dollars(*limit))
+            }
+        }
+    }
+}
+
 /// The meter of a run that is being made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metering {
     limit: Limits,
     tally: Tally,
+    /// What is drawn, for an agent that draws ahead; none when all is drawn from the start.
+    drawn: Option<Spend>,
+    warned: Vec<Counter>,
 }
 
 impl Metering {
     /// A meter of this grant, of which earlier runs of the brief used `before`.
     #[must_use]
     pub fn of(limit: Limits, before: Spend) -> Self {
-        Self { limit, tally: Tally { before, ..Tally::default() } }
+        let tally = Tally { before, ..Tally::default() };
+        Self { limit, tally, drawn: None, warned: Vec::new() }
+    }
+
+    /// The same of an agent that draws its spending ahead, and has drawn nothing that it knows of.
+    #[must_use]
+    pub fn drawing(self) -> Self {
+        let limited = self.limit != Limits::default();
+        Self { drawn: limited.then(Spend::default), ..self }
     }
 
     /// What is counted.
@@ -167,7 +206,46 @@ impl Metering {
 
     /// Counts what is written to the run's journal.
     pub fn take(&mut self, event: &JournalEvent) {
+        if let JournalEvent::Budget(BudgetNote::Warning { counter, .. }) = event {
+            self.warned.push(*counter);
+        }
         self.tally.take(event);
+    }
+
+    /// So much is drawn now, as the ledger says.
+    pub fn drew(&mut self, drawn: Spend) {
+        self.drawn = self.drawn.map(|before| before.max(drawn));
+    }
+
+    /// What is to be drawn, in all, so that this much more can be spent, and a part of the grant
+    /// beside it (spec 06: a tenth of the grant or one worst case, the larger); none when so much is
+    /// drawn.
+    #[must_use]
+    pub fn to_draw(&self, more: Spend) -> Option<Spend> {
+        let drawn = self.drawn?;
+        let needed = self.tally.charge().plus(more);
+        let mut total = drawn;
+        for counter in Counter::ALL {
+            let Some(limit) = self.limit.of(counter) else { continue };
+            let (needed, drawn) = (needed.of(counter).min(limit), drawn.of(counter));
+            if needed > drawn || drawn == 0 {
+                let part = (limit / DRAWN_PARTS).max(1);
+                total = total.with(counter, drawn.saturating_add(part).max(needed).min(limit));
+            }
+        }
+        (total != drawn).then_some(total)
+    }
+
+    /// Whether more is used than is drawn, although a draw asked for so much.
+    #[must_use]
+    pub fn is_overdrawn(&self, asked: Spend) -> bool {
+        let Some(drawn) = self.drawn else { return false };
+        let used = self.tally.used();
+        let limited = |counter: &Counter| self.limit.of(*counter).is_some();
+        Counter::ALL.into_iter().filter(limited).any(|counter| {
+            let drawn = drawn.of(counter);
+            drawn < asked.of(counter) && drawn < used.of(counter)
+        })
     }
 
     /// Whether a call of this worst case may be made. Nothing is set aside until the entry is
@@ -188,12 +266,50 @@ impl Metering {
         let gone = self.tally.charge();
         for counter in Counter::ALL {
             let Some(limit) = self.limit.of(counter) else { continue };
-            let (free, requested) = (limit.saturating_sub(gone.of(counter)), worst.of(counter));
-            if requested > free {
+            let requested = worst.of(counter);
+            let left = |limit: u64| limit.saturating_sub(gone.of(counter));
+            if requested > left(limit) {
+                let free = left(limit);
                 return Err(BudgetExceeded { counter, requested, free }.into());
+            }
+            let drawn = self.drawn.map_or(limit, |drawn| drawn.of(counter));
+            if requested > left(drawn) {
+                let free = left(drawn);
+                return Err(Withheld::NotDrawn(BudgetExceeded { counter, requested, free }));
             }
         }
         let call = call.to_owned();
         Ok(JournalEvent::Budget(BudgetNote::SetAside { call, worst }))
     }
+
+    /// The first counter of which all is used: the run ends at its next boundary.
+    #[must_use]
+    pub fn used_up(&self) -> Option<Mark> {
+        self.marks().find(|mark| mark.used > 0 && mark.used >= mark.limit)
+    }
+
+    /// Counters of which most is used, and which were not warned of.
+    #[must_use]
+    pub fn nearly_used_up(&self) -> Vec<Mark> {
+        let near = self.marks().filter(|mark| is_near(mark.used, mark.limit));
+        near.filter(|mark| !self.warned.contains(&mark.counter)).collect()
+    }
+
+    /// Whether an earlier run of the brief came as far, so that it was said before.
+    #[must_use]
+    pub fn was_near(&self, mark: Mark) -> bool {
+        is_near(self.tally.before.of(mark.counter), mark.limit)
+    }
+
+    fn marks(&self) -> impl Iterator<Item = Mark> {
+        let used = self.tally.used();
+        Counter::ALL.into_iter().filter_map(move |counter| {
+            let limit = self.limit.of(counter)?;
+            Some(Mark { counter, used: used.of(counter), limit })
+        })
+    }
+}
+
+fn is_near(used: u64, limit: u64) -> bool {
+    used > 0 && u128::from(used) * 100 >= u128::from(limit) * u128::from(BUDGET_WARNING_PERCENT)
 }

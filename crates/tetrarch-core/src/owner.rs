@@ -7,9 +7,10 @@
 //! `forgetting`, what cannot be read in `holding`, what people are told to look at in `troubles`,
 //! circuits in `circuits`, hosts in `hosts`, plans in `plans`, changes of plans in `planning`, what the
 //! planner is asked in `consulting`, tasks that it cuts in `replanning`, goals in `goals`, work in `work`,
-//! what begins at set times in `schedules`, reservations of files in `files`, changes before their
-//! branches in `changes`, questions to people in `questions`, mail to GO and what readers set aside in
-//! `post`, what the overseer does in `overseeing`.
+//! what is spent ahead in `spending`, what is settled in `settling`, what begins at set times in
+//! `schedules`, reservations of files in `files`, changes before their branches in `changes`, questions
+//! to people in `questions`, mail to GO and what readers set aside in `post`, what the overseer does in
+//! `overseeing`.
 
 mod brief;
 mod changes;
@@ -39,8 +40,10 @@ mod requests;
 mod restoring;
 mod schedules;
 mod sessions;
+mod settling;
 mod silence;
 mod spawn;
+pub(crate) mod spending;
 mod stopping;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -51,7 +54,7 @@ mod work;
 
 use std::collections::BTreeSet;
 
-use crate::agent::{Agent, Hosting};
+use crate::agent::{Agent, Hosting, Unsettled};
 use crate::brief::Tools;
 use crate::budget::Account;
 use crate::error::{ErrorCode, Refusal};
@@ -80,6 +83,7 @@ pub use group::Group;
 pub use overseeing::stalling;
 pub use post::{Posted, refusal as refusal_of_mail};
 pub use restoring::{Frame, restoring};
+pub use settling::{Settlement, unsettled};
 
 /// What an operator may set (spec 12, `[limits]`, `[deadlines]`, `[runs]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,6 +192,8 @@ pub enum Input {
     },
     /// Something that people have to look at.
     Trouble(Trouble),
+    /// What the journals of lost runs say.
+    Settled(Vec<Settlement>),
 }
 
 /// What the sweeper found of a session (spec 04).
@@ -228,7 +234,8 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         | Input::Proposed(_)
         | Input::Snapshot(..)
         | Input::TrimmedEarly { .. }
-        | Input::Trouble(_) => holding::spare(records, step),
+        | Input::Trouble(_)
+        | Input::Settled(_) => holding::spare(records, step),
     }
 }
 
@@ -264,6 +271,11 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
                  time; give it more room or a shorter retention.ledger"
             );
             sessions::alert(&mut draft, &AgentId::Go, Alert::LedgerFull, SNAPSHOTS, &text);
+            draft.finish()
+        }
+        Input::Settled(settlements) => {
+            let mut draft = Draft::new(records, now, go());
+            settling::settle(&mut draft, settlements);
             draft.finish()
         }
         Input::Trouble(trouble) => {
@@ -337,6 +349,7 @@ fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instanc
         label: String::new(),
         slots: Vec::new(),
         account: before.map_or_else(Account::default, |go| go.account),
+        unsettled: Unsettled::default(),
         deadline: None,
         tools: Tools::every(),
         circuit: Circuit::default(),

@@ -96,6 +96,8 @@ struct Indexes {
     placed: BTreeMap<(HostName, u64), BTreeSet<AgentId>>,
     children: BTreeMap<AgentId, BTreeSet<AgentId>>,
     offline: BTreeSet<AgentId>,
+    /// Those with lost runs, or grants of ended children, that are not settled.
+    unsettled: BTreeSet<AgentId>,
     /// Runs that have not ended, of sessions that are to go on, by where they stand and since when.
     standing: BTreeSet<(RunState, BusTime, RunId)>,
     /// External agents that have to register again, by since when.
@@ -326,6 +328,9 @@ impl Records {
         if agent.liveness == Liveness::Terminated && placed && Role::of(&agent.id).takes_slot() {
             self.indexes.ended.insert((agent.since, Ended::Agent(agent.id.clone())));
         }
+        if !agent.unsettled.is_empty() {
+            self.indexes.unsettled.insert(agent.id.clone());
+        }
         let external = agent.hosting == Hosting::External && agent.session.is_some();
         if agent.liveness == Liveness::Offline && external {
             self.indexes.unregistered.insert((agent.since, agent.id.clone()));
@@ -368,6 +373,7 @@ impl Records {
     fn unindex(&mut self, id: &AgentId) {
         let Some(before) = self.agents.get(id) else { return };
         self.indexes.offline.remove(id);
+        self.indexes.unsettled.remove(id);
         self.indexes.unregistered.remove(&(before.since, id.clone()));
         self.indexes.ended.remove(&(before.since, Ended::Agent(id.clone())));
         if let Some(ending) = &before.ending {
@@ -403,6 +409,11 @@ impl Records {
     /// Hosted agents that wait for a host that can take them.
     pub fn offline(&self) -> impl Iterator<Item = &AgentId> {
         self.indexes.offline.iter()
+    }
+
+    /// Agents with something that is not settled yet.
+    pub fn unsettled(&self) -> impl Iterator<Item = &AgentId> {
+        self.indexes.unsettled.iter()
     }
 
     /// Runs that stand in a state, with since when nothing was done about it, longest first;

@@ -12,7 +12,7 @@ mod gate;
 
 use crate::agent::{Mode, Profile};
 use crate::brief::{RunResult, Tools, Usage, Verdict, Worktree};
-use crate::budget::Limits;
+use crate::budget::{Counter, Limits, Spend};
 use crate::change::{ApplyOutcome, Made};
 use crate::id::{
     AgentId, ChangeId, DispatchId, Domain, EpicId, HostName, HumanName, NodeId, Principal,
@@ -482,6 +482,24 @@ pub enum Report {
         /// What came of it.
         outcome: ApplyOutcome,
     },
+    /// The agent may have children and draws its own spending ahead (spec 06, Budgets).
+    Draw {
+        /// The run.
+        run: RunId,
+        /// What all runs of the brief are to have drawn then.
+        total: Spend,
+    },
+    /// Most of a counter's grant is used.
+    BudgetWarning {
+        /// The run.
+        run: RunId,
+        /// Which counter.
+        counter: Counter,
+        /// What all runs of the brief used of it.
+        used: u64,
+        /// The grant.
+        limit: u64,
+    },
     /// A sponsor did not answer a specialist within its time.
     SponsorSilent {
         /// The request that stayed unanswered.
@@ -523,6 +541,8 @@ impl Report {
             | Self::SetAside(_)
             | Self::Change { .. }
             | Self::Settled { .. }
+            | Self::Draw { .. }
+            | Self::BudgetWarning { .. }
             | Self::SponsorSilent { .. } => self.clone(),
         }
     }
@@ -543,6 +563,8 @@ impl Report {
             Self::SetAside(_) => "set_aside",
             Self::Change { .. } => "change",
             Self::Settled { .. } => "settled",
+            Self::Draw { .. } => "budget.draw",
+            Self::BudgetWarning { .. } => "budget.warning",
             Self::SponsorSilent { .. } => "sponsor_silent",
         }
     }

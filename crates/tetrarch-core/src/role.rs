@@ -90,6 +90,16 @@ impl Role {
         }
     }
 
+    /// Whether agents of this role draw what they spend themselves ahead, since they may have
+    /// children who are given of the same grant (spec 06, Budgets). The others' is drawn at launch.
+    #[must_use]
+    pub fn draws(self) -> bool {
+        match self {
+            Self::Project | Self::Specialist => true,
+            Self::Global | Self::Host | Self::Interaction | Self::Reviewer | Self::Worker => false,
+        }
+    }
+
     /// Whether the identity carries a domain.
     #[must_use]
     pub fn has_domain(self) -> bool {

@@ -14,6 +14,7 @@ use tetrarch_bus::state::record_after;
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::budget::Spend;
+use tetrarch_core::burn::Burn;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
 use tetrarch_core::id::RequestId;
@@ -86,6 +87,7 @@ pub(crate) struct AgentState {
     run: Run,
     ledger_seq: u64,
     pulse: watch::Sender<Pulse>,
+    burn: Burn,
 }
 
 impl Actor for AgentActor {
@@ -130,6 +132,7 @@ impl Actor for AgentActor {
             run,
             ledger_seq,
             pulse,
+            burn: Burn::default(),
         })
     }
 
@@ -240,11 +243,13 @@ impl AgentState {
     }
 
     fn tell_pulse(&self) {
+        self.burn.note(self.session.shared.clock.now(), self.machine.usage().spend());
         self.pulse.send_replace(Pulse {
             run_state: Some(self.machine.run_state()),
             positions: self.positions(),
             progress: self.machine.progress(),
             usage: self.machine.usage(),
+            burn: self.burn.clone(),
         });
         let holds = self.machine.holds_mail();
         self.hold.send_if_modified(|held| std::mem::replace(held, holds) != holds);

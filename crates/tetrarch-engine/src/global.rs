@@ -13,6 +13,7 @@ mod planning;
 mod posting;
 mod reached;
 mod restore;
+mod settling;
 mod spans;
 mod sweeping;
 

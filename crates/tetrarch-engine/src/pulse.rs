@@ -2,11 +2,12 @@
 //! Hosts). An actor that hangs tells nothing new; its row is there all the same.
 
 use tetrarch_core::brief::Usage;
+use tetrarch_core::burn::Burn;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::run::RunState;
 
 /// How a session is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Pulse {
     /// Where its run stands, as far as its host knows; none for one that executes no run.
     pub(crate) run_state: Option<RunState>,
@@ -16,4 +17,6 @@ pub(crate) struct Pulse {
     pub(crate) progress: u64,
     /// What it has used.
     pub(crate) usage: Usage,
+    /// How fast it spends.
+    pub(crate) burn: Burn,
 }

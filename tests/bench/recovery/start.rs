@@ -149,6 +149,7 @@ fn agent(number: u64) -> Agent {
         label: String::new(),
         slots: Vec::new(),
         account: Account::default(),
+        unsettled: Default::default(),
         deadline: None,
         tools: Tools::default(),
         circuit: Default::default(),

@@ -1,9 +1,11 @@
 //! Records of agents, hosts, projects and profiles.
 
 use tetrarch_core::agent::{
-    Agent, Ending, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work,
+    Agent, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile, Project, Slot,
+    Unsettled, Work,
 };
 use tetrarch_core::brief::{RunnerKind, Worktree};
+use tetrarch_core::budget::Spend;
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::time::BusTime;
@@ -52,6 +54,44 @@ impl TryFrom<pb::Slot> for Slot {
     fn try_from(slot: pb::Slot) -> Result<Self, CodecError> {
         let (grant, _) = budget::read("grant", slot.grant)?;
         Ok(Self { child: read::text("child", &slot.child)?, grant })
+    }
+}
+
+impl From<&LostRun> for pb::LostRun {
+    fn from(lost: &LostRun) -> Self {
+        Self { run: lost.run.to_string(), charged: Some(lost.charged.into()) }
+    }
+}
+
+impl TryFrom<pb::LostRun> for LostRun {
+    type Error = CodecError;
+    fn try_from(lost: pb::LostRun) -> Result<Self, CodecError> {
+        let charged = lost.charged.map(Spend::from).unwrap_or_default();
+        Ok(Self { run: read::text("run", &lost.run)?, charged })
+    }
+}
+
+impl From<&HeldGrant> for pb::HeldGrant {
+    fn from(held: &HeldGrant) -> Self {
+        Self {
+            child: held.child.to_string(),
+            grant: budget::written(held.grant, None),
+            spent: Some(held.spent.into()),
+            runs: held.runs.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl TryFrom<pb::HeldGrant> for HeldGrant {
+    type Error = CodecError;
+    fn try_from(held: pb::HeldGrant) -> Result<Self, CodecError> {
+        let (grant, _) = budget::read("grant", held.grant)?;
+        Ok(Self {
+            child: read::text("child", &held.child)?,
+            grant,
+            spent: held.spent.map(Spend::from).unwrap_or_default(),
+            runs: read::each("runs", held.runs)?,
+        })
     }
 }
 
@@ -122,6 +162,8 @@ impl From<&Agent> for pb::Agent {
             label: agent.label.clone(),
             slots: agent.slots.iter().map(Into::into).collect(),
             account: Some((&agent.account).into()),
+            lost_runs: agent.unsettled.runs.iter().map(Into::into).collect(),
+            held_grants: agent.unsettled.grants.iter().map(Into::into).collect(),
             deadline_unix_ms: agent.deadline.map(|deadline| deadline.0),
             tools: names(&agent.tools),
             circuit_open: agent.circuit.is_open(),
@@ -157,6 +199,10 @@ impl TryFrom<pb::Agent> for Agent {
             label: agent.label,
             slots: read::each("slots", agent.slots)?,
             account: read::maybe("account", agent.account)?.unwrap_or_default(),
+            unsettled: Unsettled {
+                runs: read::each("lostRuns", agent.lost_runs)?,
+                grants: read::each("heldGrants", agent.held_grants)?,
+            },
             deadline: agent.deadline_unix_ms.map(BusTime),
             tools: agent.tools.into_iter().collect(),
             circuit: Circuit {

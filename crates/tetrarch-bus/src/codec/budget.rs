@@ -76,12 +76,19 @@ impl From<pb::Spend> for Spend {
     }
 }
 
+/// An amount, absent when it is none.
+fn some(spend: Spend) -> Option<pb::Spend> {
+    (spend != Spend::default()).then(|| spend.into())
+}
+
 impl From<&Account> for pb::Account {
     fn from(account: &Account) -> Self {
         Self {
             limit: written(account.limit, None),
             reserved: Some(account.reserved.into()),
             spent: Some(account.spent.into()),
+            drawn: some(account.drawn),
+            used: some(account.used),
         }
     }
 }
@@ -94,6 +101,8 @@ impl TryFrom<pb::Account> for Account {
             limit,
             reserved: account.reserved.map(Spend::from).unwrap_or_default(),
             spent: account.spent.map(Spend::from).unwrap_or_default(),
+            drawn: account.drawn.map(Spend::from).unwrap_or_default(),
+            used: account.used.map(Spend::from).unwrap_or_default(),
         })
     }
 }

@@ -2,6 +2,8 @@
 //! (JSON). What they mean is the sweeper's business.
 
 use prost::Message as _;
+use tetrarch_core::budget::Spend;
+use tetrarch_core::burn::Burn;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, SessionId};
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, CONTROL_BYTES_MAX};
@@ -31,6 +33,8 @@ pub struct Vitals {
     pub tokens: u64,
     /// Cost in millionths of a dollar.
     pub cost_micro: u64,
+    /// How fast it spends tokens and money.
+    pub burn: Burn,
 }
 
 /// What a host says of itself with every renewal (spec 04, Hosts).
@@ -110,6 +114,27 @@ pub fn decode_heartbeat(agent: &AgentId, payload: &[u8]) -> Result<Vitals, Codec
     vitals.try_into()
 }
 
+/// Amounts without the zeros at the end.
+fn trimmed(amounts: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut amounts: Vec<u64> = amounts.collect();
+    let kept = amounts.iter().rposition(|amount| *amount > 0).map_or(0, |last| last + 1);
+    amounts.truncate(kept);
+    amounts
+}
+
+fn burn(newest: u64, tokens: &[u64], cost_micro: &[u64]) -> Burn {
+    let amount = |amounts: &[u64], at: usize| amounts.get(at).copied().unwrap_or(0);
+    let count = tokens.len().max(cost_micro.len());
+    Burn::noted(
+        newest,
+        (0..count).map(|at| Spend {
+            tokens: amount(tokens, at),
+            cost_micro: amount(cost_micro, at),
+            turns: 0,
+        }),
+    )
+}
+
 impl From<&Vitals> for pb::Vitals {
     fn from(vitals: &Vitals) -> Self {
         Self {
@@ -121,6 +146,9 @@ impl From<&Vitals> for pb::Vitals {
             progress: vitals.progress,
             tokens: vitals.tokens,
             cost_micro: vitals.cost_micro,
+            burn_newest: vitals.burn.newest(),
+            burn_tokens: trimmed(vitals.burn.amounts().map(|amount| amount.tokens)),
+            burn_cost_micro: trimmed(vitals.burn.amounts().map(|amount| amount.cost_micro)),
         }
     }
 }
@@ -138,6 +166,7 @@ impl TryFrom<pb::Vitals> for Vitals {
             progress: vitals.progress,
             tokens: vitals.tokens,
             cost_micro: vitals.cost_micro,
+            burn: burn(vitals.burn_newest, &vitals.burn_tokens, &vitals.burn_cost_micro),
         })
     }
 }

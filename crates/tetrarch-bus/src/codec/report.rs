@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tetrarch_core::brief::Usage;
+use tetrarch_core::budget::Spend;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::request::Report;
@@ -10,7 +11,7 @@ use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
-use super::{change, read, verbs};
+use super::{budget, change, read, verbs};
 use crate::proto::v1 as pb;
 
 /// The body of a report.
@@ -67,6 +68,15 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
         }
         Report::Settled { change: id, outcome } => {
             message.settled = Some(change::outcome(*id, outcome));
+        }
+        Report::Draw { run, total } => {
+            message.run = run.to_string();
+            message.draw = Some((*total).into());
+        }
+        Report::BudgetWarning { run, counter, used, limit } => {
+            message.run = run.to_string();
+            let (counter, used, limit) = (counter.as_str().to_owned(), *used, *limit);
+            message.budget_warning = Some(pb::BudgetWarning { counter, used, limit });
         }
         Report::SponsorSilent { request, sponsor } => {
             message.request = request.to_string();
@@ -129,6 +139,19 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             let (change, outcome) = change::read_outcome(report.settled.ok_or_else(missing)?)?;
             Report::Settled { change, outcome }
         }
+        "budget.draw" => Report::Draw {
+            run: read::text("run", &report.run)?,
+            total: report.draw.map(Spend::from).unwrap_or_default(),
+        },
+        "budget.warning" => {
+            let warning = report.budget_warning.unwrap_or_default();
+            Report::BudgetWarning {
+                run: read::text("run", &report.run)?,
+                counter: budget::counter("budgetWarning.counter", &warning.counter)?,
+                used: warning.used,
+                limit: warning.limit,
+            }
+        }
         "sponsor_silent" => Report::SponsorSilent {
             request: read::text("request", &report.request)?,
             sponsor: read::text("sponsor", &report.sponsor)?,
@@ -136,7 +159,7 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
         "" => return Err(CodecError::Missing { field: "kind".to_owned() }),
         other => {
             let allowed = "ready, gone, crashed, run, result, ask, consumed, update, verb, \
-                           set_aside, change, settled, sponsor_silent";
+                           budget.draw, budget.warning, set_aside, change, settled, sponsor_silent";
             let reason = format!("unknown kind {other:?}; allowed: {allowed}");
             return Err(CodecError::field("kind", reason));
         }

@@ -142,6 +142,7 @@ fn read_parent(given: &Input<'_>) -> Result<Parent, Wrong> {
             limit: budget.limits,
             reserved: reserved.limits.carved(),
             spent: Spend { ..spent.limits.carved() },
+            ..Account::default()
         },
         deadline: budget.wall.map(|wall| NOW + Millis(wall.0.saturating_sub(used.0))),
         tools: input.or("tools", Vec::new(), Field::texts)?.into_iter().collect(),

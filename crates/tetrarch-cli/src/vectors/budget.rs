@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use tetrarch_core::budget::{Account, BudgetExceeded, Limits, Meter, Spend};
+use tetrarch_core::journal::{BudgetNote, JournalEvent};
 use tetrarch_core::limits::CHILDREN_MAX;
+use tetrarch_core::metering::Metering;
 
 use crate::vectors::input::{Field, Input, Wrong};
 use crate::vectors::outcome::Outcome;
@@ -15,7 +17,7 @@ struct Child {
 
 pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
     let unit = Unit::of([given.value(), when.value()]);
-    let given = given.map(&["limit", "children", "spent"])?;
+    let given = given.map(&["limit", "children", "spent", "drawn", "set_aside"])?;
     let when = when.map(&["charge", "worst_case"])?;
     let amount =
         |input: &Input<'_>, key: &str| input.get(key).map(|field| unit.read(&field)).transpose();
@@ -23,12 +25,20 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
     let own = amount(&given, "spent")?.unwrap_or(0);
     let charge = amount(&when, "charge")?.unwrap_or(0);
     let worst_case = amount(&when, "worst_case")?;
+    let drawn = amount(&given, "drawn")?.unwrap_or(0);
+    let open = given.or("set_aside", Vec::new(), Field::list)?;
+    let open = open.iter().map(|open| unit.read(open)).collect::<Result<Vec<_>, _>>()?;
     let children = given.or("children", Vec::new(), Field::list)?;
     let children = children.iter().map(|child| unit.child(child)).collect::<Result<Vec<_>, _>>()?;
 
     let mut outcome = Outcome::default();
     match account(limit, &children, own) {
-        Ok(account) => {
+        Ok(mut account) => {
+            account.draw(Spend { tokens: drawn, ..Spend::default() });
+            if let Some(run) = run(&account, own, &open, charge, worst_case) {
+                outcome.set("warned", run.warned).set("ended", run.ended);
+                outcome.set("call_granted", run.granted);
+            }
             let call = call(account, charge, worst_case);
             outcome.set("free", call.after.free().map_or(Value::Null, |free| unit.show(free)));
             outcome.set("exceeded", call.after.exceeded()).set("allowed", call.allowed);
@@ -56,8 +66,38 @@ fn account(limit: Option<u64>, children: &[Child], own: u64) -> Result<Account, 
             held += 1;
         }
     }
-    account.spent = account.spent.plus(spent(own));
+    account.charge(spent(own));
     Ok(account)
+}
+
+struct Run {
+    granted: bool,
+    warned: bool,
+    ended: bool,
+}
+
+/// The agent's own run against its whole grant: what it used, what is set aside, and a call that comes
+/// to `charge`. None when set-asides have names that are taken, which they never have here.
+fn run(
+    account: &Account,
+    used: u64,
+    open: &[u64],
+    charge: u64,
+    worst_case: Option<u64>,
+) -> Option<Run> {
+    let tokens = |tokens| Spend { tokens, ..Spend::default() };
+    let mut meter = Metering::of(account.limit, tokens(used));
+    for (place, worst) in open.iter().enumerate() {
+        let event = meter.set_aside(&place.to_string(), tokens(*worst)).ok()?;
+        meter.take(&event);
+    }
+    let granted = meter.set_aside("call", tokens(worst_case.unwrap_or(charge))).is_ok();
+    if granted || worst_case.is_none() {
+        let (call, used) = ("call".to_owned(), tokens(charge));
+        meter.take(&JournalEvent::Budget(BudgetNote::Spent { call, used }));
+    }
+    let warned = !meter.nearly_used_up().is_empty();
+    Some(Run { granted, warned, ended: meter.used_up().is_some() })
 }
 
 struct Call {

@@ -6,6 +6,7 @@ use std::fmt::Display;
 
 use crate::agent::{Agent, Mode};
 use crate::assignment::{Assignment, AssignmentStatus};
+use crate::budget::Counter;
 use crate::crystallization::Crystallization;
 use crate::dispatch::{Dispatch, DispatchOutcome};
 use crate::goal::GoalStatus;
@@ -161,9 +162,15 @@ fn one_agent(old: &Agent, new: &Agent, found: &mut Findings) {
     if again {
         return;
     }
-    let (was, is) = (old.account.spent, new.account.spent);
+    let (was, is) = (old.account.used_in_all(), new.account.used_in_all());
     let fell = is.tokens < was.tokens || is.cost_micro < was.cost_micro || is.turns < was.turns;
     found.must(!fell, 18, id, format_args!("{is:?} is spent, it was {was:?}"));
+    for counter in Counter::ALL {
+        let drew = new.account.drawn.of(counter) > old.account.drawn.of(counter);
+        let meter = new.account.meter(counter);
+        let fits = meter.limit.is_none_or(|limit| meter.spent + meter.reserved <= limit);
+        found.must(!drew || fits, 18, id, format_args!("it drew more {counter} than were free"));
+    }
     let what = "it was granted another amount, without an end between";
     found.must(new.account.limit == old.account.limit, 18, id, what);
     let loosened = new.local_max_depth > old.local_max_depth && *id != AgentId::Go;

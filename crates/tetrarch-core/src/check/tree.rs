@@ -147,6 +147,15 @@ fn slots(
             || (own.turns.is_some() && given.turns.is_none());
         found.must(!loosened, 18, id, format_args!("{} is unlimited below a limit", slot.child));
     }
+    for held in &agent.unsettled.grants {
+        granted = granted.plus(held.grant.carved());
+        let what =
+            format_args!("the grant of {} is held, and nothing of it is unsettled", held.child);
+        found.must(!held.runs.is_empty(), 18, id, what);
+    }
+    let what = "it is terminated, and its parent has not taken over what is unsettled";
+    let below = agent.parent.is_some() && Role::of(id).takes_slot();
+    found.must(is_live(agent) || !below || agent.unsettled.is_empty(), 18, id, what);
     let reserved = agent.account.reserved;
     found.must(
         reserved == granted,

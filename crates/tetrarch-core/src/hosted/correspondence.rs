@@ -6,6 +6,7 @@ use crate::journal::JournalEvent;
 use crate::limits::SPONSOR_ANSWER_WITHIN;
 use crate::mail::{Mail, MailBody, SponsorRequest};
 use crate::order::{Inbound, Order, StopWithin};
+use crate::owner::spending;
 use crate::request::Report;
 use crate::request::SpawnRequest;
 use crate::role::Role;
@@ -70,6 +71,10 @@ impl Hosted {
                     effects.push(Effect::Report(Box::new(Report::Consumed { run, dispatch })));
                 }
             }
+            MailBody::Reply(reply) => match spending::drawn(reply) {
+                Some(drawn) => self.drew(drawn, effects),
+                None => self.deliver(from, &mail, json, effects),
+            },
             MailBody::SpawnAnswer(_)
             | MailBody::Sponsor(_)
             | MailBody::Launch(_)
@@ -81,7 +86,6 @@ impl Hosted {
             | MailBody::Alert { .. }
             | MailBody::AgentLost { .. }
             | MailBody::Question { .. }
-            | MailBody::Reply(_)
             | MailBody::ReviewNeeded { .. }
             | MailBody::SponsorSilent { .. }
             | MailBody::Receipt(_)
@@ -108,7 +112,7 @@ impl Hosted {
         effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 
-    fn stop(&mut self, reason: &str, effects: &mut Vec<Effect>) {
+    pub(super) fn stop(&mut self, reason: &str, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Ending {
             return;
         }

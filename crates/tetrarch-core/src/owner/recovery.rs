@@ -4,7 +4,7 @@
 
 use crate::admission::HostView;
 use crate::agent::Placement;
-use crate::brief::{Outcome, RunResult};
+use crate::brief::{Brief, Outcome, RunResult};
 use crate::id::{AgentId, HostName, Principal, RunId, SessionId};
 use crate::intensity::FailureCause;
 use crate::ledger::{EventKind, Record};
@@ -171,7 +171,11 @@ fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str)
     if let (Some(work), Some(session)) = (agent.work.as_mut(), agent.session)
         && let Some(before) = draft.run(work.run).cloned()
     {
+        // The wall clock does not begin again with a session.
+        let left = agent.deadline.map(|deadline| deadline - draft.now);
+        let brief = Brief { wall: left.or(before.brief.wall), ..before.brief.clone() };
         let run = Run {
+            brief,
             id: RunId::derive(draft.now, &seed, &format!("run {id}"), index),
             session,
             epoch: agent.epoch,

@@ -16,8 +16,7 @@ use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
 use super::{
-    Policy, changes, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions,
-    stopping, verbs,
+    Policy, changes, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions, spending, stopping, verbs,
 };
 
 /// Decides on a report.
@@ -130,6 +129,15 @@ fn apply(
             changes::propose(draft, policy, id, *run, made)
         }
         Report::Settled { change, outcome } => changes::settled(draft, id, *change, outcome),
+        Report::Draw { run, total } => {
+            own_run(draft, id, *run)?;
+            spending::draw(draft, id, *total)
+        }
+        Report::BudgetWarning { run, counter, used, limit } => {
+            own_run(draft, id, *run)?;
+            spending::warn(draft, id, *counter, *used, *limit);
+            Ok(())
+        }
         Report::SponsorSilent { request, sponsor } => {
             let reason = format!("{sponsor} did not answer {request}");
             let event = draft.event(EventKind::Alert, "03 Specialists escalate", reason);
@@ -248,8 +256,10 @@ pub(super) fn end(
         sessions::charge(draft, id, status.usage);
         draft.put(Record::RunStatus(Box::new(status)));
     }
-    // Whatever a stopped program says of itself, trying again would undo the stop.
-    let outcome = if stopping && !succeeded { Outcome::Cancelled } else { result.outcome };
+    // Whatever a stopped program says of itself, trying again would undo the stop; one that its host
+    // stopped since its grant is used up says so.
+    let kept = succeeded || result.outcome == Outcome::BudgetExceeded;
+    let outcome = if stopping && !kept { Outcome::Cancelled } else { result.outcome };
     plans::end_attempt(draft, &run, &RunResult { outcome, ..result.clone() });
     if let Some(parent) = draft.agent(id).and_then(|agent| agent.parent.clone()) {
         let ready = ResultReady {

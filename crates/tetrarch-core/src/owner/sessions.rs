@@ -1,10 +1,9 @@
 //! Sessions of agents: their first heartbeat, their launch, and their end with everything that
 //! hangs on it (spec 03, 04). The next session of the same name is `recovery`'s.
 
-use crate::agent::{Agent, Hosting};
+use crate::agent::{Agent, HeldGrant, Hosting, LostRun};
 use crate::assignment::AssignmentStatus;
 use crate::brief::Usage;
-use crate::budget::Spend;
 use crate::error::{ErrorCode, Refusal};
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, Principal, RunId};
@@ -15,7 +14,7 @@ use crate::role::Role;
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
-use super::{overseeing, plans, questions, stopping, verbs};
+use super::{overseeing, plans, questions, settling, stopping, verbs};
 
 /// Moves an agent's session, when the table allows it.
 pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, why: &str) -> bool {
@@ -80,21 +79,22 @@ pub(super) fn move_run(
     Ok(to)
 }
 
-/// Ends a run whose session is over without a result; what it is known to have used is charged.
-/// One that has ended before stays as it ended.
+/// Ends a run whose session is over without a result; what it is known to have used is charged, the
+/// rest when its journal is read. One that has ended before stays as it ended.
 pub(super) fn lose_run(draft: &mut Draft<'_>, id: &AgentId, run: RunId, why: &str) {
     if move_run(draft, run, RunEvent::HeartbeatLost, why).is_err() {
         return;
     }
     if let Some(usage) = draft.run_status(run).map(|status| status.usage) {
         charge(draft, id, usage);
+        settling::owe(draft, id, LostRun { run, charged: usage.spend() });
     }
 }
 
 /// Books what a run used.
 pub(super) fn charge(draft: &mut Draft<'_>, id: &AgentId, usage: Usage) {
     let Some(mut agent) = draft.agent(id).cloned() else { return };
-    agent.account.spent = agent.account.spent.plus(usage.spend());
+    agent.account.charge(usage.spend());
     draft.put(Record::Agent(Box::new(agent)));
 }
 
@@ -191,12 +191,11 @@ pub(super) fn terminate(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
         return;
     }
     questions::withdraw_of(draft, id, why);
-    agent.account.reserved = Spend::default();
+    let lost = settling::close(&mut agent);
     agent.verbs.paused_by = None;
-    let spent = agent.account.spent;
     draft.put(Record::Agent(Box::new(agent.clone())));
     move_session(draft, id, Liveness::Terminated, why);
-    release(draft, &agent, spent);
+    release(draft, &agent, lost);
     if let (Some(parent), Some(session)) = (agent.parent, agent.session) {
         let epic = agent.work.map(|work| work.epic);
         let body = MailBody::AgentCompleted { agent: id.clone(), session, reason: why.to_owned() };
@@ -221,13 +220,15 @@ pub(super) fn sub_agents(draft: &Draft<'_>, id: &AgentId) -> Vec<AgentId> {
     children.filter(alive).cloned().collect()
 }
 
-/// Gives an agent's slot and grant back to its parent.
-fn release(draft: &mut Draft<'_>, agent: &Agent, spent: Spend) {
+/// Gives an agent's slot back to its parent, and its grant once all its runs are settled.
+fn release(draft: &mut Draft<'_>, agent: &Agent, lost: Vec<LostRun>) {
     let Some(parent) = &agent.parent else { return };
     let Some(mut parent) = draft.agent(parent).cloned() else { return };
     let Some(at) = parent.slots.iter().position(|slot| slot.child == agent.id) else { return };
     let slot = parent.slots.remove(at);
-    parent.account.settle(slot.grant, spent);
+    let held =
+        HeldGrant { child: slot.child, grant: slot.grant, spent: agent.account.spent, runs: lost };
+    settling::hold(&mut parent, held);
     draft.put(Record::Agent(Box::new(parent)));
 }
 

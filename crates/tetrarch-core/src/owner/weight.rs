@@ -89,7 +89,8 @@ pub(super) fn agent(agent: &Agent) -> usize {
     let ending = agent.ending.as_ref().map_or(0, |ending| ITEM + ending.reason.len());
     let texts = agent.label.len() + agent.reason.len();
     let verbs: usize = agent.verbs.receipts.iter().map(|it| ITEM + it.why.len()).sum();
-    RECORD + agent.slots.len() * ITEM + tools + texts + ending + verbs
+    let held = agent.unsettled.grants.len() + agent.unsettled.lost().count();
+    RECORD + (agent.slots.len() + held) * ITEM + tools + texts + ending + verbs
 }
 
 /// A record.

@@ -16,8 +16,7 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, refusal_of_mail,
-    stalling, unanswering_hosts,
+    Group, Input, Policy, Settlement, decide, forgetting_is_late, is_due, next_deadline, refusal_of_mail, stalling, unanswering_hosts, unsettled,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};
@@ -36,6 +35,7 @@ use super::planning::{self, Asking, PlannerConfig};
 use super::posting;
 use super::reached;
 use super::restore::Restored;
+use super::settling::Settling;
 use super::spans::traced;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
@@ -72,6 +72,8 @@ pub(super) enum OwnerMsg {
     Oversee,
     /// What the journals of what stands still say; the overseer looks now.
     Diagnosed(Diagnosed),
+    /// What the journals of lost runs say.
+    Settled(Vec<Settlement>),
 }
 
 /// What it is started with.
@@ -108,6 +110,7 @@ pub(super) struct OwnerState {
     /// When the overseer looked last; at the start of time when it has not.
     looked: BusTime,
     leading: Leading,
+    settling: Settling,
     records: Records,
     group: Group,
     waiting: VecDeque<(Input, Option<u64>)>,
@@ -173,6 +176,7 @@ impl Actor for OwnerActor {
             diagnosing: Diagnosing::new(bus.clone()),
             looked: BusTime(0),
             leading: Leading::new(),
+            settling: Settling::new(bus.clone()),
             bus,
             policy,
             halted,
@@ -232,9 +236,16 @@ impl Actor for OwnerActor {
                 state.diagnosing.ended(known);
                 state.oversee();
             }
+            OwnerMsg::Settled(read) => {
+                state.settling.ended();
+                if !read.is_empty() {
+                    state.waiting.push_back((Input::Settled(read), None));
+                }
+            }
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
         state.advance(&myself);
+        state.settle_the_lost(&myself);
         state.revoke_the_unanswering();
         state.set_timer(&myself);
         Ok(())
@@ -246,6 +257,17 @@ impl OwnerState {
         let Diagnosed { diagnoses, words } = self.diagnosing.known();
         let looked = self.looked;
         Telemetry { looked, diagnosed: diagnoses, words, ..self.hearing.telemetry() }
+    }
+
+    /// Has the journals read of runs that ended without a result.
+    fn settle_the_lost(&mut self, myself: &ActorRef<OwnerMsg>) {
+        if self.settling.is_reading() || !self.waiting.is_empty() {
+            return;
+        }
+        let lost = unsettled(&self.records);
+        if !lost.is_empty() {
+            self.settling.begins(lost, myself);
+        }
     }
 
     fn oversee(&mut self) {

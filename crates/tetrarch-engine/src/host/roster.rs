@@ -300,7 +300,8 @@ impl Roster {
     /// A row for every session, for the lease.
     pub(super) fn vitals(&self) -> Vec<Vitals> {
         let rows = self.seated.iter().map(|(agent, seated)| {
-            let Pulse { run_state, positions, progress, usage } = *seated.pulse.borrow();
+            let Pulse { run_state, positions, progress, usage, burn } =
+                seated.pulse.borrow().clone();
             Vitals {
                 agent: agent.clone(),
                 session: seated.session,
@@ -310,6 +311,7 @@ impl Roster {
                 progress,
                 tokens: usage.tokens_in.saturating_add(usage.tokens_out),
                 cost_micro: usage.cost_micro,
+                burn,
             }
         });
         rows.collect()

@@ -64,6 +64,7 @@ mod tests {
             progress,
             tokens: 0,
             cost_micro: 0,
+            burn: Default::default(),
         }
     }
 

@@ -3,6 +3,7 @@
 use prost::Message as _;
 use serde_json::Value;
 use tetrarch_core::budget::{Counter, Spend};
+use tetrarch_core::burn::Burn;
 use tetrarch_core::cursor::{Claim, Cursor, Positions, Trials};
 use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::id::AgentId;
@@ -375,6 +376,10 @@ fn leases_and_heartbeats_round_trip() {
         progress: 3,
         tokens: 4,
         cost_micro: 5,
+        burn: Burn::noted(
+            9,
+            [3, 0, 1].map(|tokens| Spend { tokens, cost_micro: tokens / 3, turns: 0 }),
+        ),
     };
     let lease = HostLease {
         capacity: 4,

@@ -6,7 +6,7 @@ use async_nats::HeaderMap;
 use serde_json::{Value, json};
 use tetrarch_core::agent::Mode;
 use tetrarch_core::brief::Tools;
-use tetrarch_core::budget::Limits;
+use tetrarch_core::budget::{Counter, Limits, Spend};
 use tetrarch_core::change::ApplyOutcome;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::mail::receipt::{About, SetAside};
@@ -215,6 +215,8 @@ fn reports() -> Vec<Report> {
             via: None,
             reason: String::new(),
         }),
+        Report::Draw { run: id("run_~"), total: Spend { tokens: 1, cost_micro: 2, turns: 3 } },
+        Report::BudgetWarning { run: id("run_~"), counter: Counter::Turns, used: 8, limit: 10 },
         Report::SponsorSilent { request: id("~"), sponsor: id("PO-demo") },
         Report::Change { run: id("run_~"), made: Box::new(change::made(true)) },
     ];

@@ -14,7 +14,8 @@ use std::fmt::Debug;
 use std::str::FromStr;
 
 use tetrarch_core::agent::{
-    Agent, Ending, Host, Hosting, Mode, Placement, Profile, Project, Slot, Work,
+    Agent, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile, Project, Slot,
+    Unsettled, Work,
 };
 use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
@@ -191,9 +192,18 @@ fn agent(full: bool) -> Agent {
         slots: if full { vec![Slot { child: id("W:~"), grant: limits() }] } else { Vec::new() },
         account: if full {
             let spend = Spend { tokens: 1, cost_micro: 2, turns: 3 };
-            Account { limit: limits(), reserved: spend, spent: spend }
+            Account { limit: limits(), reserved: spend, spent: spend, drawn: spend, used: spend }
         } else {
             Account::default()
+        },
+        unsettled: if full {
+            let lost = || LostRun { run: id("run_~"), charged: Spend::default() };
+            let spent = Spend { tokens: 1, cost_micro: 2, turns: 3 };
+            let held =
+                HeldGrant { child: id("W:~"), grant: limits(), spent, runs: vec![lost(), lost()] };
+            Unsettled { runs: vec![lost()], grants: vec![held] }
+        } else {
+            Unsettled::default()
         },
         deadline: full.then_some(BusTime(9)),
         tools: if full { Tools::every() } else { Tools::default() },

@@ -152,6 +152,7 @@ impl Story {
                 | EventKind::NodeStatus
                 | EventKind::NodeOverride
                 | EventKind::NodePriority
+                | EventKind::Budget
                 | EventKind::GoalPriority
                 | EventKind::ScheduleCreated
                 | EventKind::ScheduleDeleted

@@ -149,6 +149,8 @@ fn asked(hosted: &mut Hosted, text: &str) -> Option<QuestionId> {
         | Report::SetAside(_)
         | Report::Change { .. }
         | Report::Settled { .. }
+        | Report::Draw { .. }
+        | Report::BudgetWarning { .. }
         | Report::SponsorSilent { .. } => None,
     })
 }

@@ -1,7 +1,9 @@
 //! What a session's program may spend, and what is written down before it does.
 
 use super::*;
+use crate::budget::Counter;
 use crate::journal::BudgetNote;
+use crate::mail::OpReply;
 
 fn granted(tokens: u64) -> Hosted {
     let mut hosted = worker();
@@ -69,4 +71,158 @@ fn what_is_open_at_the_end_is_in_the_result() {
     let Effect::Report(report) = &effects[1] else { panic!("{effects:?}") };
     let Report::Result { result, .. } = &**report else { panic!("{report:?}") };
     assert_eq!(result.usage.spend(), Spend { tokens: 25, cost_micro: 0, turns: 1 });
+}
+
+fn says(hosted: &mut Hosted, tokens_in: u64) -> Vec<Effect> {
+    let usage = Usage { tokens_in, ..Usage::default() };
+    hosted.step(NOW, Input::Runner(RunnerEvent::Usage(usage)))
+}
+
+fn ended(hosted: &mut Hosted, result: RunResult) -> RunResult {
+    let result = Some(Box::new(result));
+    let exit = RunnerEvent::Exited { exit: Exit::Code(0), result };
+    let effects = hosted.step(NOW, Input::Runner(exit));
+    let result = effects.iter().find_map(|effect| {
+        let Effect::Report(report) = effect else { return None };
+        let Report::Result { result, .. } = &**report else { return None };
+        Some(result.clone())
+    });
+    result.expect("no result was reported")
+}
+
+#[test]
+fn four_fifths_are_warned_of_once() {
+    let mut hosted = granted(100);
+    assert_eq!(kinds(&says(&mut hosted, 79)), ["journal"]);
+    let effects = says(&mut hosted, 80);
+    assert_eq!(kinds(&effects), ["journal", "journal", "deliver", "report"]);
+    let warning = Inbound::BudgetWarning { counter: Counter::Tokens, used: 80, limit: 100 };
+    assert_eq!(line(&effects[2]), &warning);
+    let Effect::Report(report) = &effects[3] else { panic!("{effects:?}") };
+    assert_eq!(report.kind(), "budget.warning");
+    assert_eq!(kinds(&says(&mut hosted, 99)), ["journal"]);
+    assert_eq!(kinds(&says(&mut hosted, 100)), ["journal", "journal", "report", "stop"]);
+}
+
+#[test]
+fn a_session_that_goes_on_near_the_end_warns_its_program_and_nobody_else() {
+    let mut hosted = worker();
+    hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
+    hosted.go_on_from(None, tokens(80));
+    let mut hosted = running(hosted);
+    assert_eq!(kinds(&says(&mut hosted, 1)), ["journal", "journal", "deliver"]);
+}
+
+#[test]
+fn the_run_ends_when_all_is_used_and_keeps_what_there_is() {
+    let mut hosted = granted(100);
+    assert_eq!(kinds(&says(&mut hosted, 0)), ["journal"]);
+    says(&mut hosted, 99);
+    let effects = says(&mut hosted, 130);
+    assert_eq!(kinds(&effects), ["journal", "journal", "report", "stop"]);
+    assert_eq!(kinds(&says(&mut hosted, 140)), ["journal"], "it is asked once");
+    let mut partial = RunResult::ended(Outcome::Cancelled, "stopped");
+    partial.partial = "half".to_owned();
+    let result = ended(&mut hosted, partial);
+    assert_eq!((result.outcome, result.partial.as_str()), (Outcome::BudgetExceeded, "half"));
+    assert_eq!(result.error, "budget_exceeded: 130 of 100 tokens are used");
+    assert_eq!(result.usage.spend(), tokens(140));
+}
+
+#[test]
+fn what_succeeds_although_all_is_used_has_succeeded() {
+    let mut hosted = granted(100);
+    says(&mut hosted, 100);
+    assert_eq!(ended(&mut hosted, *success()).outcome, Outcome::Success);
+}
+
+#[test]
+fn a_stop_that_came_first_stays_a_stop() {
+    let mut hosted = granted(100);
+    hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
+    assert_eq!(kinds(&says(&mut hosted, 100)), ["journal"]);
+    let result = ended(&mut hosted, RunResult::ended(Outcome::Cancelled, "stopped"));
+    assert_eq!(result.outcome, Outcome::Cancelled);
+}
+
+fn specialist(limit: u64) -> (Hosted, Vec<Effect>) {
+    let mut hosted = session(&format!("S:rust:{}", Ulid(1)));
+    hosted.run.brief.budget = Limits { tokens: Some(limit), ..Limits::default() };
+    hosted.go_on_from(None, Spend::default());
+    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
+    let effects = hosted.step(NOW, Input::Runner(started));
+    (hosted, effects)
+}
+
+fn draws(effects: &[Effect]) -> Vec<u64> {
+    let draw = |effect: &Effect| {
+        let Effect::Report(report) = effect else { return None };
+        let Report::Draw { total, .. } = &**report else { return None };
+        Some(total.tokens)
+    };
+    effects.iter().filter_map(draw).collect()
+}
+
+fn drawn(hosted: &mut Hosted, tokens: u64) -> Vec<Effect> {
+    let data = format!("{{\"tokens\":{tokens},\"costMicro\":0,\"turns\":0}}");
+    let reply = OpReply {
+        op: "budget.draw".to_owned(),
+        error: None,
+        detail: String::new(),
+        epic: None,
+        version: None,
+        agent: None,
+        session: None,
+        agent_epoch: None,
+        liveness: None,
+        data: Some(data),
+    };
+    hosted.step(NOW, letter(MailBody::Reply(reply)))
+}
+
+#[test]
+fn a_specialist_draws_a_tenth_or_one_worst_case_before_it_spends() {
+    let (mut hosted, effects) = specialist(100);
+    assert_eq!(draws(&effects), [10]);
+    assert_eq!(kinds(&call(&mut hosted, "a", 10)), [""; 0], "it waits for the ledger's word");
+    assert_eq!(kinds(&drawn(&mut hosted, 10)), ["journal", "deliver"]);
+    let effects = call(&mut hosted, "b", 25);
+    assert_eq!((draws(&effects), effects.len()), (vec![35], 1), "one worst case is the larger");
+    assert_eq!(kinds(&call(&mut hosted, "c", 1)), [""; 0], "in their order");
+    let effects = drawn(&mut hosted, 35);
+    assert_eq!(kinds(&effects), ["journal", "deliver", "report"]);
+    assert_eq!(draws(&effects), [45]);
+    assert_eq!(kinds(&drawn(&mut hosted, 45)), ["journal", "deliver"]);
+}
+
+#[test]
+fn what_could_not_be_drawn_is_withheld() {
+    let (mut hosted, _) = specialist(100);
+    drawn(&mut hosted, 10);
+    assert_eq!(draws(&call(&mut hosted, "a", 50)), [50]);
+    let effects = drawn(&mut hosted, 30);
+    let Inbound::Withheld { why, .. } = line(&effects[0]) else { panic!("{effects:?}") };
+    assert!(why.contains("with its children"), "{why}");
+    assert_eq!(kinds(&call(&mut hosted, "b", 30)), ["journal", "deliver"]);
+}
+
+#[test]
+fn totals_draw_on_and_end_the_run_where_no_more_can_be_drawn() {
+    let (mut hosted, _) = specialist(100);
+    drawn(&mut hosted, 10);
+    assert_eq!(draws(&says(&mut hosted, 10)), [0; 0]);
+    assert_eq!(draws(&says(&mut hosted, 11)), [20]);
+    assert_eq!(kinds(&drawn(&mut hosted, 20)), [""; 0]);
+    assert_eq!(draws(&says(&mut hosted, 25)), [30]);
+    assert_eq!(kinds(&drawn(&mut hosted, 24)), ["journal", "report", "stop"]);
+    let result = ended(&mut hosted, RunResult::ended(Outcome::Cancelled, "stopped"));
+    assert_eq!(result.outcome, Outcome::BudgetExceeded);
+}
+
+#[test]
+fn what_is_not_limited_is_not_drawn() {
+    let hosted = session(&format!("S:rust:{}", Ulid(1)));
+    let mut hosted = running(hosted);
+    assert_eq!(kinds(&call(&mut hosted, "a", u64::MAX)), ["journal", "deliver"]);
 }

@@ -142,6 +142,7 @@ pub(super) fn structural(
         label: String::new(),
         slots: before.map(|agent| agent.slots.clone()).unwrap_or_default(),
         account: before.map(|agent| agent.account).unwrap_or_default(),
+        unsettled: before.map(|agent| agent.unsettled.clone()).unwrap_or_default(),
         deadline: None,
         tools: Tools::default(),
         circuit: Circuit::default(),

@@ -1,6 +1,6 @@
 //! Projects and their profiles (spec 03, Identity; spec 12, Profiles).
 
-use crate::agent::{DEFAULT_PROFILE, Hosting, Mode, Profile, Project};
+use crate::agent::{DEFAULT_PROFILE, Hosting, Mode, Profile, Project, Unsettled};
 use crate::brief::{RunnerKind, Tools};
 use crate::budget::{Account, Limits};
 use crate::error::{ErrorCode, Refusal};
@@ -34,6 +34,7 @@ pub(super) fn create_project(
     agent.project = Some(wanted.project.clone());
     agent.tools = wanted.tools.clone();
     agent.account = Account::of(wanted.budget);
+    agent.unsettled = Unsettled::default();
     let depth = wanted.local_max_depth.unwrap_or(policy.max_depth);
     agent.local_max_depth = depth.min(agent.max_depth).max(agent.depth);
     if !wanted.external {

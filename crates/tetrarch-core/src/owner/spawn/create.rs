@@ -2,7 +2,7 @@
 //! and the order to launch it (spec 03, Spawn protocol). All of it in the decision's own step.
 
 use crate::admission::Grant;
-use crate::agent::{Agent, Hosting, Slot, Work};
+use crate::agent::{Agent, Hosting, Slot, Unsettled, Work};
 use crate::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use crate::budget::Account;
 use crate::id::{AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, derive_ulid};
@@ -71,6 +71,7 @@ pub(super) fn create(
         slots: Vec::new(),
         account: Account::of(grant.budget),
         verbs: Verbs::default(),
+        unsettled: Unsettled::default(),
         deadline: grant.deadline,
         tools: brief::tools(target.wish, Some(node), &target.profile),
         circuit: Circuit::default(),

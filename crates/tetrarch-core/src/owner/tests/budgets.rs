@@ -1,13 +1,16 @@
 //! Budgets through the whole owner: carved out at admission, settled at the end, charged for
 //! what is lost.
 
-use super::fleet::{Fleet, create, human, po, request, success, tasks, wish};
-use crate::brief::{RunResult, Usage};
-use crate::budget::{Limits, Spend};
-use crate::id::EpicId;
+use super::fleet::{Fleet, create, human, po, reply, request, success, tasks, topics, wish};
+use crate::brief::{Outcome, RunResult, Usage};
+use crate::budget::{Counter, Limits, Spend};
+use crate::id::{AgentId, EpicId, RunId};
+use crate::limits::{JOURNAL_ENDS_WITHIN, OWED_MAX};
+use crate::owner::{Input, Settlement, unsettled};
 use crate::request::{Op, Report};
 use crate::role::Role;
 use crate::run::RunEvent;
+use crate::time::BusTime;
 
 fn used(tokens_in: u64) -> Usage {
     Usage { tokens_in, ..Usage::default() }
@@ -65,6 +68,7 @@ fn a_lost_run_is_charged_with_what_is_known_of_it() {
     let again = fleet.run_of(&agent);
     assert_ne!(again, run);
     assert_eq!(fleet.agent(&agent).account.spent.tokens, 7);
+    fleet.one(journal(&agent, run, 7, true));
     fleet.report(&agent, Report::Ready);
     fleet.end(&agent, RunResult { usage: used(5), ..success("done") });
     let account = fleet.agent(&po()).account;
@@ -84,4 +88,147 @@ fn a_sponsored_childs_grant_is_carved_out_of_its_specialists() {
     assert_eq!(fleet.agent(&specialist).account.spent.tokens, 4);
     fleet.end(&specialist, RunResult { usage: used(2), ..success("whole") });
     assert_eq!(fleet.agent(&po()).account.spent.tokens, 6);
+}
+
+fn tokens(tokens: u64) -> Spend {
+    Spend { tokens, ..Spend::default() }
+}
+
+fn journal(holder: &AgentId, run: RunId, charge: u64, ended: bool) -> Input {
+    let (holder, charge) = (holder.clone(), tokens(charge));
+    Input::Settled(vec![Settlement { holder, run, charge, ended }])
+}
+
+#[test]
+fn a_lost_runs_journal_says_what_it_used_and_its_next_session_is_charged_beside_it() {
+    let (mut fleet, epic) = ninety();
+    let agent = fleet.worker(epic, "T1.1");
+    let lost = fleet.run_of(&agent);
+    fleet.report(&agent, Report::Crashed { cause: "signal 9".to_owned() });
+    assert_eq!(unsettled(&fleet.records), [(agent.clone(), lost)]);
+    fleet.one(journal(&agent, lost, 11, true));
+    assert_eq!(unsettled(&fleet.records), []);
+    assert_eq!(fleet.agent(&agent).account.spent, tokens(11));
+    fleet.one(journal(&agent, lost, 11, true));
+    assert_eq!(fleet.agent(&agent).account.spent, tokens(11), "it was settled twice");
+    fleet.report(&agent, Report::Ready);
+    fleet.end(&agent, RunResult { usage: used(5), ..success("done") });
+    let account = fleet.agent(&po()).account;
+    assert_eq!((account.spent, account.reserved), (tokens(16), Spend::default()));
+}
+
+#[test]
+fn an_ended_childs_slot_is_free_at_once_and_its_grant_when_its_journal_is_read() {
+    let (mut fleet, epic) = ninety();
+    let agent = fleet.worker(epic, "T1.1");
+    let lost = fleet.run_of(&agent);
+    fleet.report(&agent, Report::Crashed { cause: "signal 9".to_owned() });
+    fleet.report(&agent, Report::Ready);
+    fleet.end(&agent, RunResult { usage: used(5), ..success("done") });
+    let parent = fleet.agent(&po());
+    assert_eq!((parent.slots_held(), parent.account.reserved.tokens), (0, 30));
+    assert_eq!(parent.account.tokens().free(), Some(60));
+    assert_eq!(unsettled(&fleet.records), [(po(), lost)]);
+
+    fleet.one(journal(&agent, lost, 11, true));
+    assert_eq!(unsettled(&fleet.records).len(), 1, "its parent's record waits for it, not its own");
+    let since = fleet.records.run_status[&lost].since;
+    fleet.now = BusTime((since + JOURNAL_ENDS_WITHIN).0 - 1);
+    fleet.one(journal(&po(), lost, 11, false));
+    assert_eq!(unsettled(&fleet.records).len(), 1, "its process may still be on its way out");
+    fleet.now = since + JOURNAL_ENDS_WITHIN;
+    fleet.one(journal(&po(), lost, 11, false));
+    let account = fleet.agent(&po()).account;
+    assert_eq!((account.spent, account.tokens().free()), (tokens(16), Some(74)));
+    assert_eq!(unsettled(&fleet.records), []);
+}
+
+#[test]
+fn what_is_unsettled_below_an_agent_that_ends_is_settled_above_it() {
+    let (mut fleet, epic) = ninety();
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    fleet.report(&child, Report::Ready);
+    let lost = fleet.run_of(&child);
+    fleet.end(&specialist, RunResult { usage: used(2), ..success("whole") });
+    assert_eq!(unsettled(&fleet.records), [(po(), lost)]);
+    assert_eq!(fleet.agent(&po()).account.reserved.tokens, 30);
+    fleet.one(journal(&po(), lost, 7, true));
+    let account = fleet.agent(&po()).account;
+    assert_eq!((account.spent, account.reserved), (tokens(9), Spend::default()));
+}
+
+#[test]
+fn no_more_lost_runs_are_kept_than_there_is_room_for() {
+    let (mut fleet, epic) = ninety();
+    let agent = fleet.worker(epic, "T1.1");
+    for life in 0..OWED_MAX + 2 {
+        fleet.join("h1", &format!("again{life}"), 20);
+    }
+    assert_eq!(fleet.agent(&agent).unsettled.runs.len(), OWED_MAX);
+}
+
+#[test]
+fn an_agent_with_children_draws_as_much_as_is_free() {
+    let (mut fleet, epic) = ninety();
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let run = fleet.run_of(&specialist);
+    let draw = |total| Report::Draw { run, total: tokens(total) };
+    let entry = fleet.report(&specialist, draw(3));
+    let answer = reply(&entry);
+    assert_eq!((answer.op.as_str(), answer.error), ("budget.draw", None));
+    assert!(answer.data.unwrap().contains("\"tokens\":3"));
+    assert_eq!(fleet.agent(&specialist).account.spent, tokens(3));
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    assert_eq!(fleet.agent(&child).account.limit.tokens, Some(9), "a third of what is free");
+    let entry = fleet.report(&specialist, draw(30));
+    assert!(reply(&entry).data.unwrap().contains("\"tokens\":21"));
+    assert_eq!(fleet.agent(&specialist).account.tokens().free(), Some(0));
+    fleet.report(&specialist, draw(21));
+    fleet.report(&child, Report::Ready);
+    fleet.end(&child, RunResult { usage: used(4), ..success("part") });
+    fleet.end(&specialist, RunResult { usage: used(2), ..success("whole") });
+    assert_eq!(fleet.agent(&po()).account.spent, tokens(6), "what was not used came back");
+}
+
+#[test]
+fn one_that_has_no_children_has_drawn_all_of_it() {
+    let (mut fleet, epic) = ninety();
+    let agent = fleet.worker(epic, "T1.1");
+    let run = fleet.run_of(&agent);
+    let entry = fleet.report(&agent, Report::Draw { run, total: tokens(3) });
+    assert!(entry.events.iter().any(|event| event.reason.contains("drawn at launch")));
+    assert_eq!(fleet.agent(&agent).account.spent, Spend::default());
+}
+
+#[test]
+fn whoever_stands_above_hears_that_most_is_used() {
+    let (mut fleet, epic) = ninety();
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    let run = fleet.run_of(&child);
+    let warning = Report::BudgetWarning { run, counter: Counter::Tokens, used: 8, limit: 10 };
+    let entry = fleet.report(&child, warning);
+    for to in [&specialist, &po()] {
+        assert_eq!(topics(&entry, to), ["budget.warning"], "{to}");
+    }
+    let text = &entry.events[0].reason;
+    assert!(text.contains("budget.warning") && text.contains("8 of its 10 tokens"), "{text}");
+}
+
+#[test]
+fn a_run_that_its_host_ended_for_its_grant_has_exceeded_it() {
+    let (mut fleet, epic) = ninety();
+    let agent = fleet.worker(epic, "T1.1");
+    let run = fleet.run_of(&agent);
+    let (event, reason) = (RunEvent::CancelRequested, "budget_exceeded".to_owned());
+    fleet.report(&agent, Report::Run { run, event, reason, usage: used(30) });
+    let mut result = RunResult::ended(Outcome::BudgetExceeded, "30 of 30 tokens are used");
+    result.partial = "half".to_owned();
+    fleet.end(&agent, result);
+    let ended = fleet.records.run_status[&run].result.clone().unwrap();
+    assert_eq!((ended.outcome, ended.partial.as_str()), (Outcome::BudgetExceeded, "half"));
+    let state = fleet.node(epic, "T1.1");
+    assert_eq!((state.attempts, state.assignment), (1, None), "it failed, it was not stopped");
+    assert_eq!(fleet.agent(&po()).account.spent, tokens(30));
 }

@@ -1,0 +1,282 @@
+//! `budget`: what agents were granted and what became of it, down the tree (spec 06, Budgets).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tetrarch_bus::Bus;
+use tetrarch_bus::codec::Vitals;
+use tetrarch_bus::lease::Renewals;
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::agent::Agent;
+use tetrarch_core::budget::{Counter, Meter, Spend};
+use tetrarch_core::id::AgentId;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::role::Role;
+use tetrarch_core::time::BusTime;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Tone, align, is_coloured, now};
+use crate::snapshot::Snapshot;
+
+/// What is drawn for an amount of tokens in a minute, from none to the most there is.
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// What `budget` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+SPENT is what the agent drew or used and what its ended children used, DRAWN the part of it that the
+agent holds for its own calls, RESERVED what its children were given. FREE is the rest. An agent that
+has no children has drawn all of its grant when it is started.
+
+Examples:
+  tetrarch budget
+  tetrarch budget PO-demo --live          # with what hosts say of the last hour
+  tetrarch budget PO-demo -o json")]
+pub(crate) struct BudgetArgs {
+    /// Only this agent and those below it.
+    agent: Option<AgentId>,
+    /// Terminated agents too.
+    #[arg(short, long)]
+    all: bool,
+    /// Listens to the hosts for a liveness window: what runs use now, and how fast.
+    #[arg(long)]
+    live: bool,
+}
+
+/// What hosts said of their agents.
+type Living = BTreeMap<AgentId, Vitals>;
+
+/// Runs the command.
+///
+/// # Errors
+/// The bus cannot be read; there is no such agent.
+pub(crate) async fn run(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Agent)]).await?;
+    let agents = &snapshot.records.agents;
+    if let Some(id) = &args.agent
+        && !agents.contains_key(id)
+    {
+        let what = format!("no agent {id} is known");
+        return Err(CliError::new(Code::NotFound, what).hint("list agents with `tetrarch tree`"));
+    }
+    let living =
+        if args.live { listen(&bus, context.config.liveness.window).await? } else { Living::new() };
+    let tree = Tree { agents, all: args.all, living, now: now() };
+    let roots = args.agent.map_or_else(|| tree.roots(), |id| agents.get(&id).into_iter().collect());
+    let whole = Value::Array(roots.iter().map(|root| tree.json(root)).collect());
+    output::record(context.output, &whole, || tree.table(&roots, is_coloured()))?;
+    Ok(())
+}
+
+/// What hosts say within a window, in which each tells of every agent.
+async fn listen(bus: &Bus, window: Duration) -> Result<Living, CliError> {
+    let mut renewals = Renewals::listen(bus).await?;
+    let mut living = Living::new();
+    let all = async {
+        loop {
+            let rows = renewals.next().await.rows;
+            living.extend(rows.into_iter().map(|row| (row.agent.clone(), row)));
+        }
+    };
+    // The window is how long it listens.
+    let _over = tokio::time::timeout(window, all).await;
+    Ok(living)
+}
+
+/// The agents, by parent.
+struct Tree<'a> {
+    agents: &'a BTreeMap<AgentId, Agent>,
+    all: bool,
+    living: Living,
+    now: BusTime,
+}
+
+impl<'a> Tree<'a> {
+    fn roots(&self) -> Vec<&'a Agent> {
+        let spends = |agent: &&Agent| {
+            let role = Role::of(&agent.id);
+            agent.parent.as_ref().is_none_or(|parent| *parent == AgentId::Go)
+                && role == Role::Project
+                && self.is_shown(agent)
+        };
+        self.agents.values().filter(spends).collect()
+    }
+
+    fn is_shown(&self, agent: &Agent) -> bool {
+        self.all || agent.liveness != Liveness::Terminated
+    }
+
+    fn below(&self, id: &AgentId) -> Vec<&'a Agent> {
+        let below = |agent: &&Agent| agent.parent.as_ref() == Some(id) && self.is_shown(agent);
+        let mut children: Vec<&Agent> = self.agents.values().filter(below).collect();
+        children.sort_by_key(|child| (child.work.as_ref().map(|work| work.node), child.created));
+        children
+    }
+
+    fn burnt(&self, id: &AgentId) -> Vec<Spend> {
+        self.living.get(id).map(|vitals| vitals.burn.by(self.now)).unwrap_or_default()
+    }
+
+    fn json(&self, agent: &Agent) -> Value {
+        let counters = Counter::ALL.into_iter().map(|counter| {
+            let Sums { meter, drawn, percent } = Sums::of(agent, counter);
+            let sums = json!({
+                "grant": meter.limit, "spent": meter.spent, "drawn": drawn,
+                "reserved": meter.reserved, "free": meter.free(), "percent": percent,
+            });
+            (name(counter).to_owned(), sums)
+        });
+        let burnt = self.burnt(&agent.id);
+        let minutes = |of: fn(&Spend) -> u64| burnt.iter().map(of).collect::<Vec<u64>>();
+        json!({
+            "agent": agent.id.to_string(),
+            "liveness": agent.liveness.as_str(),
+            "budget": counters.collect::<serde_json::Map<_, _>>(),
+            "unsettledRuns": agent.unsettled.lost().count(),
+            "burn": self.living.get(&agent.id).map(|vitals| json!({
+                "runTokens": vitals.tokens, "runCostMicro": vitals.cost_micro,
+                "tokensPerMinute": minutes(|spend| spend.tokens),
+                "costMicroPerMinute": minutes(|spend| spend.cost_micro),
+            })),
+            "children": self.below(&agent.id).iter().map(|child| self.json(child)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn table(&self, roots: &[&Agent], coloured: bool) -> String {
+        let names =
+            ["AGENT", "COUNTER", "GRANT", "SPENT", "DRAWN", "RESERVED", "FREE", "USED", "BURN"];
+        let mut lines = vec![names.map(|name| Cell::from(name).toned(Tone::Head)).to_vec()];
+        for root in roots {
+            self.lines(root, 0, &mut lines);
+        }
+        align(&lines, coloured)
+    }
+
+    fn lines(&self, agent: &Agent, depth: usize, lines: &mut Vec<Vec<Cell>>) {
+        let shown = Counter::ALL.into_iter().filter(|counter| {
+            let meter = agent.account.meter(*counter);
+            *counter == Counter::Tokens || meter.limit.is_some() || meter.spent > 0
+        });
+        for (place, counter) in shown.enumerate() {
+            let Sums { meter, drawn, percent } = Sums::of(agent, counter);
+            let amount = |amount: u64| Cell::from(shown_as(counter, amount));
+            let maybe = |amount: Option<u64>| {
+                Cell::from(amount.map_or_else(|| "-".to_owned(), |it| shown_as(counter, it)))
+            };
+            let first = place == 0;
+            let who =
+                if first { format!("{}{}", "  ".repeat(depth), agent.id) } else { String::new() };
+            lines.push(vec![
+                who.into(),
+                Cell::from(counter.as_str()).toned(Tone::Faint),
+                maybe(meter.limit),
+                amount(meter.spent),
+                amount(drawn),
+                amount(meter.reserved),
+                maybe(meter.free()),
+                Cell::some(percent.map(|percent| format!("{percent}%"))),
+                if first { bars(&self.burnt(&agent.id)).into() } else { "".into() },
+            ]);
+        }
+        for child in self.below(&agent.id) {
+            self.lines(child, depth + 1, lines);
+        }
+    }
+}
+
+/// What is shown of one counter.
+struct Sums {
+    meter: Meter,
+    /// What the agent holds for its own calls.
+    drawn: u64,
+    /// What is spent or reserved, of the grant.
+    percent: Option<u64>,
+}
+
+impl Sums {
+    fn of(agent: &Agent, counter: Counter) -> Self {
+        let meter = agent.account.meter(counter);
+        let role = Role::of(&agent.id);
+        let at_launch = role.takes_slot() && !role.draws() && agent.has_process();
+        let drawn = agent.account.drawn.of(counter);
+        let drawn = if at_launch { meter.limit.unwrap_or(drawn) } else { drawn };
+        let gone = u128::from(meter.spent) + u128::from(meter.reserved);
+        let share = |limit: u64| u64::try_from(gone * 100 / u128::from(limit.max(1)));
+        let percent = meter.limit.map(|limit| share(limit).unwrap_or(u64::MAX));
+        Self { meter, drawn, percent }
+    }
+}
+
+fn name(counter: Counter) -> &'static str {
+    match counter {
+        Counter::Tokens => "tokens",
+        Counter::CostMicro => "costMicro",
+        Counter::Turns => "turns",
+    }
+}
+
+fn shown_as(counter: Counter, amount: u64) -> String {
+    match counter {
+        Counter::Tokens | Counter::Turns => amount.to_string(),
+        Counter::CostMicro => format!("${:.4}", amount as f64 / 1e6),
+    }
+}
+
+/// Tokens of each minute as bars; nothing when none were used.
+fn bars(burnt: &[Spend]) -> String {
+    let most = burnt.iter().map(|spend| spend.tokens).max().unwrap_or(0);
+    if most == 0 {
+        return String::new();
+    }
+    let bar = |spend: &Spend| {
+        let height = (u128::from(spend.tokens) * 8).div_ceil(u128::from(most));
+        BARS.get(usize::try_from(height).unwrap_or(8)).copied().unwrap_or(' ')
+    };
+    burnt.iter().map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{agent, worker};
+    use tetrarch_core::budget::{Account, Limits};
+
+    fn fleet() -> BTreeMap<AgentId, Agent> {
+        let limit = |tokens| Limits { tokens: Some(tokens), ..Limits::default() };
+        let mut parent = agent("PO-demo", Some("GO"), Liveness::Active);
+        parent.account = Account::of(limit(200));
+        parent.account.reserve(limit(50));
+        parent.account.charge(Spend { tokens: 30, cost_micro: 1_500, turns: 0 });
+        let mut child = worker(2, 1, Liveness::Active);
+        child.account = Account::of(limit(50));
+        let ended = worker(3, 2, Liveness::Terminated);
+        [parent, child, ended].map(|agent| (agent.id.clone(), agent)).into()
+    }
+
+    #[test]
+    fn grants_are_shown_down_the_tree() {
+        let agents = fleet();
+        let tree = Tree { agents: &agents, all: false, living: Living::new(), now: BusTime(0) };
+        let text = tree.table(&tree.roots(), false);
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["PO-demo", "tokens", "200", "30", "0", "50", "120", "40%"]);
+        assert_eq!(lines[2], ["cost", "-", "$0.0015", "$0.0000", "$0.0000", "-"]);
+        assert_eq!(lines[3][1..], ["tokens", "50", "0", "50", "0", "50", "0%"]);
+        assert_eq!(lines.len(), 4, "{text}");
+        let value = tree.json(tree.roots()[0]);
+        assert_eq!(value["budget"]["tokens"]["free"], 120);
+        assert_eq!(value["children"][0]["budget"]["tokens"]["drawn"], 50);
+    }
+
+    #[test]
+    fn the_highest_minute_is_a_full_bar_and_the_smallest_is_seen() {
+        let burnt = [0, 1, 50, 100].map(|tokens| Spend { tokens, ..Spend::default() });
+        assert_eq!(bars(&burnt), " ▁▄█");
+        assert_eq!(bars(&burnt[..1]), "");
+    }
+}

@@ -1,0 +1,69 @@
+//! Reads the journals of lost runs, for what they used (spec 06, Budgets), beside the owner's loop. What
+//! it means is core's.
+
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tetrarch_bus::Bus;
+use tetrarch_bus::journal::left;
+use tetrarch_core::id::{AgentId, RunId};
+use tetrarch_core::owner::Settlement;
+
+use super::owner::OwnerMsg;
+use crate::pump::Pump;
+
+/// Time to the next look at journals that have not ended.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// The reader; one reading at a time.
+#[derive(Debug)]
+pub(super) struct Settling {
+    bus: Bus,
+    reading: Option<Pump>,
+    /// What was read last: when the same is still to be read, its journals have not ended.
+    last: Vec<(AgentId, RunId)>,
+}
+
+impl Settling {
+    /// Has read nothing yet.
+    pub(super) fn new(bus: Bus) -> Self {
+        Self { bus, reading: None, last: Vec::new() }
+    }
+
+    /// Whether a reading is on its way.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// Begins to read these journals; the owner is told what they say.
+    pub(super) fn begins(&mut self, runs: Vec<(AgentId, RunId)>, owner: &ActorRef<OwnerMsg>) {
+        let wait = if runs == self.last { LOOK_AGAIN } else { Duration::ZERO };
+        self.last.clone_from(&runs);
+        let (bus, owner) = (self.bus.clone(), owner.clone());
+        self.reading = Some(Pump::run(async move {
+            tokio::time::sleep(wait).await;
+            let read = read(&bus, runs).await;
+            // An actor that ended has no use for it.
+            let _ended = owner.cast(OwnerMsg::Settled(read));
+        }));
+    }
+
+    /// A reading has ended.
+    pub(super) fn ended(&mut self) {
+        self.reading = None;
+    }
+}
+
+async fn read(bus: &Bus, runs: Vec<(AgentId, RunId)>) -> Vec<Settlement> {
+    let mut settled = Vec::with_capacity(runs.len());
+    for (holder, run) in runs {
+        match left(bus, run).await {
+            Ok(left) => {
+                let (charge, ended) = (left.tally.own_charge(), left.ended);
+                settled.push(Settlement { holder, run, charge, ended });
+            }
+            Err(error) => tracing::warn!(%run, %error, "a lost run is settled later"),
+        }
+    }
+    settled
+}
