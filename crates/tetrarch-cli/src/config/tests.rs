@@ -151,6 +151,7 @@ fn every_typed_value_follows_its_key() {
         mode = "tight"
         [overseer]
         plan_appliers = ["PO-ci", "human:ada"]
+        propose = true
         [host]
         name = "build-2"
         labels = { zone = "b" }
@@ -177,6 +178,10 @@ fn every_typed_value_follows_its_key() {
     let appliers: Vec<String> =
         config.overseer.plan_appliers.iter().map(ToString::to_string).collect();
     assert_eq!(appliers, ["PO-ci", "human:ada"]);
+    assert!(
+        config.overseer.proposes && !Stage::new().config().overseer.proposes,
+        "quiet by default"
+    );
     assert_eq!(config.host.name.as_deref(), Some("build-2"));
     assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
     assert_eq!(config.host.capacity, Some(16));
