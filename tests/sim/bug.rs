@@ -2,11 +2,12 @@
 //! are planted in the simulator's shells, never in core.
 
 use tetrarch_core::budget::Spend;
-use tetrarch_core::id::{DispatchId, Ulid};
+use tetrarch_core::id::{DispatchId, EpicId, NodeId, Ulid};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::limits::COMMIT_BYTES_MAX;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody};
+use tetrarch_core::plan::{NodeState, NodeStatus};
 use tetrarch_core::records::Records;
 
 /// A fault that is planted.
@@ -76,6 +77,10 @@ pub(crate) enum Bug {
     BackoffForgotten,
     /// A tick of the overseer goes on until nothing is due.
     TickUnbounded,
+    /// A node that is added gets the id of one that is settled.
+    IdReused,
+    /// A plan that changes forgets what was done.
+    DoneForgotten,
 }
 
 impl Bug {
@@ -111,6 +116,8 @@ impl Bug {
             | Self::SpendingForgotten
             | Self::PlacedOnDeadLife => self.spoil_agents(truth, entry),
             Self::ResentAnew => resend_anew(truth, entry),
+            Self::IdReused => reuse_id(truth, entry),
+            Self::DoneForgotten => forget_done(truth, entry),
             Self::ForgottenRequest
             | Self::EpochUnchecked
             | Self::ClaimUnchecked
@@ -172,6 +179,43 @@ fn revive(truth: &Records, entry: &mut Entry) {
         if !written.contains(&record.key()) {
             entry.records.push(record);
         }
+    }
+}
+
+/// A node that comes into a plan that there is.
+fn added(truth: &Records, entry: &Entry) -> Option<(EpicId, NodeId)> {
+    entry.records.iter().find_map(|record| {
+        let Record::Node(epic, node) = record else { return None };
+        let known = truth.nodes.get(epic)?;
+        (!known.contains_key(&node.id)).then_some((*epic, node.id))
+    })
+}
+
+fn reuse_id(truth: &Records, entry: &mut Entry) {
+    let Some((epic, new)) = added(truth, entry) else { return };
+    let settled = truth.node_states.get(&epic).into_iter().flatten();
+    let mut settled = settled.filter(|(_, state)| state.status.is_settled()).map(|(id, _)| *id);
+    let Some(old) = settled.find(|id| id.parent() == new.parent()) else { return };
+    for record in &mut entry.records {
+        if let Record::Node(of, node) = record
+            && (*of, node.id) == (epic, new)
+        {
+            node.id = old;
+        } else if let Record::NodeState(of, state) = record
+            && (*of, state.id) == (epic, new)
+        {
+            state.id = old;
+        }
+    }
+}
+
+fn forget_done(truth: &Records, entry: &mut Entry) {
+    let Some((epic, _)) = added(truth, entry) else { return };
+    let states = truth.node_states.get(&epic).into_iter().flatten();
+    let done = states.map(|(_, state)| state).find(|state| state.status == NodeStatus::Done);
+    if let Some(state) = done {
+        let state = NodeState { status: NodeStatus::Todo, result: None, ..state.clone() };
+        entry.records.push(Record::NodeState(epic, Box::new(state)));
     }
 }
 

@@ -2,8 +2,9 @@
 
 use tetrarch_core::error::DenialReason;
 use tetrarch_core::id::AgentId;
-use tetrarch_core::ledger::{Entry, EventKind};
+use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::mail::MailBody;
+use tetrarch_core::plan::proposal::DraftStatus;
 
 use crate::tally::Tally;
 
@@ -32,6 +33,15 @@ pub(crate) fn observe(entry: &Entry, tally: &mut Tally) {
             if event.kind == kind && event.reason.contains(words) {
                 tally.note(what);
             }
+        }
+    }
+    for record in &entry.records {
+        let Record::Draft(draft) = record else { continue };
+        let new = draft.status == DraftStatus::Open && draft.notes.is_empty();
+        match draft.author.agent().filter(|_| new) {
+            Some(AgentId::Go) => tally.note("proposed by the overseer"),
+            Some(_) => tally.note("proposed by an orchestrator"),
+            None => {}
         }
     }
     for mail in &entry.mail {

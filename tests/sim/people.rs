@@ -1,6 +1,10 @@
 //! The human of the simulation: makes the project, gives goals, asks again when refused, answers
 //! questions, and now and then meddles.
 
+mod planning;
+
+use std::collections::BTreeMap;
+
 use tetrarch_core::agent::Mode;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, EpicId, HumanName, Principal, RequestId, SessionId, Ulid};
@@ -22,7 +26,11 @@ pub(crate) struct People {
     goal: Asked,
     closing: Asked,
     pub(crate) goals: Vec<EpicId>,
+    /// Changes of plans and goals that are not answered, by what they are called once they are made.
+    changes: BTreeMap<RequestId, &'static str>,
 }
+
+pub(crate) use planning::proposal;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Asked {
@@ -39,7 +47,8 @@ impl People {
     pub(crate) fn new(goals_wanted: usize) -> Self {
         let (project, goal, closing) = (Asked::Not, Asked::Not, Asked::Not);
         let at = Positions::default();
-        Self { at, asked: 0, project, goals_wanted, goal, closing, goals: Vec::new() }
+        let (goals, changes) = (Vec::new(), BTreeMap::new());
+        Self { at, asked: 0, project, goals_wanted, goal, closing, goals, changes }
     }
 
     fn ask(&mut self, body: RequestBody, reach: &mut Reach<'_>) -> RequestId {
@@ -91,6 +100,11 @@ impl People {
     fn read(&mut self, stored: Stored, reach: &mut Reach<'_>) {
         let correlation = stored.mail.correlation;
         if let MailBody::Reply(reply) = stored.mail.body {
+            let change = correlation.and_then(|id| self.changes.remove(&id));
+            if let Some(what) = change {
+                planning::answered(what, &reply, reach);
+                return;
+            }
             let asked = correlation.map(Asked::Under);
             if asked.as_ref() == Some(&self.project) {
                 let made = reply.error.is_none();

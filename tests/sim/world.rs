@@ -403,6 +403,7 @@ fn rules(dice: &mut Dice, bug: Option<Bug>) -> Rules {
         deadlines: deadlines(),
         window: WINDOW,
         overseer: overseer(dice),
+        proposes: dice.percent(30),
         ..Policy::default()
     };
     if bug == Some(Bug::BackoffForgotten) {

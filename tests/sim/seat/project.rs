@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tetrarch_core::cursor::{Claim, ClaimOutcome};
-use tetrarch_core::id::EpicId;
+use tetrarch_core::id::{EpicId, RequestId};
 use tetrarch_core::mail::Launch;
 use tetrarch_core::orchestrator::{self, Collected, Orchestrator};
-use tetrarch_core::request::{Report, RequestBody};
+use tetrarch_core::request::{Op, Report, RequestBody};
+use tetrarch_core::time::BusTime;
 
 use super::Own;
 use crate::wire::{Reach, Wire};
@@ -130,6 +131,12 @@ impl Project {
                 }
             }
         }
+    }
+
+    /// Asks for something by itself.
+    pub(crate) fn asks(&mut self, now: BusTime, op: Op, reach: &mut Reach<'_>) {
+        let id = RequestId::derive(now, &format!("{op:?}"), "asks", 0);
+        self.own.request(id, RequestBody::Op(op), reach);
     }
 
     fn step(&mut self, input: orchestrator::Input, reach: &mut Reach<'_>) {

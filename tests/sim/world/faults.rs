@@ -10,7 +10,9 @@ use super::{WINDOW, Which, World};
 use crate::bug::Bug;
 use crate::dice::Dice;
 use crate::host::Host;
-use crate::people::People;
+use crate::people::{People, proposal};
+use crate::seat::Seat;
+use crate::work;
 
 /// How often things go wrong, in times of a hundred, or of a thousand steps.
 #[derive(Debug, Clone)]
@@ -35,6 +37,7 @@ pub(super) struct Faults {
     hosts: usize,
     actors: usize,
     people: usize,
+    plans: usize,
 }
 
 impl Faults {
@@ -59,6 +62,7 @@ impl Faults {
             hosts: often(15),
             actors: often(15),
             people: often(15),
+            plans: often(60),
         };
         match bug {
             Some(Bug::LeaseNotTaken) => Self { sweepers: 15, owners: 0, bus: 0, ..weather },
@@ -74,7 +78,7 @@ impl World {
     /// Something breaks, or nothing.
     pub(super) fn break_something(&mut self) {
         let Faults { owners, hosts, actors, people, bus, sweepers, crowds, .. } = self.faults;
-        let Faults { lags, elections, .. } = self.faults;
+        let Faults { lags, elections, plans, .. } = self.faults;
         let happens = |dice: &mut Dice, chance| chance > 0 && dice.below(1000) < chance;
         if happens(&mut self.dice, bus) {
             self.tally.note("bus gone");
@@ -103,6 +107,9 @@ impl World {
         }
         if happens(&mut self.dice, people) {
             self.meddle();
+        }
+        if happens(&mut self.dice, plans) {
+            self.change_plans();
         }
         if self.dice.below(1000) < 10 {
             self.restart_hosts(50);
@@ -288,6 +295,30 @@ impl World {
         self.people = people;
     }
 
+    /// People change a plan or a goal, or its orchestrator proposes to.
+    fn change_plans(&mut self) {
+        let mut people = std::mem::replace(&mut self.people, People::new(0));
+        let epic = self.dice.pick(&people.goals).copied();
+        if let Some(epic) = epic {
+            let orchestrator = AgentId::Po(work::project());
+            let host = self.hosts.iter().position(|host| host.seats.contains_key(&orchestrator));
+            match host.filter(|_| self.dice.percent(10)) {
+                Some(at) => {
+                    let now = self.now;
+                    self.with_host(Which::Host(at), |host, reach| {
+                        if let Some(Seat::Project(project)) = host.seats.get_mut(&orchestrator)
+                            && let Some(op) = proposal(epic, reach)
+                        {
+                            project.asks(now, op, reach);
+                        }
+                    });
+                }
+                None => people.change_plan(epic, &mut self.reach()),
+            }
+        }
+        self.people = people;
+    }
+
     /// The storm is over: what is broken is gone, what has ended begins again, and nothing new
     /// breaks.
     pub(super) fn calm(&mut self) {
@@ -311,6 +342,7 @@ impl World {
         }
         let mut people = std::mem::replace(&mut self.people, People::new(0));
         people.set_mode(Mode::Orchestrator, &mut self.reach());
+        people.resume_all(&mut self.reach());
         self.people = people;
     }
 }

@@ -8,7 +8,7 @@ use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::limits::OFFLINE_WINDOWS;
 use tetrarch_core::liveness::Liveness;
-use tetrarch_core::plan::{Blocker, NodeStatus};
+use tetrarch_core::plan::{Blocker, DEPENDS, NodeStatus};
 use tetrarch_core::role::Role;
 
 use tetrarch_core::time::Millis;
@@ -105,7 +105,9 @@ impl World {
             for state in states.values() {
                 // A human stopped it, or nobody answered its last attempt in time.
                 let given = |blocker: &Blocker| {
-                    blocker.kind == "stopped" || blocker.detail.contains("nobody answered")
+                    blocker.kind == "stopped"
+                        || blocker.kind == DEPENDS
+                        || blocker.detail.contains("nobody answered")
                 };
                 let given = state.blocker.as_ref().is_some_and(given);
                 let escalated = self.is_escalated(state);

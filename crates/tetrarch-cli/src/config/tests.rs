@@ -154,6 +154,7 @@ fn every_typed_value_follows_its_key() {
         plan_appliers = ["PO-ci", "human:ada"]
         allow_cross_agent = true
         allow_agents = ["PO-ci", "*"]
+        propose = true
         [host]
         name = "build-2"
         labels = { zone = "b" }
@@ -187,6 +188,10 @@ fn every_typed_value_follows_its_key() {
     let reach = &config.overseer.reach;
     assert!(reach.cross_agent && reach.all, "{reach:?}");
     assert_eq!(reach.agents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["PO-ci"]);
+    assert!(
+        config.overseer.proposes && !Stage::new().config().overseer.proposes,
+        "quiet by default"
+    );
     assert_eq!(config.host.name.as_deref(), Some("build-2"));
     assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
     assert_eq!(config.host.capacity, Some(16));

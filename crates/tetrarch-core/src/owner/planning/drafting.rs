@@ -96,7 +96,8 @@ pub(in crate::owner) fn keep_own(
         return;
     }
     let (by, now) = (Principal::Agent(AgentId::Go), draft.now);
-    let id = DraftId::derive(now, &epic.to_string(), "tidying", 0);
+    let before = draft.proposals(epic).len();
+    let id = DraftId::derive(now, &epic.to_string(), "tidying", before);
     let (what, why) = (applying::words(&tidying.changed), &tidying.why);
     draft.event(EventKind::DraftProposed, RULE, format!("{id}: {what}: {why}")).epic = Some(epic);
     draft.put(Record::Draft(Box::new(Proposal {
