@@ -160,12 +160,9 @@ mod tests {
     #[test]
     fn a_seal_counts_what_was_in_hand_when_the_death_may_be_its_doing() {
         let run = Some(RunId(Ulid(3)));
-        for (run, blames, counted) in [
-            (run, true, 1),
-            (run, false, 0),
-            (None, true, 1),
-            (None, false, 1),
-        ] {
+        for (run, blames, counted) in
+            [(run, true, 1), (run, false, 0), (None, true, 1), (None, false, 1)]
+        {
             let mut found = Cursor { receipts: Some(6), ..cursor(1, None) };
             found.trials.begin(8);
             let sealed = seal(Some(&found), &Seal { run, blames, ..order(2) }).unwrap();

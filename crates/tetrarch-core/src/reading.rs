@@ -93,7 +93,11 @@ impl Reading {
 
     /// Handling a message begins. Its writer may be owed that it is told when it is done; of too many
     /// the earliest are told at once, which this gives.
-    pub fn begin(&mut self, seq: u64, owed: Option<(Principal, About)>) -> Vec<(Principal, Receipt)> {
+    pub fn begin(
+        &mut self,
+        seq: u64,
+        owed: Option<(Principal, About)>,
+    ) -> Vec<(Principal, Receipt)> {
         self.cursor.receipts.get_or_insert(self.before);
         self.cursor.trials.begin(seq);
         if let Some(owed) = owed {

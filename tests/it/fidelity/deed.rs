@@ -172,7 +172,14 @@ pub(super) fn deeds(seed: u64, count: usize, dice: &mut Dice) -> Vec<Deed> {
                 let (agent, epoch) = (agent(dice), epoch(dice));
                 let session = SessionId(Ulid(base | u128::from(epoch)));
                 let ends = dice.percent(50).then(|| run(dice));
-                Deed::Seal(Seal { agent, session, epoch, run: None, ends, blames: dice.percent(50) })
+                Deed::Seal(Seal {
+                    agent,
+                    session,
+                    epoch,
+                    run: None,
+                    ends,
+                    blames: dice.percent(50),
+                })
             }
             7 | 8 => {
                 let host = HostName::new(&format!("h{}", dice.below(2))).unwrap();

@@ -157,12 +157,8 @@ fn read_notice(topic: &str, body: Value) -> Result<MailBody, CodecError> {
                 options: question.options,
             }
         }
-        receipt::RECEIPT => {
-            MailBody::Receipt(message::<pb::Receipt>("Receipt", body)?.try_into()?)
-        }
-        receipt::DEAD => {
-            MailBody::Dead(message::<pb::DeadNotice>("DeadNotice", body)?.try_into()?)
-        }
+        receipt::RECEIPT => MailBody::Receipt(message::<pb::Receipt>("Receipt", body)?.try_into()?),
+        receipt::DEAD => MailBody::Dead(message::<pb::DeadNotice>("DeadNotice", body)?.try_into()?),
         "sponsor.silent" => {
             let silent: pb::SponsorSilent = message("SponsorSilent", body)?;
             MailBody::SponsorSilent {

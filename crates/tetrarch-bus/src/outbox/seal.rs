@@ -30,8 +30,7 @@ pub(super) async fn seal(bus: &Bus, order: &Seal) -> Result<(), OutboxError> {
     };
     loop {
         let cursor = found.as_ref().and_then(|message| codec::decode_cursor(&message.payload).ok());
-        let sealed =
-            cursor::seal(cursor.as_ref(), order);
+        let sealed = cursor::seal(cursor.as_ref(), order);
         let Some(mut sealed) = sealed else {
             return Ok(());
         };

@@ -16,8 +16,8 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, refusal_of_mail, stalling,
-    unanswering_hosts,
+    Group, Input, Policy, decide, forgetting_is_late, is_due, next_deadline, refusal_of_mail,
+    stalling, unanswering_hosts,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};

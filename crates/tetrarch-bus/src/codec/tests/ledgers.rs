@@ -288,10 +288,7 @@ fn cursors_round_trip() {
             run: full.then(|| id("run_~")),
             claim: full.then_some(claim),
             trials: if full {
-                Trials {
-                    in_hand: [7, u64::MAX].into(),
-                    failures: [(8, 1), (u64::MAX, 6)].into(),
-                }
+                Trials { in_hand: [7, u64::MAX].into(), failures: [(8, 1), (u64::MAX, 6)].into() }
             } else {
                 Trials::default()
             },

@@ -8,9 +8,9 @@ use tetrarch_core::agent::Mode;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
+use tetrarch_core::mail::receipt::{About, SetAside};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
-use tetrarch_core::mail::receipt::{About, SetAside};
 use tetrarch_core::request::{
     BriefWish, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
     SpawnRequest, SubagentWish, TaskWish,
@@ -257,7 +257,8 @@ fn a_goal_whose_plan_is_wrong_is_told_apart_from_one_that_is_asked_for_wrongly()
         let RequestBody::Malformed { kind, error } = request.body else { panic!("{body}") };
         (kind, error)
     };
-    for plan in [json!({"phasen": []}), json!({"goal": {"title": ""}}), json!("no plan"), json!(7)] {
+    for plan in [json!({"phasen": []}), json!({"goal": {"title": ""}}), json!("no plan"), json!(7)]
+    {
         let (kind, error) = kind(&json!({"requestId": U, "project": "demo", "plan": plan}));
         assert_eq!(kind, MalformedKind::Plan, "{error}");
     }

@@ -25,7 +25,11 @@ fn letter(topic: &str, from: Principal, via: Option<&str>) -> SetAside {
 
 fn notices(entry: &Entry) -> Vec<(Principal, DeadNotice)> {
     let all = entry.mail.iter().filter_map(|mail| {
-        if let MailBody::Dead(dead) = &mail.body { Some((mail.to.clone(), dead.clone())) } else { None }
+        if let MailBody::Dead(dead) = &mail.body {
+            Some((mail.to.clone(), dead.clone()))
+        } else {
+            None
+        }
     });
     all.collect()
 }
