@@ -198,6 +198,36 @@ async def hostile(agent):
     return {"said": said}
 
 
+async def receipts(agent):
+    """Asks for receipts of mail to a child, to GO and to nobody who may read it."""
+    await agent.register()
+    epic = await agent.goal()
+    children = [{"role": "worker", "task": "wait for a letter", "runner": "mortal"}]
+    mail = await agent.spawn(epic, requestedSubagents=children)
+    check(mail["topic"] == "spawn.accepted", mail)
+    child = mail["body"]["spawnedAgents"][0]["actorId"]
+    told = {}
+
+    async def send(name, to, topic, stages):
+        body = {"topic": topic, "ackRequired": True, "epic": epic, "body": {"text": name}}
+        headers = {"Nats-Msg-Id": "%s.%s" % (agent.name, name)}
+        stored = await agent.js.publish("mail.%s.%s" % (to, agent.name),
+                                        json.dumps(body).encode(), headers=headers)
+        about = lambda mail: (mail["topic"] in ("receipt", "mail.dead")
+                              and mail["body"]["of"]["seq"] == str(stored.seq))
+        told[name] = [await agent.mail(about) for _ in range(stages)]
+
+    await send("child", child, "info", 2)
+    result = await agent.mail(lambda mail: mail["topic"] == "result.ready")
+    check("child" in json.dumps(result), result)
+    await send("go", "GO", "info", 1)
+    await send("unknown", "GO", "weather.report", 1)
+    # What tells of another message leads to nothing, however often it is set aside.
+    await agent.js.publish("mail.GO." + agent.name, b'{"topic": "mail.dead", "ackRequired": true}')
+    await send("after", "GO", "info", 1)
+    return {"told": told, "child": child}
+
+
 BROKEN = [b"NATS/1.0\r\nTraceparent: \xff\xfe\r\n\r\n", b"NATS/1.0\r\nno colon\r\n\r\n",
           b"HTTP/1.1 200\r\n\r\n", b"\xff\r\n\r\n", b"NATS/1.0 404\r\n\r\n", b"NATS/1.0 100 Idle\r\n\r\n",
           b"NATS/1.0 nine\r\n\r\n"]
@@ -233,7 +263,7 @@ async def bytes_of_any_kind(agent):
     return {"child": mail["body"]["spawnedAgents"][0]["actorId"]}
 
 
-STORIES = {"story": story, "hostile": hostile, "bytes": bytes_of_any_kind}
+STORIES = {"story": story, "hostile": hostile, "bytes": bytes_of_any_kind, "receipts": receipts}
 
 
 async def main(url, credential, name, which):

@@ -22,7 +22,9 @@ fn foreign(fleet: &Fleet, story: &str) -> Value {
     let profile = sleeping(fleet, "60");
     let letter = json!({"name": "letter", "argv": acting(&["letter"])});
     let letter = fleet.file("letter.json", &letter.to_string());
-    let files = [profile.to_str().unwrap(), letter.to_str().unwrap()];
+    let mortal = json!({"name": "mortal", "argv": acting(&["mortal"])});
+    let mortal = fleet.file("mortal.json", &mortal.to_string());
+    let files = [&profile, &letter, &mortal].map(|file| file.to_str().unwrap());
     fleet.ok(["profile", "apply", "foreign"].into_iter().chain(files));
     let mut command = Command::new(python());
     command.arg(script("foreign.py")).arg(fleet.url()).arg(credential).args(["PO-foreign", story]);
@@ -118,6 +120,34 @@ async fn subjects_and_headers_that_are_no_text_stop_nobody() {
     let mut fleet = Fleet::up();
     let seen = foreign(&fleet, "bytes");
     unharmed(&mut fleet, seen["child"].as_str().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_hears_how_far_mail_came_also_when_its_reader_dies_of_it() {
+    let fleet = Fleet::up();
+    let told = foreign(&fleet, "receipts")["told"].take();
+    let stages = |name: &str| -> Vec<String> {
+        let all = told[name].as_array().unwrap().iter();
+        all.map(|mail| format!("{} {}", mail["topic"], mail["body"]["stage"])).collect()
+    };
+    assert_eq!(stages("child"), [r#""receipt" "delivered""#, r#""receipt" "consumed""#]);
+    assert_eq!(told["child"][0]["body"]["of"]["message"], "PO-foreign.child", "{told}");
+    assert_eq!(stages("go"), [r#""receipt" "consumed""#]);
+    assert_eq!(stages("after"), [r#""receipt" "consumed""#], "a notice of a notice is none");
+    let [dead] = &told["unknown"].as_array().unwrap()[..] else { panic!("{told}") };
+    assert_eq!((&dead["topic"], &dead["body"]["to"]), (&"mail.dead".into(), &"GO".into()));
+    assert!(dead["body"]["reason"].as_str().unwrap().contains("op.<name>"), "{dead}");
+
+    // People ask in the same way.
+    let sent = fleet.ok(["mail", "send", "GO", "hello", "--receipt", "--wait", "20s"]);
+    assert!(sent.contains("consumed"), "{sent}");
+    let sent = fleet.json(&["mail", "send", "HO@h1", "hello", "--receipt", "--wait", "20s"]);
+    assert_eq!(sent["stage"], "consumed", "{sent}");
+    let listed = fleet.json(&["mail", "list"]);
+    let receipts = listed.as_array().unwrap().iter();
+    let receipts = receipts.filter(|mail| mail["mail"]["topic"] == "receipt").count();
+    assert_eq!(receipts, 3, "{listed}");
+    fleet.ok(["doctor", "--check-ledger"]);
 }
 
 /// Everybody still works: nothing was restarted, the child runs and the records are whole.

@@ -230,7 +230,7 @@ async fn hints(bus: &Bus, lane: Lane, owner: &Principal) -> Result<Subscriber, I
     })
 }
 
-fn incoming(lane: Lane, message: RawMessage) -> Incoming {
+pub(crate) fn incoming(lane: Lane, message: RawMessage) -> Incoming {
     let id =
         stamp::message_id(&message.headers).map_or_else(|| message.seq.to_string(), str::to_owned);
     let ledger_seq = stamp::ledger_seq(&message);

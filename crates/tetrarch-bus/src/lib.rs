@@ -29,6 +29,7 @@ pub mod subject;
 mod surely;
 pub mod tail;
 pub mod topology;
+pub mod unread;
 pub mod watch;
 
 pub use async_nats::HeaderMap;

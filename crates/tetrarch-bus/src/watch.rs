@@ -202,6 +202,19 @@ impl Replies {
         }
     }
 
+    /// The next mail that can be read; none when the connection is closed for good. Safe to drop. What
+    /// came while the connection was lost is not among it.
+    pub async fn next(&mut self) -> Option<Mail> {
+        loop {
+            let message = self.mail.next().await?;
+            let headers = message.headers.unwrap_or_default();
+            if let Ok((mail, _)) = codec::decode_mail(&message.subject, &headers, &message.payload)
+            {
+                return Some(mail);
+            }
+        }
+    }
+
     async fn decided(&self, request: RequestId) -> Option<Mail> {
         let wanted = [Select::One(RecordKey::Decision(request))];
         match state::read_records(&self.bus, &wanted).await {

@@ -58,6 +58,15 @@ pub struct Cursor {
     pub receipts: Option<u64>,
 }
 
+impl Cursor {
+    /// Whether no session has handled this message of the mail lane, nor begun to.
+    #[must_use]
+    pub fn has_not_seen(&self, seq: u64) -> bool {
+        let begun = self.trials.in_hand.contains(&seq) || self.trials.failures(seq) > 0;
+        seq > self.positions.mail && !begun
+    }
+}
+
 /// What whoever starts an agent finds when its claim is refused (spec 02).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimOutcome {
@@ -155,6 +164,15 @@ mod tests {
         assert_eq!(sealed.claim, None);
         assert_eq!(seal(Some(&found), &order(1)), None);
         assert_eq!(seal(None, &order(1)).unwrap().positions, Positions::default());
+    }
+
+    #[test]
+    fn what_was_begun_is_not_unread() {
+        let mut found = cursor(1, None);
+        found.trials.begin(9);
+        found.trials.failures.insert(10, 1);
+        let unread: Vec<u64> = (6..=12).filter(|seq| found.has_not_seen(*seq)).collect();
+        assert_eq!(unread, [8, 11, 12]);
     }
 
     #[test]

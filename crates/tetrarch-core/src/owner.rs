@@ -63,6 +63,7 @@ use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW};
 use crate::liveness::Liveness;
+use crate::mail::receipt::SetAside;
 use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
 use crate::overseer::reach::Reach;
 use crate::overseer::{Patience, Telemetry};
@@ -150,6 +151,8 @@ pub enum Input {
     Request(Box<Request>),
     /// A message to GO.
     Post(Box<Posted>),
+    /// A message that its reader has not read and that is not kept for much longer.
+    Unread(AgentId, Box<SetAside>),
     /// A heartbeat of an external agent, or the first row of a hosted one.
     Heard {
         /// Who.
@@ -226,6 +229,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         Input::Request(request) => holding::request(records, now, request, step),
         Input::Started { .. }
         | Input::Post(_)
+        | Input::Unread(..)
         | Input::Heard { .. }
         | Input::Swept { .. }
         | Input::MassSilence { .. }
@@ -243,6 +247,11 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
     match input {
         Input::Started { epoch, instance } => started(records, policy, now, *epoch, instance),
         Input::Request(request) => requests::decide(records, policy, now, request),
+        Input::Unread(reader, letter) => {
+            let mut draft = Draft::new(records, now, go());
+            post::set_aside(&mut draft, reader, letter);
+            draft.finish()
+        }
         Input::Post(posted) => post::posted(records, now, posted),
         Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
         Input::Swept { agent, epoch, found } => {

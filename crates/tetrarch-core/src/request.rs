@@ -390,7 +390,6 @@ pub const HOST_RESTART: &str = "host_restart";
 
 /// A report of an agent or its HO (spec 02).
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a report lives for one decision")]
 pub enum Report {
     /// The session is up: its first heartbeat.
     Ready,

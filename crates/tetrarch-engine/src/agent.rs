@@ -388,7 +388,7 @@ impl AgentState {
             reach_if(Step::CheckpointJournaled, || checkpoint);
             reach_if(Step::ResultJournaled, || result);
             if let Some(reader) = &mut self.reader {
-                reader.kept().await;
+                reader.kept().await?;
                 if checkpoint && reader.settle() {
                     reader.write().await?;
                 }

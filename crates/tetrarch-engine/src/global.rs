@@ -4,6 +4,7 @@
 
 mod accepting;
 mod diagnosing;
+mod expiring;
 mod hearing;
 mod intaking;
 mod keeping;
@@ -288,6 +289,7 @@ async fn spell(
         halted: config.halted.clone(),
         tick_every: config.tick_every,
         retention: config.retention,
+        mail_age: config.ages.mail,
         instance: config.instance.clone(),
         epoch: reign.epoch,
         patience: Patience {

@@ -97,7 +97,7 @@ impl InteractionState {
         tracing::info!(%from, topic = mail.body.topic(), "for the human");
         reader.settle();
         reader.write().await?;
-        reader.kept().await;
+        reader.kept().await?;
         let positions = reader.positions();
         self.pulse.send_modify(|pulse| {
             pulse.progress += 1;

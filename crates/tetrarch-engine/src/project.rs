@@ -211,8 +211,7 @@ impl ProjectState {
     async fn keep(&mut self) -> Result<(), EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         reader.write().await?;
-        reader.kept().await;
-        Ok(())
+        reader.kept().await
     }
 
     async fn perform(

@@ -115,16 +115,18 @@ impl Reader {
         Ok(())
     }
 
-    /// Tells writers what is consumed: the positions are kept, by the cursor or the journal.
-    pub(crate) async fn kept(&mut self) {
+    /// Tells writers what is consumed: the positions are kept, by the cursor or the journal. That it
+    /// was told is written down.
+    pub(crate) async fn kept(&mut self) -> Result<(), EngineError> {
         let kept = self.reading.kept(self.positions());
         if kept.is_empty() {
-            return;
+            return Ok(());
         }
         for (to, receipt) in kept {
             self.session.tell(&to, &receipt.of, receipt.stage).await;
         }
         self.reading.told();
+        self.write().await
     }
 }
 

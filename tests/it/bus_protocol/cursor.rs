@@ -4,6 +4,8 @@ use futures::future::join_all;
 use tetrarch_bus::cursor::{Claimed, CursorError, claim, read_cursor, write_cursor};
 use tetrarch_core::cursor::{Claim, Cursor, Positions};
 use tetrarch_core::id::HostName;
+use tetrarch_core::mail::Lane;
+use tetrarch_core::reading::{Reading, Turn};
 
 use super::{batch, empty_entry, outbox, seal, worker};
 use tetrarch_bus::Bus;
@@ -88,4 +90,37 @@ async fn a_move_whose_answer_was_lost_is_made_once() {
     let moved = Cursor { positions: Positions { mail: 4, ctl: 2 }, ..cursor };
     let landed = write_cursor(&bus, &moved, seal).await.unwrap();
     assert_eq!(write_cursor(&bus, &moved, seal).await.unwrap(), landed);
+}
+
+/// A session that begins a message and dies: it says what it did with the message.
+async fn dies_of(bus: &Bus, epoch: u64, message: u64) -> Turn {
+    sealed(bus, epoch).await;
+    let host = format!("life{epoch}");
+    let claimed = claim(bus, &worker(1), epoch, &ours("a", &host)).await.unwrap();
+    let Claimed::Ours { cursor, seq } = claimed else { panic!("{claimed:?}") };
+    let mut reading = Reading::resume(cursor, false);
+    let turn = reading.turn(Lane::Mail, message);
+    if matches!(turn, Turn::Handle { .. }) {
+        assert_eq!(reading.begin(message, None), []);
+    } else {
+        reading.give_up(message);
+    }
+    write_cursor(bus, reading.cursor(), seq).await.unwrap();
+    turn
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_which_five_sessions_died_is_given_up_and_the_server_may_die_meanwhile() {
+    let mut server = tetrarch_tests::server().await;
+    for epoch in 1..=5 {
+        let bus = server.control().await;
+        let turn = dies_of(&bus, epoch, 9).await;
+        assert_eq!(turn, Turn::Handle { receipts: true }, "after {} deaths", epoch - 1);
+        server.kill().await;
+        server.restart().await;
+    }
+    let bus = server.control().await;
+    assert_eq!(dies_of(&bus, 6, 9).await, Turn::GiveUp { failures: 5 });
+    assert_eq!(dies_of(&bus, 7, 9).await, Turn::Pass, "once");
+    assert_eq!(dies_of(&bus, 8, 10).await, Turn::Handle { receipts: true });
 }

@@ -1,15 +1,21 @@
 //! Inboxes: order, control before mail, what the owner sent again, and lost hints.
 
 use tetrarch_bus::creds::Party;
+use tetrarch_bus::cursor::{read_cursor, write_cursor};
 use tetrarch_bus::envelope::{MSG_ID, SEQ};
 use tetrarch_bus::inbox::{Inbox, Incoming, Wakeup};
+use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, send_mail};
+use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::Subject;
+use tetrarch_bus::unread::Unread;
 use tetrarch_bus::{Bus, HeaderMap, codec};
-use tetrarch_core::cursor::Positions;
+use tetrarch_core::cursor::{Cursor, Positions};
 use tetrarch_core::id::{AgentId, HostName, Principal, SessionId, Ulid};
 use tetrarch_core::ledger::Entry;
+use tetrarch_core::mail::receipt::{About, Receipt, Stage};
 use tetrarch_core::mail::{Lane, Mail, MailBody, SessionOrder};
+use tetrarch_core::time::BusTime;
 
 use super::{batch, empty_entry, info, mail, outbox, soon, worker};
 
@@ -253,4 +259,39 @@ async fn a_host_reads_the_inboxes_of_many_agents_over_one_connection() {
     for (id, inbox) in &mut inboxes {
         assert_eq!(says(&next(inbox).await), id.to_string());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_has_read_is_found_once_it_is_old_and_not_when_it_was_set_aside() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let order = Entry { seals: vec![super::seal(&worker(1), 1)], ..empty_entry(1, 1) };
+    outbox(&bus).publish(&batch(1, &[order])).await.unwrap();
+    let read = write(&bus, &info(&me(), "read"), "m1").await;
+    let (cursor, at) = read_cursor(&bus, &worker(1)).await.unwrap().unwrap();
+    let moved = Cursor { positions: Positions { mail: read, ctl: 0 }, ..cursor };
+    write_cursor(&bus, &moved, at).await.unwrap();
+    let unread = write(&bus, &info(&me(), "unread"), "m2").await;
+    write(&bus, &info(&worker(3).into(), "to nobody with a cursor"), "m3").await;
+    let about = MailBody::Receipt(Receipt {
+        of: About { seq: 1, message: String::new(), topic: String::new() },
+        stage: Stage::Consumed,
+    });
+    write(&bus, &mail(&me(), about), "m4").await;
+    let dead = write(&bus, &info(&me(), "set aside"), "m5").await;
+    let letter = DeadLetter {
+        origin: Origin::Mail,
+        seq: dead,
+        subject: "mail".to_owned(),
+        reason: "why".to_owned(),
+        payload: "{}".into(),
+    };
+    dead_letter(&bus, &letter).await.unwrap();
+    let mut found = Unread::new(bus.clone());
+    assert!(found.before(BusTime(1)).await.unwrap().is_empty(), "none of it is that old");
+    let later = BusTime(u64::MAX);
+    let all = found.before(later).await.unwrap();
+    let all: Vec<_> = all.iter().map(|(reader, message)| (reader.clone(), message.seq)).collect();
+    assert_eq!(all, [(worker(1), unread)]);
+    assert!(found.before(later).await.unwrap().is_empty(), "each is looked at once");
 }

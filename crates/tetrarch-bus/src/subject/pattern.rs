@@ -18,6 +18,8 @@ pub const STATE_BUCKET: &str = "STATE";
 pub const REQUESTS: &str = "REQUESTS";
 /// Stream of mail and control.
 pub const MAIL: &str = "MAIL";
+/// All mail, without control.
+pub const EVERY_MAIL: &str = "mail.>";
 /// Stream of public plan events.
 pub const PLANS: &str = "PLANS";
 /// Stream of cursors.

@@ -1,6 +1,8 @@
 //! `mail`: writes to agents and people in a human's name, and shows what was written to somebody
 //! (spec 02, Mail). Reading takes nothing away.
 
+mod tracking;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,6 +13,7 @@ use tetrarch_bus::mailbox::{Letter, read_any, read_own};
 use tetrarch_bus::send::{Author, send_mail};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::Origin;
+use tetrarch_bus::watch::Replies;
 use tetrarch_core::id::{AgentId, EpicId, Principal};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
@@ -21,6 +24,7 @@ use crate::exit::{CliError, Code};
 use crate::history::{Place, Since};
 use crate::output::{self, Cell, Column, Listing, Row, Sheet, Tone, is_coloured, stamp};
 use crate::snapshot::Snapshot;
+use tracking::Fate;
 
 /// How long the bus may take to store a message.
 const SENT_WITHIN: Duration = Duration::from_secs(15);
@@ -32,6 +36,7 @@ const SAID_SHOWN: usize = 80;
 #[command(after_help = "\
 Examples:
   tetrarch mail send PO-demo 'please stop at phase 2'
+  tetrarch mail send PO-demo 'please stop at phase 2' --receipt --wait 30s
   tetrarch mail list --since 1h
   tetrarch mail list PO-demo
   tetrarch mail read 4711
@@ -73,6 +78,12 @@ pub(crate) struct SendArgs {
     /// The epic it is about.
     #[arg(long)]
     epic: Option<EpicId>,
+    /// Ask to be told when it is delivered and when it is consumed.
+    #[arg(long)]
+    receipt: bool,
+    /// Wait so long until it is consumed, or nobody will handle it.
+    #[arg(long, value_name = "TIME", requires = "receipt", value_parser = tracking::patience)]
+    wait: Option<Duration>,
 }
 
 /// Runs the command.
@@ -90,7 +101,7 @@ pub(crate) async fn run(context: &Context, command: MailCommand) -> Result<(), C
 
 async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
     let desk = context.desk().await?;
-    let SendArgs { to, text, epic } = args;
+    let SendArgs { to, text, epic, receipt, wait } = args;
     if let Principal::Agent(agent) = &to {
         check_reads(&desk, agent).await?;
     }
@@ -100,16 +111,32 @@ async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
         epic,
         correlation: None,
         cause: String::new(),
-        ack_required: false,
+        ack_required: receipt,
         trace: None,
         body,
+    };
+    let replies = match wait {
+        Some(_) => Some(Replies::open(&desk.bus, &desk.human).await?),
+        None => None,
     };
     let author = Author { from: desk.human.clone(), via: None, session: None, epoch: 1 };
     let id = new_ulid().to_string();
     let seq = send_mail(&desk.bus, &author, &mail, &id, Some(SENT_WITHIN)).await?;
-    let value = json!({"seq": seq, "to": mail.to.to_string(), "topic": mail.body.topic()});
-    output::record(context.output, &value, || format!("stored for {} as {seq}\n", mail.to))?;
-    Ok(())
+    let fate = match (replies, wait) {
+        (Some(replies), Some(wait)) => tracking::follow(&desk, replies, seq, wait).await?,
+        (_, _) => Fate::default(),
+    };
+    let value = json!({
+        "seq": seq,
+        "to": mail.to.to_string(),
+        "topic": mail.body.topic(),
+        "stage": fate.stage(),
+        "reason": fate.dead,
+    });
+    output::record(context.output, &value, || {
+        format!("stored for {} as {seq}\n{}", mail.to, fate.words())
+    })?;
+    fate.outcome(seq, wait)
 }
 
 /// Refuses mail that nobody would read.

@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 use super::Ending;
 use super::diagnosing::{Diagnosed, Diagnosing};
+use super::expiring;
 use super::hearing::Hearing;
 use super::intaking::{inboxes, intake, ticks};
 use super::keeping::{self, Keeping, Recorded};
@@ -83,6 +84,7 @@ pub(super) struct OwnerArgs {
     pub(super) planner: Option<PlannerConfig>,
     pub(super) halted: watch::Receiver<Option<String>>,
     pub(super) retention: Retention,
+    pub(super) mail_age: Duration,
     pub(super) instance: String,
     pub(super) epoch: u64,
     pub(super) patience: Patience,
@@ -140,7 +142,7 @@ impl Actor for OwnerActor {
         args: OwnerArgs,
     ) -> Result<OwnerState, ActorProcessingErr> {
         let OwnerArgs { bus, policy, retention, instance, epoch, patience, clock, .. } = args;
-        let tick_every = args.tick_every;
+        let (tick_every, mail_age) = (args.tick_every, args.mail_age);
         let hearing = Hearing::new(clock);
         let (asking, answers) =
             planning::start(args.planner.as_ref(), &args.restored.records, myself.clone())?;
@@ -170,6 +172,7 @@ impl Actor for OwnerActor {
         pumps.extend(tick_every.map(|every| ticks(&myself, every, || OwnerMsg::Oversee)));
         pumps.push(inboxes(&bus, &myself));
         pumps.push(posting::start(&bus, &records, &myself));
+        pumps.push(expiring::start(&bus, mail_age, clock, &myself));
         let mut state = OwnerState {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             hearing,

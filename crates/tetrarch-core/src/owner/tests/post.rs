@@ -104,6 +104,16 @@ fn what_others_say_of_a_letter_is_cut_and_an_old_session_tells_nothing() {
     assert_eq!(notices(&entry), []);
 }
 
+#[test]
+fn the_writer_of_mail_that_ends_unread_is_told() {
+    let mut fleet = Fleet::ready();
+    let letter = Box::new(letter("info", human(), None));
+    let entry = fleet.one(Input::Unread(po(), letter));
+    assert_eq!(kinds(&entry), [EventKind::MailSetAside]);
+    let [(to, dead)] = notices(&entry).try_into().unwrap();
+    assert_eq!((to, dead.to), (human(), Principal::Agent(po())));
+}
+
 /// A message to GO by somebody who is current.
 fn to_go(fleet: &Fleet, from: &Principal, epic: Option<EpicId>, body: MailBody) -> Posted {
     let agent = from.agent().and_then(|id| fleet.records.agents.get(id));
