@@ -136,10 +136,8 @@ impl Workspace {
             File::from(self.resolve(or_here(place), flags).map_err(|cause| refused(place, cause))?);
         let failed = |cause| Refused::System { path: words(place), cause };
         let facts = file.metadata().map_err(failed)?;
-        match FileType::from_raw_mode(facts.mode()) {
-            FileType::RegularFile => Ok((file, facts.len())),
-            other => Err(Refused::NotAFile { path: words(place), what: kind(other) }),
-        }
+        regular(FileType::from_raw_mode(facts.mode()), place)?;
+        Ok((file, facts.len()))
     }
 
     /// Opens a directory for listing.
@@ -160,10 +158,7 @@ impl Workspace {
         let dir = self.make(parent, place)?;
         self.may_change(&dir, Path::new(name), place)?;
         match rustix::fs::statat(&dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(facts) => match FileType::from_raw_mode(facts.st_mode) {
-                FileType::RegularFile => {}
-                other => return Err(Refused::NotAFile { path: words(place), what: kind(other) }),
-            },
+            Ok(facts) => regular(FileType::from_raw_mode(facts.st_mode), place)?,
             Err(Errno::NOENT) => {}
             Err(cause) => return Err(refused(place, cause)),
         }
@@ -275,6 +270,13 @@ fn refused(place: &Path, cause: Errno) -> Refused {
         Errno::XDEV | Errno::LOOP => Refused::Outside { path },
         other => Refused::System { path, cause: other.into() },
     }
+}
+
+fn regular(found: FileType, place: &Path) -> Result<(), Refused> {
+    if found == FileType::RegularFile {
+        return Ok(());
+    }
+    Err(Refused::NotAFile { path: words(place), what: kind(found) })
 }
 
 fn kind(kind: FileType) -> &'static str {

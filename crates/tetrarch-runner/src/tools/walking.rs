@@ -153,11 +153,12 @@ impl Going<'_> {
             if name == "." || name == ".." {
                 continue;
             }
-            let kind = match entry.file_type() {
-                FileType::Unknown => statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(FileType::Unknown, |facts| FileType::from_raw_mode(facts.st_mode)),
-                known => known,
-            };
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown
+                && let Ok(facts) = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+            {
+                kind = FileType::from_raw_mode(facts.st_mode);
+            }
             entries.push((PathBuf::from(name), kind));
             if entries.len() > ENTRIES_MAX {
                 break;

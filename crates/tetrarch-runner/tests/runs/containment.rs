@@ -94,6 +94,7 @@ print(*map(tried, [
 ]), sep="|")
 "#;
 
+#[expect(clippy::print_stdout, reason = "what a machine cannot show is said, not passed over")]
 fn layer_holds(seen: &Seen, layer: &str) -> bool {
     let holds = seen.isolation().contains(&format!("; {layer} ("));
     if !holds {

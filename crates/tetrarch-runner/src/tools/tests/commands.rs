@@ -87,6 +87,7 @@ async fn its_environment_holds_nothing_but_what_is_named() {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "what a machine cannot show is said, not passed over")]
 async fn a_command_is_contained_and_the_toolbox_says_how() {
     let bench = Bench::with(&["run", "run:sh"], &[]);
     let isolation = bench.toolbox.isolation();
