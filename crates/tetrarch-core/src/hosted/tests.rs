@@ -2,6 +2,7 @@
 
 mod ends;
 mod vitals;
+mod worktree;
 
 use super::*;
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
