@@ -79,10 +79,10 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
     if !wanted.is_empty() {
         snapshot.add(&desk.bus, &wanted).await?;
     }
-    let mine = |to: &Principal| args.everyone || *to == desk.human;
     let mut items: Vec<Item<'_>> = items(&snapshot)
         .into_iter()
-        .filter(|item| mine(item.to()) && (args.closed || item.is_open()))
+        .filter(|item| args.everyone || item.is_for(&desk.human))
+        .filter(|item| args.closed || item.is_open())
         .collect();
     let nodes = &snapshot.records.nodes;
     items.sort_by_key(|item| (!item.is_open(), Reverse(item.holds_up(nodes)), item.since()));
@@ -125,6 +125,14 @@ impl Item<'_> {
             Self::Question(question) => &question.to,
             Self::Change(change) => &change.to,
             Self::Draft(_, owner) => owner,
+        }
+    }
+
+    /// Whether it waits for this human: for them, or for any, since no agent decides on it.
+    fn is_for(&self, human: &Principal) -> bool {
+        match self {
+            Self::Question(question) => question.to == *human,
+            Self::Change(_) | Self::Draft(..) => self.to() == human || self.to().agent().is_some(),
         }
     }
 
