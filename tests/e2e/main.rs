@@ -12,6 +12,7 @@ mod faults;
 mod first_run;
 mod foreign;
 mod forged;
+mod gate;
 mod goals;
 mod hosts;
 mod input;

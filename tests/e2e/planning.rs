@@ -159,7 +159,13 @@ async fn a_foreign_programs_draft_is_put_to_people_and_applied_by_their_word() {
         listed.contains(&draft) && listed.contains("T1.2") && listed.contains("it is dry"),
         "{listed}"
     );
-    let approved = fleet.json(&["plan", "approve", &draft]);
+    let waiting = fleet.json(&["inbox"]);
+    assert_eq!(
+        (&waiting[0]["kind"], &waiting[0]["id"]),
+        (&json!("draft"), &json!(draft)),
+        "{waiting}"
+    );
+    let approved = fleet.json(&["approve", &draft]);
     assert_eq!((&approved["version"], &approved["detail"]), (&json!(2), &json!("added T1.2")));
     assert_eq!(statuses(&fleet, &epic)["T1.2"], "todo");
     let told = wait::soon("the agent is told", async { agent.letter("info").await }).await;

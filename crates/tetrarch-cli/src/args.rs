@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    advise, agent, answer, artifact, budget, circuit, config, describe, doctor, events, file, get, goal, guard, host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work,
+    advise, agent, answer, artifact, budget, change, circuit, config, describe, doctor, events, file, get, goal, guard, host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work, worktree,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
@@ -124,6 +124,18 @@ pub(crate) enum Command {
     Inbox(inbox::InboxArgs),
     /// Answer a question.
     Answer(answer::AnswerArgs),
+    /// Show what runs changed and people decide on.
+    #[command(subcommand)]
+    Change(change::ChangeCommand),
+    /// Say yes to a change, or to a draft of a plan.
+    Approve(change::ApproveArgs),
+    /// Say no to a change, or to a draft of a plan.
+    Deny(change::DenyArgs),
+    /// Merge a change that is approved.
+    Apply(change::ApplyArgs),
+    /// Show and remove the worktrees that runs left on this host.
+    #[command(subcommand)]
+    Worktree(worktree::WorktreeCommand),
     /// Show which paths agents hold, and release them.
     #[command(subcommand)]
     File(file::FileCommand),

@@ -5,6 +5,7 @@ pub(crate) mod agent;
 pub(crate) mod answer;
 pub(crate) mod artifact;
 pub(crate) mod budget;
+pub(crate) mod change;
 pub(crate) mod circuit;
 pub(crate) mod config;
 pub(crate) mod describe;
@@ -36,6 +37,7 @@ pub(crate) mod vectors;
 pub(crate) mod verb;
 pub(crate) mod why;
 pub(crate) mod work;
+pub(crate) mod worktree;
 
 use crate::args::{Args, Command};
 use crate::context::Context;
@@ -106,6 +108,11 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Tick(args) => tick::run(context, args).await,
         Command::Inbox(args) => inbox::run(context, args).await,
         Command::Answer(args) => answer::run(context, args).await,
+        Command::Change(command) => change::run(context, command).await,
+        Command::Approve(args) => change::approve(context, args).await,
+        Command::Deny(args) => change::deny(context, args).await,
+        Command::Apply(args) => change::apply(context, args).await,
+        Command::Worktree(command) => worktree::run(context, command).await,
         Command::File(command) => file::run(context, command).await,
         Command::Mail(command) => mail::run(context, command).await,
         Command::Artifact(command) => artifact::run(context, command).await,

@@ -47,7 +47,8 @@ pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> Result<(
     }
 }
 
-fn explained(error: ArtifactError) -> CliError {
+/// Why an artifact was not got, in the words of the command line.
+pub(crate) fn explained(error: ArtifactError) -> CliError {
     let code = match &error {
         ArtifactError::Name(_) => Code::Usage,
         ArtifactError::Missing(_) => Code::NotFound,

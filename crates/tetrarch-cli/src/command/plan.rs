@@ -4,7 +4,7 @@
 
 mod change;
 mod diff;
-mod drafts;
+pub(crate) mod drafts;
 
 mod planner;
 

@@ -39,9 +39,9 @@ impl Tone {
 pub(crate) fn tone_of(state: &str) -> Tone {
     match state {
         "active" | "running" | "in_progress" | "spawning" | "dispatched" => Tone::Good,
-        "failed" | "orphaned" | "offline" | "failure" | "budget_exceeded" => Tone::Bad,
+        "failed" | "refused" | "orphaned" | "offline" | "failure" | "budget_exceeded" => Tone::Bad,
         "stale" | "blocked" | "awaiting-input" | "paused-by-user" | "cancelling" | "paused"
-        | "stalled" => Tone::Warn,
+        | "stalled" | "conflicted" | "unapplied" => Tone::Warn,
         "terminated" | "done" | "completed" | "cancelled" | "archived" | "success" | "retired" => {
             Tone::Faint
         }

@@ -1,6 +1,7 @@
 //! Every invariant is broken on purpose, once, and must be found by its number.
 
 mod entries;
+mod gates;
 
 use super::{Violation, check};
 use crate::agent::{Agent, Hosting, Placement, Slot, Work};

@@ -4,6 +4,7 @@ mod ends;
 mod spending;
 mod verbs;
 mod vitals;
+mod worktree;
 
 use super::*;
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};

@@ -3,7 +3,7 @@
 
 mod bounds;
 mod budgets;
-mod changes;
+pub(crate) mod changes;
 mod circuits;
 mod consulting;
 mod crystallizing;

@@ -1,5 +1,6 @@
 //! Requests, operations and reports: what is accepted, and what is said of the rest.
 
+mod gates;
 mod goals;
 
 use async_nats::HeaderMap;
@@ -7,23 +8,22 @@ use serde_json::{Value, json};
 use tetrarch_core::agent::Mode;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::{Counter, Limits, Spend};
-use tetrarch_core::change::ApplyOutcome;
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::mail::receipt::{About, SetAside};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::{
-    BriefWish, FileOp, GateOp, GateVerdict, HostJoin, MalformedKind, Op, ProjectCreate, Report,
-    Request, RequestBody, SpawnRequest, SubagentWish, TaskWish,
+    BriefWish, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
+    SpawnRequest, SubagentWish, TaskWish,
 };
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_core::verb::{Stage, Verb, Wanted};
 
+use super::samples::planning;
 use super::samples::{U, blocker, id, limits, placement, profile, result, usage, words};
-use super::samples::{change, planning};
 use crate::codec::*;
 use crate::subject::{OpName, Subject};
 
@@ -142,8 +142,7 @@ fn ops() -> Vec<Op> {
         Op::File(FileOp::List { project: None }),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];
-    ops.extend(gated());
-    ops.extend(goals::ops());
+    ops.extend(goals::ops().into_iter().chain(gates::ops()));
     let verbs = [
         Wanted::Steer { text: "t".to_owned() },
         Wanted::Interrupt { reason: "r".to_owned() },
@@ -152,18 +151,6 @@ fn ops() -> Vec<Op> {
     ];
     ops.extend(verbs.map(|wanted| Op::Verb(VerbOp { agent: id("W:~"), wanted })));
     ops
-}
-
-fn gated() -> [Op; 3] {
-    let decide = |verdict, reason: &str| {
-        let reason = reason.to_owned();
-        Op::Gate(GateOp::Decide { change: id("chg_~"), verdict, reason })
-    };
-    [
-        decide(GateVerdict::Approve { digest: "e".repeat(64) }, ""),
-        decide(GateVerdict::Deny, "not so"),
-        Op::Gate(GateOp::Apply { change: id("chg_~") }),
-    ]
 }
 
 fn reports() -> Vec<Report> {
@@ -218,18 +205,8 @@ fn reports() -> Vec<Report> {
         Report::Draw { run: id("run_~"), total: Spend { tokens: 1, cost_micro: 2, turns: 3 } },
         Report::BudgetWarning { run: id("run_~"), counter: Counter::Turns, used: 8, limit: 10 },
         Report::SponsorSilent { request: id("~"), sponsor: id("PO-demo") },
-        Report::Change { run: id("run_~"), made: Box::new(change::made(true)) },
     ];
-    let settled = |outcome| Report::Settled { change: id("chg_~"), outcome };
-    let (files, reason) = (words("a b"), "both".to_owned());
-    reports.extend(
-        [
-            ApplyOutcome::Applied { commit: "d".repeat(40) },
-            ApplyOutcome::Conflicted { files, reason: reason.clone() },
-            ApplyOutcome::Refused { reason },
-        ]
-        .map(settled),
-    );
+    reports.extend(gates::reports());
     reports.extend(RunEvent::ALL.map(run_event));
     reports
 }

@@ -328,7 +328,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
     records
 }
 
-fn epic_records(full: bool) -> [Record; 11] {
+fn epic_records(full: bool) -> [Record; 12] {
     let goal = Goal {
         id: id("goal_~"),
         project: id("demo"),

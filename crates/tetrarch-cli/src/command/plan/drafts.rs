@@ -124,6 +124,20 @@ pub(super) async fn approve(
     decide(context, desk, DecideArgs { draft, reason }, DraftVerdict::Approve).await
 }
 
+/// A human's verdict on a draft, from wherever it is said.
+///
+/// # Errors
+/// There is no such draft; the owner refuses, or does not answer.
+pub(crate) async fn verdict(
+    context: &Context,
+    desk: &Desk,
+    draft: DraftId,
+    reason: String,
+    verdict: DraftVerdict,
+) -> Result<(), CliError> {
+    decide(context, desk, DecideArgs { draft, reason }, verdict).await
+}
+
 /// Decides on a draft, whichever epic it is of.
 ///
 /// # Errors

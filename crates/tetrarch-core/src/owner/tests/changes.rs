@@ -17,7 +17,7 @@ use crate::reservation::Mode;
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
 
-fn made(files: &[&str]) -> Made {
+pub(crate) fn made(files: &[&str]) -> Made {
     Made {
         action: Action {
             repository: "/srv/repo/.git".to_owned(),
@@ -36,7 +36,7 @@ fn made(files: &[&str]) -> Made {
 }
 
 /// Two tasks that may change `src/**`, and somebody at work on each.
-fn working() -> (Fleet, EpicId, [AgentId; 2]) {
+pub(crate) fn working() -> (Fleet, EpicId, [AgentId; 2]) {
     let scope = json!({"scopePaths": ["src/**"]});
     let plan = plan_of(&[task("T1.1", scope.clone()), task("T1.2", scope)]);
     let (mut fleet, epic) = Fleet::with_goal(plan);
@@ -48,7 +48,7 @@ fn working() -> (Fleet, EpicId, [AgentId; 2]) {
     (fleet, epic, agents)
 }
 
-fn change(fleet: &mut Fleet, agent: &AgentId, made: Made) -> (Entry, Change) {
+pub(crate) fn change(fleet: &mut Fleet, agent: &AgentId, made: Made) -> (Entry, Change) {
     let run = fleet.run_of(agent);
     let known: Vec<ChangeId> = fleet.records.changes.keys().copied().collect();
     let entry = fleet.report(agent, Report::Change { run, made: Box::new(made) });
@@ -57,7 +57,7 @@ fn change(fleet: &mut Fleet, agent: &AgentId, made: Made) -> (Entry, Change) {
     (entry, change)
 }
 
-fn approve(change: &Change) -> Op {
+pub(crate) fn approve(change: &Change) -> Op {
     let verdict = GateVerdict::Approve { digest: change.made.action.digest() };
     Op::Gate(GateOp::Decide { change: change.id, verdict, reason: String::new() })
 }
@@ -67,11 +67,11 @@ fn deny(change: &Change) -> Op {
     Op::Gate(GateOp::Decide { change: change.id, verdict: GateVerdict::Deny, reason })
 }
 
-fn apply(change: &Change) -> Op {
+pub(crate) fn apply(change: &Change) -> Op {
     Op::Gate(GateOp::Apply { change: change.id })
 }
 
-fn ask(fleet: &mut Fleet, op: Op) -> (Entry, OpReply) {
+pub(crate) fn ask(fleet: &mut Fleet, op: Op) -> (Entry, OpReply) {
     let input = fleet.asking(&human(), RequestBody::Op(op));
     let entry = fleet.one(input);
     let answer = reply(&entry);

@@ -1,6 +1,6 @@
 //! Changes before their branches.
 
-use tetrarch_core::change::{Action, Approval, Change, ChangeStatus, Made};
+use tetrarch_core::change::{Action, ApplyOrder, Approval, Change, ChangeStatus, Made};
 use tetrarch_core::time::BusTime;
 
 use super::{id, words};
@@ -24,6 +24,18 @@ pub(in crate::codec::tests) fn made(full: bool) -> Made {
         deletions: 1,
         size: 100,
         salvaged: full,
+    }
+}
+
+pub(in crate::codec::tests) fn order(message: String) -> ApplyOrder {
+    ApplyOrder {
+        change: id("chg_~"),
+        run: id("run_~"),
+        digest: "e".repeat(64),
+        action: made(true).action,
+        branch: "refs/heads/tetrarch/run".to_owned(),
+        message,
+        at: BusTime(5),
     }
 }
 

@@ -1,0 +1,368 @@
+//! `change`, `approve`, `deny`, `apply`: what runs made and humans decide on (spec 08, IO; spec 09, Human
+//! gate). What is shown is the stored diff, its control characters made visible.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tetrarch_bus::artifact::Artifacts;
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::change::{Change, ChangeStatus};
+use tetrarch_core::id::{ChangeId, DraftId};
+use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::plan::proposal::DraftVerdict;
+use tetrarch_core::request::{GateOp, GateVerdict, Op};
+
+use super::artifact::explained;
+use super::plan::drafts;
+use super::project::report;
+use crate::context::{Context, Desk};
+use crate::exit::{CliError, Code};
+use crate::output::{
+    self, Cell, Column, Listing, Row, Sheet, age, is_coloured, now, stamp, visible,
+};
+use crate::snapshot::Snapshot;
+
+/// Time between two looks at a change that is being merged.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a merge is waited for: a host that restarts goes on with it.
+const MERGED_WITHIN: Duration = Duration::from_secs(60);
+/// Characters of one line of a diff that are shown.
+const LINE_MAX: usize = 2_000;
+
+/// What `change` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch change list
+  tetrarch change show chg_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch approve chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --apply")]
+pub(crate) enum ChangeCommand {
+    /// List changes that wait before the branches they are for.
+    List {
+        /// Also those that are over.
+        #[arg(long)]
+        closed: bool,
+    },
+    /// Show one with its diff.
+    Show {
+        /// Which, as `tetrarch inbox` shows it.
+        change: ChangeId,
+    },
+}
+
+/// Something that a human decides on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Decidable {
+    /// A change.
+    Change(ChangeId),
+    /// A proposed change of a plan.
+    Draft(DraftId),
+}
+
+impl std::str::FromStr for Decidable {
+    type Err = tetrarch_core::id::IdError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.starts_with("drf_") {
+            return text.parse().map(Self::Draft);
+        }
+        text.parse().map(Self::Change)
+    }
+}
+
+/// What `approve` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch approve chg_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch approve chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --digest 3fb9...e1 --apply
+  tetrarch approve drf_01JD8Z5W6T4QK3M9X2V7B1N0AC
+
+An approval is for exactly what was looked at, counts once and for a day. A change is merged by
+`tetrarch apply`; a draft of a plan at once. Exits with 5 when it is not what it was any more.")]
+pub(crate) struct ApproveArgs {
+    /// The change or draft, as `tetrarch inbox` shows it.
+    id: Decidable,
+    /// The digest of what you looked at; what is there now unless said.
+    #[arg(long)]
+    digest: Option<String>,
+    /// Merge it too.
+    #[arg(long)]
+    apply: bool,
+    /// What to note.
+    #[arg(long, default_value = "")]
+    reason: String,
+}
+
+/// What `deny` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch deny chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'it breaks the old format'
+  tetrarch deny drf_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'not this year'")]
+pub(crate) struct DenyArgs {
+    /// The change or draft, as `tetrarch inbox` shows it.
+    id: Decidable,
+    /// Why, for whoever made it.
+    #[arg(long)]
+    reason: String,
+}
+
+/// What `apply` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch apply chg_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch apply chg_01JD8Z5W6T4QK3M9X2V7B1N0AC --no-wait
+
+Exits with 5 when it is not approved, or conflicts with its branch, which then stays as it was.")]
+pub(crate) struct ApplyArgs {
+    /// The change, approved.
+    change: ChangeId,
+    /// Do not wait until it is merged.
+    #[arg(long)]
+    no_wait: bool,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("CHANGE"),
+    Column::always("AGE"),
+    Column::always("STATE"),
+    Column::always("FROM"),
+    Column::always("NODE"),
+    Column::always("FILES"),
+    Column::always("LINES"),
+    Column::always("BRANCH"),
+    Column::wide("HOST"),
+    Column::wide("DIGEST"),
+    Column::always("WHY"),
+];
+
+/// Runs the command.
+///
+/// # Errors
+/// The bus cannot be read, or there is no such change.
+pub(crate) async fn run(context: &Context, command: ChangeCommand) -> Result<(), CliError> {
+    let desk = context.desk().await?;
+    match command {
+        ChangeCommand::List { closed } => list(context, &desk, closed).await,
+        ChangeCommand::Show { change } => show(context, &desk, change).await,
+    }
+}
+
+async fn list(context: &Context, desk: &Desk, closed: bool) -> Result<(), CliError> {
+    let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Change)]).await?;
+    let all = snapshot.records.changes.values();
+    let mut shown: Vec<&Change> =
+        all.filter(|change| closed || !change.status.is_terminal()).collect();
+    shown.sort_by_key(|change| (change.status, change.proposed, change.id));
+    let rows = shown.into_iter().map(|change| row(&snapshot, change));
+    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    Ok(())
+}
+
+fn row(snapshot: &Snapshot, change: &Change) -> Result<Row, CliError> {
+    let action = &change.made.action;
+    Ok(Row {
+        cells: vec![
+            change.id.to_string().into(),
+            age(now(), change.proposed).into(),
+            Cell::state(change.status.as_str()),
+            change.agent.to_string().into(),
+            change.node.to_string().into(),
+            action.files.len().to_string().into(),
+            lines(change).into(),
+            action.target.as_str().into(),
+            change.host.to_string().into(),
+            action.digest().into(),
+            change.reason.as_str().into(),
+        ],
+        record: snapshot.json(&Record::Change(Box::new(change.clone())))?,
+    })
+}
+
+fn lines(change: &Change) -> String {
+    format!("+{} -{}", change.made.additions, change.made.deletions)
+}
+
+async fn read(desk: &Desk, id: ChangeId) -> Result<(Snapshot, Change), CliError> {
+    let snapshot = Snapshot::read(&desk.bus, &[Select::One(RecordKey::Change(id))]).await?;
+    let found = snapshot.records.changes.get(&id).cloned();
+    let change = found.ok_or_else(|| {
+        CliError::new(Code::NotFound, format!("there is no change {id}"))
+            .hint("list those that wait with `tetrarch inbox`")
+    })?;
+    Ok((snapshot, change))
+}
+
+async fn show(context: &Context, desk: &Desk, id: ChangeId) -> Result<(), CliError> {
+    let (snapshot, change) = read(desk, id).await?;
+    let diff = Artifacts::new(&desk.bus).get_bytes(&change.made.action.diff).await;
+    let diff = diff.map_err(explained)?;
+    let diff = String::from_utf8_lossy(&diff);
+    let mut value = snapshot.json(&Record::Change(Box::new(change.clone())))?;
+    value["diff"] = json!(diff);
+    output::record(context.output, &value, || format!("{}\n{}", sheet(&change), shown(&diff)))?;
+    Ok(())
+}
+
+/// What is to be done, to what, asked by whom, until when.
+fn sheet(change: &Change) -> String {
+    let action = &change.made.action;
+    let mut sheet = Sheet::new(&format!("change {}", change.id), is_coloured());
+    sheet.field("state", Cell::state(change.status.as_str()));
+    sheet.field("why", change.reason.as_str());
+    sheet.field("will", format!("merge {} into {}", change.made.branch, action.target));
+    sheet.field("repository", format!("{} on {}", action.repository, change.host));
+    sheet.field("base", action.base.as_str());
+    sheet.field("head", action.head.as_str());
+    sheet.field("from", format!("{} in {}", change.agent, change.run));
+    sheet.field("for", format!("{} {}", change.epic, change.node));
+    sheet.field("asks", change.to.to_string());
+    sheet.field("until", stamp(change.until));
+    if let Some(approval) = &change.approval {
+        let used = approval.used.map_or("not used", |_| "used");
+        sheet.field("approved", format!("{} at {}, {used}", approval.by, stamp(approval.at)));
+    }
+    sheet.field("commit", change.commit.as_str());
+    sheet.list("conflicts", change.conflicts.iter().cloned());
+    sheet.field("lines", lines(change));
+    sheet.list("files", action.files.iter().cloned());
+    sheet.field("digest", action.digest());
+    sheet.finish()
+}
+
+/// A diff for people: what others wrote must not move the cursor, nor end a line unseen.
+fn shown(diff: &str) -> String {
+    let mut text = String::with_capacity(diff.len());
+    for line in diff.split_terminator('\n') {
+        let line = line.replace('\t', "    ");
+        let kept: String = line.chars().take(LINE_MAX).collect();
+        text.push_str(&visible(&kept));
+        let more = line.chars().count() - kept.chars().count();
+        if more > 0 {
+            text.push_str(&format!(" [{more} more characters]"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// `approve`.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<(), CliError> {
+    let ApproveArgs { id, digest, apply, reason } = args;
+    let desk = context.desk().await?;
+    let change = match id {
+        Decidable::Draft(draft) => {
+            return drafts::verdict(context, &desk, draft, reason, DraftVerdict::Approve).await;
+        }
+        Decidable::Change(change) => change,
+    };
+    let digest = match digest {
+        Some(digest) => digest,
+        None => read(&desk, change).await?.1.made.action.digest(),
+    };
+    let said = format!("{change} approved, digest {digest}");
+    let verdict = GateVerdict::Approve { digest };
+    let reply = desk.operate(&Op::Gate(GateOp::Decide { change, verdict, reason })).await?;
+    if apply {
+        return merge(context, &desk, ApplyArgs { change, no_wait: false }).await;
+    }
+    report(context, &reply, &format!("{said}; {}", reply.detail))
+}
+
+/// `deny`.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(crate) async fn deny(context: &Context, args: DenyArgs) -> Result<(), CliError> {
+    let DenyArgs { id, reason } = args;
+    let desk = context.desk().await?;
+    match id {
+        Decidable::Draft(draft) => {
+            drafts::verdict(context, &desk, draft, reason, DraftVerdict::Reject).await
+        }
+        Decidable::Change(change) => {
+            let op = GateOp::Decide { change, verdict: GateVerdict::Deny, reason };
+            let reply = desk.operate(&Op::Gate(op)).await?;
+            report(context, &reply, &reply.detail)
+        }
+    }
+}
+
+/// `apply`.
+///
+/// # Errors
+/// The owner refuses, or does not answer; it cannot be merged.
+pub(crate) async fn apply(context: &Context, args: ApplyArgs) -> Result<(), CliError> {
+    let desk = context.desk().await?;
+    merge(context, &desk, args).await
+}
+
+async fn merge(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), CliError> {
+    let ApplyArgs { change: id, no_wait } = args;
+    let reply = desk.operate(&Op::Gate(GateOp::Apply { change: id })).await?;
+    if no_wait {
+        return report(context, &reply, &reply.detail);
+    }
+    let settled = tokio::time::timeout(MERGED_WITHIN, async {
+        loop {
+            let (snapshot, change) = read(desk, id).await?;
+            match change.status {
+                // STATE may be a moment behind the answer.
+                ChangeStatus::Applying | ChangeStatus::Approved => {}
+                ChangeStatus::Proposed
+                | ChangeStatus::Conflicted
+                | ChangeStatus::Applied
+                | ChangeStatus::Denied
+                | ChangeStatus::Refused
+                | ChangeStatus::Expired
+                | ChangeStatus::Superseded => return Ok::<_, CliError>((snapshot, change)),
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    });
+    let Ok(settled) = settled.await else {
+        let what = format!("{} has not answered for {id} yet", reply.detail);
+        return Err(
+            CliError::new(Code::Failed, what).hint("look again with `tetrarch change show`")
+        );
+    };
+    let (snapshot, change) = settled?;
+    let why = format!("{id} is {}: {}", change.status, change.reason);
+    if change.status != ChangeStatus::Applied {
+        let files: Vec<String> = change.conflicts.iter().map(|file| visible(file)).collect();
+        let what = if files.is_empty() { why } else { format!("{why}: {}", files.join(", ")) };
+        return Err(CliError::new(Code::Conflict, what)
+            .hint("the branch is as it was; mend what is in the way and approve it again"));
+    }
+    let value = snapshot.json(&Record::Change(Box::new(change)))?;
+    output::record(context.output, &value, || format!("{why}\n"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_moves_no_cursor_and_hides_no_line() {
+        let diff = "+a\x1b[2Jb\r\n+\tc\n+\u{202e}d\n";
+        assert_eq!(shown(diff), "+a\\u{1b}[2Jb\\r\n+    c\n+\\u{202e}d\n");
+        let long = format!("+{}\n", "x".repeat(LINE_MAX));
+        assert!(shown(&long).ends_with("x [1 more characters]\n"));
+        assert_eq!(shown(""), "");
+    }
+
+    #[test]
+    fn what_is_decided_on_is_told_by_its_name() {
+        let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
+        assert!(matches!(format!("chg_{ulid}").parse(), Ok(Decidable::Change(_))));
+        assert!(matches!(format!("drf_{ulid}").parse(), Ok(Decidable::Draft(_))));
+        assert!(format!("qst_{ulid}").parse::<Decidable>().is_err());
+    }
+}

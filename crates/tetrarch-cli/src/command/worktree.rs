@@ -1,0 +1,225 @@
+//! `worktree`: what runs left on this host, and its removal by a human who names it (spec 06, Worktrees
+//! and the apply gate).
+
+use serde_json::{Value, json};
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::change::Change;
+use tetrarch_core::id::{AgentId, HostName};
+use tetrarch_core::ledger::RecordKey;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_runner::{InventoryError, Kept, KeptState, remove_worktree, worktrees};
+
+use super::host::{host_name, worktrees_dir};
+use crate::context::{Context, Desk};
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured};
+use crate::snapshot::Snapshot;
+
+/// What `worktree` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "\
+Examples:
+  tetrarch worktree ls
+  tetrarch worktree show run_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch worktree remove run_01JD8Z5W6T4QK3M9X2V7B1N0AC --force
+
+They lie on the machine whose host made them: look there.")]
+pub(crate) enum WorktreeCommand {
+    /// List the worktrees that this host keeps.
+    Ls {
+        /// The host's name; the machine's own unless said.
+        #[arg(long)]
+        host: Option<String>,
+    },
+    /// Show one.
+    Show {
+        /// The run it was made for.
+        run: String,
+        /// The host's name; the machine's own unless said.
+        #[arg(long)]
+        host: Option<String>,
+    },
+    /// Remove one with its branch.
+    Remove {
+        /// The run it was made for.
+        run: String,
+        /// Also when its work is nowhere else, or somebody works in it.
+        #[arg(long)]
+        force: bool,
+        /// The host's name; the machine's own unless said.
+        #[arg(long)]
+        host: Option<String>,
+    },
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("RUN"),
+    Column::always("STATE"),
+    Column::always("CHANGE"),
+    Column::always("SIZE"),
+    Column::always("UNCOMMITTED"),
+    Column::always("FOR"),
+    Column::wide("AGENT"),
+    Column::wide("REPOSITORY"),
+    Column::wide("DIRECTORY"),
+];
+
+/// Runs the command.
+///
+/// # Errors
+/// There is none, it holds work that is nowhere else, or the bus cannot be read.
+pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(), CliError> {
+    match command {
+        WorktreeCommand::Ls { host } => list(context, host.as_ref()).await,
+        WorktreeCommand::Show { run, host } => show(context, &run, host.as_ref()).await,
+        WorktreeCommand::Remove { run, force, host } => {
+            remove(context, &run, force, host.as_ref()).await
+        }
+    }
+}
+
+fn host(context: &Context, given: Option<&String>) -> Result<HostName, CliError> {
+    host_name(given.or(context.config.host.name.as_ref()))
+}
+
+/// The latest change that came of each worktree.
+async fn changes(desk: &Desk) -> Result<Snapshot, CliError> {
+    Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Change)]).await
+}
+
+fn change_of<'s>(snapshot: &'s Snapshot, kept: &Kept) -> Option<&'s Change> {
+    let of = |change: &&Change| {
+        change.made.branch == kept.branch && change.agent.to_string() == kept.agent
+    };
+    snapshot.records.changes.values().filter(of).max_by_key(|change| (change.proposed, change.id))
+}
+
+fn value(snapshot: &Snapshot, kept: &Kept) -> Value {
+    let change = change_of(snapshot, kept);
+    json!({
+        "run": kept.run,
+        "agent": kept.agent,
+        "state": kept.state.as_str(),
+        "change": change.map(|change| change.id.to_string()),
+        "changeStatus": change.map(|change| change.status.as_str()),
+        "bytes": kept.bytes,
+        "uncommitted": kept.uncommitted,
+        "branch": kept.branch,
+        "target": kept.target,
+        "repository": kept.repository,
+        "directory": kept.dir,
+    })
+}
+
+async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError> {
+    let name = host(context, given)?;
+    let all = worktrees(&worktrees_dir(context, &name)).await;
+    let snapshot = changes(&context.desk().await?).await?;
+    let rows: Vec<Row> = all.iter().map(|kept| row(&snapshot, kept)).collect();
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    if !output::is_for_programs(context.output) {
+        let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
+        let max = context.config.host.worktrees_max;
+        output::text(&format!("{} of at most {max} on {name}, {}", all.len(), size(bytes)))?;
+    }
+    Ok(())
+}
+
+fn row(snapshot: &Snapshot, kept: &Kept) -> Row {
+    let change = change_of(snapshot, kept);
+    let change = change.map(|change| format!("{} {}", change.id, change.status));
+    Row {
+        cells: vec![
+            kept.run.as_str().into(),
+            Cell::state(kept.state.as_str()),
+            Cell::some(change),
+            size(kept.bytes).into(),
+            kept.uncommitted.to_string().into(),
+            kept.target.as_str().into(),
+            kept.agent.as_str().into(),
+            kept.repository.as_str().into(),
+            kept.dir.display().to_string().into(),
+        ],
+        record: value(snapshot, kept),
+    }
+}
+
+async fn show(context: &Context, run: &str, given: Option<&String>) -> Result<(), CliError> {
+    let name = host(context, given)?;
+    let all = worktrees(&worktrees_dir(context, &name)).await;
+    let found = all.into_iter().find(|kept| kept.run == run);
+    let kept = found.ok_or_else(|| refused(&InventoryError::None(run.to_owned())))?;
+    let snapshot = changes(&context.desk().await?).await?;
+    output::record(context.output, &value(&snapshot, &kept), || {
+        let mut sheet = Sheet::new(&format!("worktree of {run}"), is_coloured());
+        sheet.field("state", Cell::state(kept.state.as_str()));
+        if let Some(change) = change_of(&snapshot, &kept) {
+            sheet.field("change", format!("{}, {}", change.id, change.status));
+        }
+        sheet.field("agent", kept.agent.as_str());
+        sheet.field("branch", kept.branch.as_str());
+        sheet.field("for", kept.target.as_str());
+        sheet.field("repository", kept.repository.as_str());
+        sheet.field("directory", kept.dir.display().to_string());
+        sheet.field("size", size(kept.bytes));
+        sheet.field("uncommitted", format!("{} files", kept.uncommitted));
+        sheet.finish()
+    })?;
+    Ok(())
+}
+
+async fn remove(
+    context: &Context,
+    run: &str,
+    force: bool,
+    given: Option<&String>,
+) -> Result<(), CliError> {
+    let name = host(context, given)?;
+    let dir = worktrees_dir(context, &name);
+    if !force {
+        let all = worktrees(&dir).await;
+        let agent = all.iter().find(|kept| kept.run == run).map(|kept| kept.agent.as_str());
+        if let Some(agent) = agent.and_then(|agent| agent.parse().ok()) {
+            idle(context, agent).await?;
+        }
+    }
+    let removed = remove_worktree(&dir, run, force).await.map_err(|error| refused(&error))?;
+    let lost = match removed.state {
+        KeptState::Unapplied => ", with work that was nowhere else",
+        KeptState::Applied | KeptState::Broken => "",
+    };
+    let value = json!({"run": removed.run, "branch": removed.branch, "removed": true});
+    output::record(context.output, &value, || format!("worktree of {run} removed{lost}\n"))?;
+    Ok(())
+}
+
+/// Refuses while an agent may be at work in it.
+async fn idle(context: &Context, agent: AgentId) -> Result<(), CliError> {
+    let desk = context.desk().await?;
+    let wanted = [Select::One(RecordKey::Agent(agent.clone()))];
+    let snapshot = Snapshot::read(&desk.bus, &wanted).await?;
+    let known = snapshot.records.agents.get(&agent);
+    if known.is_some_and(|known| known.liveness != Liveness::Terminated) {
+        return Err(CliError::new(Code::Conflict, format!("{agent} works in it"))
+            .hint("stop it first, or say --force"));
+    }
+    Ok(())
+}
+
+fn refused(error: &InventoryError) -> CliError {
+    match error {
+        InventoryError::None(_) => CliError::new(Code::NotFound, error.to_string())
+            .hint("list them with `tetrarch worktree ls`, on the machine of their host"),
+        InventoryError::Unapplied { .. } => CliError::new(Code::Conflict, error.to_string())
+            .hint("apply it (`tetrarch inbox`), or say --force to lose it"),
+        InventoryError::Refused(_) => CliError::new(Code::Failed, error.to_string()),
+    }
+}
+
+/// Bytes for people.
+fn size(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
+    unit.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
+}

@@ -1,0 +1,244 @@
+//! Work in worktrees and the gate before the branch it is for, as people meet it (spec 06, 08, 09): what
+//! is applied, what conflicts, what is denied, refused, out of its time; and a host that is killed in
+//! the middle of a merge.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tetrarch_tests::{Fleet, wait};
+
+/// A repository whose branch `main` is checked out.
+struct Repository(PathBuf);
+
+impl Repository {
+    fn new(fleet: &Fleet) -> Self {
+        let it = Self(fleet.cwd().join("repository"));
+        std::fs::create_dir(&it.0).unwrap();
+        it.git(&["init", "--quiet", "--initial-branch=main"]);
+        std::fs::write(it.0.join("a"), "one\ntwo\nthree\n").unwrap();
+        it.git(&["add", "a"]);
+        it.git(&["commit", "--quiet", "-m", "first"]);
+        it
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]).args(args);
+        let done = command.current_dir(&self.0).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        let done = done.output().unwrap();
+        assert!(done.status.success(), "git {args:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap().trim_end().to_owned()
+    }
+
+    fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.0.join(file)).unwrap_or_default()
+    }
+}
+
+/// Works on tasks that are each a shell script in a worktree, one after the other.
+fn work(fleet: &Fleet, repository: &Path, scripts: &[(&str, Value)]) {
+    let mut tasks = Vec::new();
+    let mut profiles = json!({});
+    for (place, (script, more)) in scripts.iter().enumerate() {
+        let (id, profile) = (format!("T1.{}", place + 1), format!("p{place}"));
+        let mut task = json!({"id": id, "name": id, "profile": profile, "acceptance": ["done"]});
+        if place > 0 {
+            task["deps"] = json!([format!("T1.{place}")]);
+        }
+        task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        tasks.push(task);
+        profiles[profile] = json!({
+            "argv": ["sh", "-c", script],
+            "workspace": repository.to_str().unwrap(),
+            "worktree": "isolated",
+            "wall": "60s",
+        });
+    }
+    let plan = json!({
+        "project": "gated",
+        "goal": {"title": "Change files"},
+        "phases": [{"id": "P1", "name": "Change", "tasks": tasks}],
+        "profiles": profiles,
+    });
+    let plan = fleet.file("gated.json", &plan.to_string());
+    let ended = fleet.run(["run", plan.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(0), "{}\n{}", ended.out, ended.err);
+}
+
+/// The change that came of a task.
+fn change(fleet: &Fleet, node: &str) -> Value {
+    let all = fleet.json(&["change", "list", "--closed"]);
+    let found = all.as_array().unwrap().iter().find(|change| change["node"] == node);
+    found.unwrap_or_else(|| panic!("no change of {node}: {all}")).clone()
+}
+
+fn id(change: &Value) -> String {
+    change["id"].as_str().unwrap().to_owned()
+}
+
+fn refused(fleet: &Fleet, args: &[&str], word: &str) {
+    let ended = fleet.run(args);
+    assert_eq!(ended.code, Some(5), "{args:?}: {}{}", ended.out, ended.err);
+    assert!(ended.err.contains(word), "{args:?}: {word}: {}", ended.err);
+}
+
+#[test]
+fn a_change_comes_into_its_branch_by_the_word_of_a_human_and_only_once() {
+    let fleet = Fleet::up();
+    let repository = Repository::new(&fleet);
+    let base = repository.git(&["rev-parse", "main"]);
+    let hostile = r#"printf 'x\033[2J\n' > "$(printf 'new\nline\033[31m')"; echo four >> a"#;
+    let src = json!({"scopePaths": ["src/**"]});
+    work(
+        &fleet,
+        &repository.0,
+        &[
+            ("sed -i s/two/2/ a", json!({})),
+            ("sed -i s/two/zwei/ a; echo 2 > second", json!({})),
+            (hostile, json!({})),
+            ("echo x > lib", src),
+            ("cat a", json!({})),
+        ],
+    );
+    assert_eq!(repository.git(&["rev-parse", "main"]), base, "nothing is merged by itself");
+    let waiting = fleet.json(&["inbox"]);
+    let kinds: Vec<&Value> = waiting.as_array().unwrap().iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["change"; 3], "{waiting}");
+    assert_eq!(waiting[0]["node"], "T1.1", "what holds up most stands first: {waiting}");
+    assert_eq!(fleet.json(&["inbox", "--as", "somebody"]), json!([]));
+    assert_eq!(change(&fleet, "T1.4")["status"], "refused", "it is out of its scope");
+
+    // What is shown is what is stored, and moves no cursor.
+    let third = change(&fleet, "T1.3");
+    let shown = fleet.ok(["change", "show", &id(&third)]);
+    assert!(shown.contains("x\\u{1b}[2J") && shown.contains("new\\nline"), "{shown}");
+    assert!(!shown.contains('\u{1b}') && shown.contains("merge refs/heads/tetrarch/"), "{shown}");
+
+    let first = id(&change(&fleet, "T1.1"));
+    refused(&fleet, &["apply", &first], "nobody has approved it");
+    refused(&fleet, &["approve", &first, "--digest", &"0".repeat(64)], "look at it again");
+    let digest = change(&fleet, "T1.1")["digest"].as_str().unwrap().to_owned();
+    fleet.ok(["approve", &first, "--digest", &digest]);
+    refused(&fleet, &["approve", &first], "approved already");
+    fleet.ok(["apply", &first]);
+    assert_eq!(repository.read("a"), "one\n2\nthree\n", "the files that are checked out follow");
+    assert_eq!(repository.git(&["status", "--porcelain"]), "");
+    let said = repository.git(&["log", "-1", "--format=%B", "main"]);
+    assert!(said.contains("Approved-by: human:ada") && said.contains(&first), "{said}");
+    refused(&fleet, &["apply", &first], "used before");
+    refused(&fleet, &["deny", &first, "--reason", "late"], "applied");
+
+    // The second changed the same line: it conflicts, and nothing of it is there.
+    let second = id(&change(&fleet, "T1.2"));
+    let tip = repository.git(&["rev-parse", "main"]);
+    refused(&fleet, &["approve", &second, "--apply"], "a");
+    assert_eq!(repository.git(&["rev-parse", "main"]), tip);
+    assert_eq!(
+        (repository.read("second").as_str(), repository.read("a").as_str()),
+        ("", "one\n2\nthree\n")
+    );
+    let waits = fleet.json(&["inbox"]);
+    let conflicted = waits.as_array().unwrap().iter().find(|it| it["id"] == second.as_str());
+    let conflicted = conflicted.unwrap_or_else(|| panic!("{waits}"));
+    assert_eq!(
+        (&conflicted["status"], &conflicted["conflicts"]),
+        (&json!("conflicted"), &json!(["a"]))
+    );
+    fleet.ok(["deny", &second, "--reason", "the first one stays"]);
+    refused(&fleet, &["approve", &second], "the first one stays");
+
+    fleet.ok(["approve", &id(&third), "--apply"]);
+    assert_eq!(repository.read("a"), "one\n2\nthree\nfour\n");
+    assert_eq!(fleet.json(&["inbox"]), json!([]));
+    leftovers(&fleet, &repository, &second);
+    let why = fleet.ok(["events", "--kind", "change.decided", "-o", "json"]);
+    assert_eq!(why.lines().count(), 4, "{why}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
+/// What was denied or refused is kept until somebody names it.
+fn leftovers(fleet: &Fleet, repository: &Repository, denied: &str) {
+    let kept = wait::until("what was applied is cleared", || {
+        let kept = fleet.json(&["worktree", "ls", "--host", "h1"]);
+        (kept.as_array().unwrap().len() == 2).then_some(kept)
+    });
+    let kept = kept.as_array().unwrap().iter().find(|it| it["change"] == denied).unwrap().clone();
+    assert_eq!((&kept["state"], &kept["changeStatus"]), (&json!("unapplied"), &json!("denied")));
+    let run = kept["run"].as_str().unwrap();
+    let shown = fleet.ok(["worktree", "show", run, "--host", "h1"]);
+    assert!(shown.contains("unapplied") && shown.contains(denied), "{shown}");
+    refused(
+        fleet,
+        &["worktree", "remove", run, "--host", "h1"],
+        "has work that refs/heads/main has not",
+    );
+    fleet.ok(["worktree", "remove", run, "--force", "--host", "h1"]);
+    assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 2);
+    let none = fleet.run(["worktree", "show", run, "--host", "h1"]);
+    assert_eq!(none.code, Some(3), "{}", none.err);
+}
+
+#[test]
+fn an_approval_counts_until_its_time_is_over() {
+    let fleet = Fleet::prepared().with_env("TETRARCH_PEOPLE_APPROVAL_TTL", "1s").started();
+    let repository = Repository::new(&fleet);
+    let base = repository.git(&["rev-parse", "main"]);
+    work(&fleet, &repository.0, &[("echo four >> a", json!({}))]);
+    let waits = wait::until("it expires", || {
+        Some(change(&fleet, "T1.1")).filter(|change| change["status"] == "expired")
+    });
+    refused(&fleet, &["approve", &id(&waits)], "expired");
+    refused(&fleet, &["apply", &id(&waits)], "expired");
+    assert_eq!(repository.git(&["rev-parse", "main"]), base);
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
+/// A `git` that kills whoever called it at the moment when the branch is moved: the first time before,
+/// the second time after.
+fn treacherous(fleet: &Fleet) -> String {
+    let path = std::env::var("PATH").unwrap();
+    let git = std::env::split_paths(&path).map(|dir| dir.join("git")).find(|git| git.is_file());
+    let (git, dir) = (git.unwrap(), fleet.cwd().join("bin"));
+    std::fs::create_dir(&dir).unwrap();
+    let (git, here) = (git.display(), dir.display());
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *update-ref*refs/heads/main*)\n\
+         if mkdir {here}/before 2>/dev/null; then kill -9 $PPID; exit 1; fi\n\
+         if mkdir {here}/after 2>/dev/null; then {git} \"$@\"; kill -9 $PPID; exit 1; fi;;\n\
+         esac\nexec {git} \"$@\"\n"
+    );
+    let shim = fleet.file("bin/git", &script);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(shim, mode).unwrap();
+    format!("{here}:{path}")
+}
+
+#[test]
+fn a_merge_whose_host_is_killed_is_made_once_by_its_next_life() {
+    let fleet = Fleet::prepared();
+    let path = treacherous(&fleet);
+    let fleet = fleet.with_env("PATH", path).started();
+    let repository = Repository::new(&fleet);
+    let more = ("echo more > more", json!({}));
+    work(&fleet, &repository.0, &[("echo four >> a", json!({})), more]);
+    for (node, file) in [("T1.1", "a"), ("T1.2", "more")] {
+        let waits = id(&change(&fleet, node));
+        fleet.ok(["approve", &waits, "--apply"]);
+        let applied = change(&fleet, node);
+        let tip = repository.git(&["rev-parse", "main"]);
+        assert_eq!((&applied["status"], &applied["commit"]), (&json!("applied"), &json!(tip)));
+        assert_eq!(repository.git(&["status", "--porcelain"]), "", "{file}");
+    }
+    assert_eq!(
+        (repository.read("a").lines().count(), repository.read("more").as_str()),
+        (4, "more\n")
+    );
+    assert_eq!(repository.git(&["rev-list", "--merges", "--count", "main"]), "2");
+    for marker in ["before", "after"] {
+        assert!(fleet.cwd().join("bin").join(marker).is_dir(), "{marker}");
+    }
+    let joined = fleet.ok(["events", "--kind", "host.joined", "-o", "json"]);
+    assert_eq!(joined.lines().count(), 3, "two lives of the host ended: {joined}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
