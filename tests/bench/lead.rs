@@ -63,7 +63,6 @@ pub(crate) async fn serve(
             | Order::Rotate { .. }
             | Order::Verb { .. }
             | Order::Apply(_)
-            | Order::Apply(_)
             | Order::Stop { .. } => {
                 // A runner that is gone ends with the fleet.
                 let _gone = runner.send(order).await;

@@ -228,7 +228,7 @@ pub enum Alert {
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CircuitOpen,
         Self::MassSilence,
         Self::RunOverdue,

@@ -242,7 +242,7 @@ impl AgentState {
         Ok(ended)
     }
 
-    fn tell_pulse(&self) {
+    fn tell_pulse(&mut self) {
         self.burn.note(self.session.shared.clock.now(), self.machine.usage().spend());
         self.pulse.send_replace(Pulse {
             run_state: Some(self.machine.run_state()),
