@@ -230,7 +230,7 @@ impl Session {
             trace: None,
             body: MailBody::Receipt(Receipt { of: of.clone(), stage }),
         };
-        let id = format!("receipt.{}.{}", of.seq, stage.as_str());
+        let id = format!("{}-of-{}", stage.as_str(), of.seq);
         if let Err(error) = self.write(&mail, &id).await {
             tracing::error!(%to, %error, "a receipt could not be sent");
         }

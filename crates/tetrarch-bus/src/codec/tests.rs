@@ -1,5 +1,6 @@
 //! Round trips of everything the codec reads and writes, and what it says of everything else.
 
+mod bad_plans;
 mod docs;
 mod hostile;
 mod ledgers;

@@ -1,3 +1,5 @@
+//! What a session does with each message, at both ends of each bound.
+
 use super::*;
 use crate::cursor::Trials;
 use crate::id::{AgentId, SessionId, Ulid};

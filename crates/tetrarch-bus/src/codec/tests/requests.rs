@@ -271,30 +271,6 @@ fn a_goal_carries_its_plan_as_it_was_written() {
 }
 
 #[test]
-fn a_goal_whose_plan_is_wrong_is_told_apart_from_one_that_is_asked_for_wrongly() {
-    let kind = |body: &Value| {
-        let request = decode_json("op.goal.create.human:ada", body);
-        let RequestBody::Malformed { kind, error } = request.body else { panic!("{body}") };
-        (kind, error)
-    };
-    for plan in [json!({"phasen": []}), json!({"goal": {"title": ""}}), json!("no plan"), json!(7)]
-    {
-        let (kind, error) = kind(&json!({"requestId": U, "project": "demo", "plan": plan}));
-        assert_eq!(kind, MalformedKind::Plan, "{error}");
-    }
-    assert_eq!(kind(&json!({"requestId": U, "project": "demo"})).0, MalformedKind::Plan);
-    let around = [
-        json!({"requestId": U, "project": "demo", "plan": {}, "colour": "red"}),
-        json!({"requestId": "no ulid", "project": "demo", "plan": {}}),
-        json!({"requestId": U, "project": "De mo", "plan": {"goal": {"title": "t"}}}),
-    ];
-    for body in around {
-        let (kind, error) = kind(&body);
-        assert_eq!(kind, MalformedKind::Other, "{error}");
-    }
-}
-
-#[test]
 fn names_are_read_in_both_spellings_and_numbers_in_both_forms() {
     let camel = json!({"requestId": U, "spawnReason": "r", "callerDepth": 1, "ackRequired": false,
         "requestedSubagents": [{"role": "worker", "task": "t", "localMaxDepth": 3,
