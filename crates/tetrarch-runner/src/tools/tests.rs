@@ -71,6 +71,11 @@ impl Bench {
         fs::write(path, content).unwrap();
     }
 
+    fn pipe(&self, path: &str) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, self.path(path), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    }
+
     fn content(&self, path: &str) -> String {
         fs::read_to_string(self.path(path)).unwrap()
     }

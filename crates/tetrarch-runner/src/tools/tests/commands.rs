@@ -2,7 +2,6 @@
 //! of them stays.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::*;
 
@@ -10,11 +9,8 @@ fn sh(script: &str) -> Value {
     json!({"argv": ["sh", "-c", script]})
 }
 
-/// Waits until a process is gone; its test fails by running into the harness's bound.
-async fn until_dead(pid: &str) {
-    while Path::new("/proc").join(pid.trim()).exists() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+fn is_there(pid: &str) -> bool {
+    Path::new("/proc").join(pid.trim()).exists()
 }
 
 #[tokio::test]
@@ -124,14 +120,14 @@ fn what_is_required_and_missing_leaves_no_tools() {
     made(&["read"]).unwrap();
 }
 
-/// A program in a session of its own, without the marks: what the sweep finds by descent.
+/// One in a session of its own, and one that holds the output.
 #[tokio::test]
 async fn what_a_program_leaves_is_killed() {
     let bench = Bench::new();
     let script = "setsid sleep 1000 > /dev/null 2>&1 & echo $! > left; sleep 1000 & exit 0";
     let text = bench.ok("run_command", sh(script)).await;
     assert!(text.starts_with("exit code 0; 2 processes it left behind were killed"), "{text}");
-    until_dead(&bench.content("left")).await;
+    assert!(!is_there(&bench.content("left")));
 }
 
 #[tokio::test]
@@ -147,22 +143,17 @@ async fn a_program_that_takes_too_long_is_ended() {
 #[tokio::test]
 async fn a_call_that_is_dropped_leaves_nothing_and_the_next_waits_for_that() {
     let bench = Bench::new();
-    let script = "echo $$ > pid; setsid sleep 1000 & echo $! > left; mv pid up; wait";
-    {
-        let call = sh(script);
-        let calling = bench.toolbox.call("run_command", &call);
-        tokio::pin!(calling);
-        let up = async {
-            while !bench.path("up").exists() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
+    bench.pipe("up");
+    let pids = {
+        let call = sh("setsid sleep 1000 & echo $$ $! > up; wait");
         tokio::select! {
-            outcome = &mut calling => panic!("{outcome:?}"),
-            () = up => {}
+            outcome = bench.toolbox.call("run_command", &call) => panic!("{outcome:?}"),
+            // Read when the program has written it.
+            pids = tokio::fs::read_to_string(bench.path("up")) => pids.unwrap(),
         }
-    }
-    let pids = [bench.content("up"), bench.content("left")].map(|pid| pid.trim().to_owned());
+    };
+    let pids: Vec<&str> = pids.split_whitespace().collect();
+    assert_eq!(pids.len(), 2, "{pids:?}");
     let script = format!("ls -d /proc/{} /proc/{} 2>/dev/null; true", pids[0], pids[1]);
     assert_eq!(bench.ok("run_command", sh(&script)).await, "exit code 0\n[no output]");
 }

@@ -103,15 +103,7 @@ async fn links_are_neither_followed_by_walks_nor_written_through() {
 #[tokio::test]
 async fn what_is_no_regular_file_is_refused_without_waiting() {
     let bench = Bench::new();
-    let fifo = bench.path("fifo");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &fifo,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
+    bench.pipe("fifo");
     let _socket = std::os::unix::net::UnixListener::bind(bench.path("socket")).unwrap();
     for (path, what) in [("fifo", "a named pipe"), ("socket", ""), (".", "a directory")] {
         let error = bench.error("read_file", json!({"path": path})).await;
