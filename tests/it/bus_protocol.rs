@@ -9,6 +9,7 @@ mod intake;
 mod journal;
 mod mailbox;
 mod outbox;
+mod reading;
 mod watch;
 
 use std::sync::Arc;

@@ -34,9 +34,10 @@ const QUIET: Duration = Duration::from_secs(5);
 /// What one step of reading gave.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// The next message, and how many more the server had when it sent it.
+    /// The next message, and how many more the server had when it sent it: a hint, since it counts what is
+    /// deleted meanwhile. None is sure for what was the stream's last when the consumer was made.
     Message { message: RawMessage, pending: u64 },
-    /// There was nothing from the position on when the consumer was made.
+    /// There is nothing from the position on.
     Nothing,
 }
 
@@ -61,6 +62,8 @@ struct Live {
     messages: pull::Stream,
     losses: watch::Receiver<u64>,
     delivered: u64,
+    /// The stream's last sequence before the consumer was made.
+    through: u64,
     /// Deletes the consumer once nobody reads it.
     _guard: ConsumerGuard,
 }
@@ -178,7 +181,11 @@ impl Follower {
                         self.lose("the connection was lost");
                     }
                 }
-                () = tokio::time::sleep_until(self.look_at) => self.look_for_stall().await,
+                () = tokio::time::sleep_until(self.look_at) => {
+                    if self.is_at_the_end().await {
+                        return Step::Nothing;
+                    }
+                }
             }
         }
     }
@@ -230,7 +237,7 @@ impl Follower {
         if pending == 0 {
             self.quiet_at = last;
         }
-        self.live = Some(Live { messages, losses, delivered: 0, _guard: guard });
+        self.live = Some(Live { messages, losses, delivered: 0, through: last, _guard: guard });
         self.retry.reset();
         self.look_at = Instant::now() + QUIET;
         Ok(pending)
@@ -251,9 +258,10 @@ impl Follower {
             return None;
         }
         live.delivered = delivered;
+        let crossed = self.next <= live.through && live.through <= stored.seq;
         self.next = stored.seq + 1;
         self.look_at = Instant::now() + QUIET;
-        Some((stored, pending))
+        Some((stored, if crossed { 0 } else { pending }))
     }
 
     fn lose(&mut self, reason: &str) {
@@ -262,14 +270,18 @@ impl Follower {
         self.suspect = self.suspect.max(1);
     }
 
-    /// Silence is a stall only when there is something to read: with filters the stream's last
-    /// sequence says nothing, as others' messages move it.
-    async fn look_for_stall(&mut self) {
+    /// Whether silence means that there is nothing to read: with filters the stream's last sequence
+    /// says nothing, as others' messages move it. Else the consumer is made anew.
+    async fn is_at_the_end(&mut self) -> bool {
         match self.missed().await {
-            Ok(false) => self.look_at = Instant::now() + QUIET,
+            Ok(false) => {
+                self.look_at = Instant::now() + QUIET;
+                return true;
+            }
             Ok(true) => self.lose("nothing came although there is more to read"),
             Err(error) => self.lose(&error.to_string()),
         }
+        false
     }
 
     async fn missed(&mut self) -> Result<bool, ReadError> {

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    advise, agent, answer, artifact, budget, change, circuit, config, describe, doctor, events, file, get, goal, guard, host, inbox, insights, mail, plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work, worktree,
+    advise, agent, answer, artifact, budget, change, circuit, config, describe, doctor, events,
+    file, get, goal, guard, host, inbox, insights, mail, plan, profile, project, replay, run,
+    schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work,
+    worktree,
 };
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.

@@ -16,7 +16,8 @@ use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
 
 use super::{
-    Policy, changes, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions, spending, stopping, verbs,
+    Policy, changes, circuits, ending, fit, overseeing, plans, post, questions, recovery, sessions,
+    spending, stopping, verbs,
 };
 
 /// Decides on a report.

@@ -16,7 +16,8 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, Settlement, decide, forgetting_is_late, is_due, next_deadline, refusal_of_mail, stalling, unanswering_hosts, unsettled,
+    Group, Input, Policy, Settlement, decide, forgetting_is_late, is_due, next_deadline,
+    refusal_of_mail, stalling, unanswering_hosts, unsettled,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};
