@@ -198,7 +198,8 @@ async fn a_stop_of_a_paused_run_thaws_it_so_that_it_can_hear() {
     runner.receipt(id, Stage::Effective).await;
     runner.stop(run, 60_000, 60_000).await;
     let seen = runner.see_the_end().await;
-    assert_eq!((seen.results()[0].0.partial.as_str(), seen.exit), ("enough", Exit::Code(0)));
+    assert_eq!(seen.results()[0].0.partial, "enough");
+    assert_eq!(seen.exit, Exit::Code(0));
 }
 
 #[tokio::test]

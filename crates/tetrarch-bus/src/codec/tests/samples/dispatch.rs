@@ -41,6 +41,7 @@ pub(super) fn assignment(full: bool) -> Assignment {
         updated: BusTime(2),
         recovery: recovery(full),
         policy: if full { policy() } else { RecoveryPolicy::default() },
+        refused: if full { vec![BusTime(3), BusTime(4)] } else { Vec::new() },
     }
 }
 
@@ -51,7 +52,6 @@ pub(super) fn policy() -> RecoveryPolicy {
         idle_after: Some(Millis(60_000)),
         min_resend_interval: Some(Millis(1_000)),
         reassign: Some(false),
-        refused: if full { vec![BusTime(3), BusTime(4)] } else { Vec::new() },
     }
 }
 
