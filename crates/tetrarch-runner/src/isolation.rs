@@ -6,9 +6,11 @@ use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
 
+use tetrarch_core::brief::Tools;
+
 use crate::cgroup::Cgroups;
 use crate::confined::{self, NotStarted};
-use crate::containment::{Bounds, Containment};
+use crate::containment::Containment;
 
 /// One layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,25 +50,24 @@ pub struct Isolation {
 #[must_use]
 pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolation {
     let mut layers = cgroup(containment, cgroup_parent);
-    layers.extend(confinement());
+    layers.extend(confinement(containment));
     layers.extend([descendants(), group()]);
     Isolation { layers }
 }
 
 /// What a thread that is kept within a run's bounds can still do.
-fn confinement() -> Vec<Layer> {
-    let writable = vec![std::env::temp_dir()];
-    let hidden = Vec::new();
-    let bounds = Bounds { required: false, network: false, writable, hidden };
-    let tried = confined::within(&bounds, || UdpSocket::bind("127.0.0.1:0").is_ok());
-    match tried {
-        Ok((false, layers)) => layers,
-        Ok((true, mut layers)) => {
+fn confinement(containment: &Containment) -> Vec<Layer> {
+    let here = Path::new("the working directory");
+    let any = Containment { required: false, ..containment.clone() };
+    let bounds = any.bounds(&Tools::default(), here, std::env::temp_dir());
+    match confined::within(&bounds, || UdpSocket::bind("127.0.0.1:0").is_ok()) {
+        Ok((true, mut layers)) if !bounds.network => {
             for layer in layers.iter_mut().filter(|layer| layer.name == "network" && layer.active) {
                 *layer = Layer::new("network", Err("the filter is not enforced".to_owned()));
             }
             layers
         }
+        Ok((_, layers)) => layers,
         Err(NotStarted::NotContained(cause)) => vec![Layer::new("landlock", Err(cause))],
         Err(NotStarted::Failed(cause)) => vec![Layer::new("landlock", Err(cause.to_string()))],
     }

@@ -17,4 +17,5 @@ mod rotation;
 mod stage;
 #[cfg(test)]
 mod verbs;
+#[cfg(test)]
 mod worktree;
