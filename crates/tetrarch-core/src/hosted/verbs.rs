@@ -120,12 +120,12 @@ impl Hosted {
                 let reported = self.reported((id, verb, stage), why, effects);
                 self.when_running(reported, effects);
             }
-            (Verb::Pause, Stage::Effective) => match self.run_state() {
-                RunState::Running => {
+            (Verb::Pause, Stage::Effective) => {
+                let state = self.run_state();
+                if state == RunState::Running {
                     self.receipt((id, verb, stage), why, effects);
                     self.verbs.paused = true;
-                }
-                state => {
+                } else {
                     // It began to wait before it stood still, and a run that waits is not paused.
                     let by = Principal::Agent(AgentId::Go);
                     let command = Command { id, by, wanted: Wanted::Resume };
@@ -134,7 +134,7 @@ impl Hosted {
                     let why = format!("its run is {state} by now");
                     self.receipt((id, verb, Stage::Refused), why, effects);
                 }
-            },
+            }
             (Verb::Resume, Stage::Effective) => {
                 self.verbs.paused = false;
                 self.receipt((id, verb, stage), why, effects);
