@@ -237,7 +237,8 @@ async fn time_in_which_it_stands_still_is_not_of_its_wall_clock() {
     runner.progress("up").await;
     let id = runner.verb(run, Wanted::Pause).await;
     runner.receipt(id, Stage::Effective).await;
-    tokio::time::sleep(std::time::Duration::from_millis(1_600)).await;
+    // Another program, that runs for longer than this one may.
+    Runner::new().run(shell("sleep 1.6")).await;
     let id = runner.verb(run, Wanted::Resume).await;
     runner.receipt(id, Stage::Effective).await;
     runner.mail(run, "info", "{}").await;
