@@ -83,6 +83,14 @@ impl AtWork {
         out.lines().map(stage).collect()
     }
 
+    fn kill_host(&self) {
+        let all = self.fleet.processes();
+        let host = all.iter().find(|process| process.command.contains(" host "));
+        let host = host.unwrap_or_else(|| panic!("{all:?}"));
+        let pid = Pid::from_raw(i32::try_from(host.pid).unwrap()).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+
     /// How far its program has counted.
     fn counted(&self) -> String {
         std::fs::read_to_string(self.witness.with_extension("count")).unwrap_or_default()
@@ -146,10 +154,7 @@ async fn a_paused_agent_whose_host_is_killed_is_paused_again_in_its_next_session
     let mut it = AtWork::helm().await;
     it.stages(&["pause"]);
     it.stands(RunState::PausedByUser).await;
-    let host = it.fleet.processes().into_iter().find(|process| process.command.contains(" host "));
-    let host = host.unwrap_or_else(|| panic!("{:?}", it.fleet.processes()));
-    let pid = Pid::from_raw(i32::try_from(host.pid).unwrap()).unwrap();
-    kill_process(pid, Signal::KILL).unwrap();
+    it.kill_host();
     let next = |records: &Records| {
         let second = worker(records)?.epoch == 2;
         (second && state(records)? == RunState::PausedByUser).then_some(())
@@ -176,5 +181,21 @@ async fn a_program_without_the_protocol_is_paused_refuses_a_steer_and_is_stopped
     it.fleet.ok(["stop", &it.worker, "--reason", "enough", "--timeout", "15s"]);
     assert_eq!(it.fleet.agents(), [], "all of it is gone, what left its session too");
     it.stands(RunState::Failed).await;
+    it.fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_of_a_paused_run_whose_host_was_killed_ends_it() {
+    let mut it = AtWork::helm().await;
+    it.stages(&["pause"]);
+    it.stands(RunState::PausedByUser).await;
+    it.kill_host();
+    it.fleet.ok(["stop", &it.worker, "--reason", "enough", "--timeout", "20s"]);
+    let over = |records: &Records| {
+        let ended = records.run_status.values().all(|status| status.state.is_terminal());
+        (ended && worker(records)?.liveness == Liveness::Terminated).then_some(())
+    };
+    it.ledger.until("every run of it is over", over).await;
+    wait::until("its programs are gone", || it.fleet.agents().is_empty().then_some(()));
     it.fleet.ok(["doctor", "--check-ledger"]);
 }

@@ -213,12 +213,7 @@ impl Hosted {
         match self.phase {
             Phase::Claiming => RunState::Queued,
             Phase::Starting => RunState::Spawning,
-            Phase::Running if self.verbs.paused => RunState::PausedByUser,
-            Phase::Running if self.verbs.interrupted || !self.asking.is_empty() => {
-                RunState::AwaitingInput
-            }
-            Phase::Running if self.blocked => RunState::Blocked,
-            Phase::Running => RunState::Running,
+            Phase::Running => self.state_at_work(),
             Phase::Ending | Phase::Over => RunState::Cancelling,
         }
     }
@@ -369,19 +364,12 @@ impl Hosted {
             }
             RunnerEvent::Ask { question, options } => self.ask(question, options, effects),
             RunnerEvent::Blocked { reason } => {
-                self.blocked = true;
                 effects.push(Effect::Journal(JournalEvent::Blocked { reason: reason.clone() }));
-                // What it comes to while it is paused is told when it goes on.
-                if !self.verbs.paused {
-                    effects.push(self.moved(RunEvent::ExternalBlocked, reason));
-                }
+                self.block(true, reason, effects);
             }
             RunnerEvent::Unblocked => {
-                self.blocked = false;
                 effects.push(Effect::Journal(JournalEvent::Unblocked));
-                if !self.verbs.paused {
-                    effects.push(self.moved(RunEvent::Unblocked, String::new()));
-                }
+                self.block(false, String::new(), effects);
             }
             RunnerEvent::Receipt { id, stage, why } => self.heard_receipt(id, stage, why, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
@@ -391,11 +379,6 @@ impl Hosted {
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),
         }
-    }
-
-    fn moved(&self, event: RunEvent, reason: String) -> Effect {
-        let usage = self.usage();
-        Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
     }
 
     /// A result is kept until every process of the run is gone: only then is its slot free. The

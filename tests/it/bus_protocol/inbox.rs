@@ -84,6 +84,25 @@ async fn what_the_next_session_says_again_is_read_though_the_one_before_said_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn mail_that_is_held_back_stays_where_it_is_and_control_goes_past_it() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let wakeup = Wakeup::start(bus.clone());
+    let (hold, held) = tokio::sync::watch::channel(true);
+    let mut inbox = open(&wakeup, Positions::default()).await.held_by(held);
+    for number in 0..3 {
+        write(&bus, &info(&me(), &number.to_string()), &format!("m{number}")).await;
+    }
+    write(&bus, &stop("one"), "c1").await;
+    assert_eq!(says(&next(&mut inbox).await), "one");
+    nothing(&mut inbox).await;
+    hold.send(false).unwrap();
+    for number in 0..3 {
+        assert_eq!(says(&next(&mut inbox).await), number.to_string());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn messages_come_in_order_and_control_before_mail() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;

@@ -42,6 +42,35 @@ impl Hosted {
         self.verbs.paused
     }
 
+    /// Where the run of a program that is up stands.
+    pub(super) fn state_at_work(&self) -> RunState {
+        if self.verbs.paused {
+            RunState::PausedByUser
+        } else if self.verbs.interrupted || !self.asking.is_empty() {
+            RunState::AwaitingInput
+        } else if self.blocked {
+            RunState::Blocked
+        } else {
+            RunState::Running
+        }
+    }
+
+    /// Tells the owner that the run moved.
+    pub(super) fn moved(&self, event: RunEvent, reason: String) -> Effect {
+        let usage = self.usage();
+        Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
+    }
+
+    /// It waits for something outside, or goes on. What this comes to while it is paused is told
+    /// when it is not any more.
+    pub(super) fn block(&mut self, blocked: bool, reason: String, effects: &mut Vec<Effect>) {
+        self.blocked = blocked;
+        if !self.verbs.paused {
+            let event = if blocked { RunEvent::ExternalBlocked } else { RunEvent::Unblocked };
+            effects.push(self.moved(event, reason));
+        }
+    }
+
     /// Does it now, or when the program goes on.
     pub(super) fn when_running(&mut self, effect: Effect, effects: &mut Vec<Effect>) {
         let place = if self.verbs.paused { &mut self.verbs.held } else { effects };
@@ -120,12 +149,12 @@ impl Hosted {
                 let reported = self.reported((id, verb, stage), why, effects);
                 self.when_running(reported, effects);
             }
-            (Verb::Pause, Stage::Effective) => match self.run_state() {
-                RunState::Running => {
+            (Verb::Pause, Stage::Effective) => {
+                let state = self.run_state();
+                if state == RunState::Running {
                     self.receipt((id, verb, stage), why, effects);
                     self.verbs.paused = true;
-                }
-                state => {
+                } else {
                     // It began to wait before it stood still, and a run that waits is not paused.
                     let by = Principal::Agent(AgentId::Go);
                     let command = Command { id, by, wanted: Wanted::Resume };
@@ -134,7 +163,7 @@ impl Hosted {
                     let why = format!("its run is {state} by now");
                     self.receipt((id, verb, Stage::Refused), why, effects);
                 }
-            },
+            }
             (Verb::Resume, Stage::Effective) => {
                 self.verbs.paused = false;
                 self.receipt((id, verb, stage), why, effects);

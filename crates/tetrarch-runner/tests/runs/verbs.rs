@@ -40,17 +40,21 @@ fn why(events: &[RunnerEvent]) -> String {
 }
 
 /// Whether a process stands still: it was stopped, or its cgroup is frozen.
-fn stands_still(pid: &str) -> bool {
-    let proc = std::path::Path::new("/proc").join(pid);
-    let stat = std::fs::read_to_string(proc.join("stat")).unwrap_or_default();
+fn stands_still(pid: &str, isolation: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
-    let wchan = std::fs::read_to_string(proc.join("wchan")).unwrap_or_default();
-    stopped || wchan.contains("freez") || wchan.contains("do_freezer_trap")
+    let group = isolation.strip_prefix("cgroup ").and_then(|rest| rest.split(';').next());
+    let held = group.is_some_and(|group| {
+        let read = |name| std::fs::read_to_string(format!("{group}/{name}")).unwrap_or_default();
+        let inside = read("cgroup.procs").lines().any(|line| line == pid);
+        inside && read("cgroup.events").contains("frozen 1")
+    });
+    stopped || held
 }
 
-async fn until_still(pid: &str, wanted: bool) {
+async fn until_still(pid: &str, isolation: &str, wanted: bool) {
     let reached = async {
-        while stands_still(pid) != wanted {
+        while stands_still(pid, isolation) != wanted {
             tokio::task::yield_now().await;
         }
     };
@@ -169,16 +173,17 @@ async fn a_paused_run_stands_still_with_all_that_left_its_group_and_goes_on() {
             text.clone()
         };
         let leader = pid(&events);
+        let Some(RunnerEvent::Started { isolation, .. }) = events.first() else { panic!() };
         let child = pid(&runner.until(|e| matches!(e, RunnerEvent::Progress { .. })).await);
         let id = runner.verb(run, Wanted::Pause).await;
         runner.receipt(id, Stage::Effective).await;
         for pid in [&leader, &child] {
-            until_still(pid, true).await;
+            until_still(pid, isolation, true).await;
         }
         let id = runner.verb(run, Wanted::Resume).await;
         runner.receipt(id, Stage::Effective).await;
         for pid in [&leader, &child] {
-            until_still(pid, false).await;
+            until_still(pid, isolation, false).await;
         }
         runner.mail(run, "info", "{}").await;
         let seen = runner.see_the_end().await;
@@ -232,7 +237,8 @@ async fn time_in_which_it_stands_still_is_not_of_its_wall_clock() {
     runner.progress("up").await;
     let id = runner.verb(run, Wanted::Pause).await;
     runner.receipt(id, Stage::Effective).await;
-    tokio::time::sleep(std::time::Duration::from_millis(1_600)).await;
+    // Another program, that runs for longer than this one may.
+    Runner::new().run(shell("sleep 1.6")).await;
     let id = runner.verb(run, Wanted::Resume).await;
     runner.receipt(id, Stage::Effective).await;
     runner.mail(run, "info", "{}").await;
@@ -254,7 +260,7 @@ async fn one_that_holds_by_itself_is_told_and_not_frozen() {
     let Some(RunnerEvent::Progress { text: pid, .. }) = events.last() else { panic!() };
     let id = runner.verb(run, Wanted::Pause).await;
     runner.receipt(id, Stage::Effective).await;
-    assert!(!stands_still(pid));
+    assert!(!stands_still(pid, ""));
     runner.progress("pause").await;
     let id = runner.verb(run, Wanted::Resume).await;
     runner.receipt(id, Stage::Effective).await;

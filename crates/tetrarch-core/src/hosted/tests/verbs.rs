@@ -36,11 +36,13 @@ fn receipt(number: u128, stage: Stage) -> Input {
 fn told(effects: &[Effect]) -> Vec<String> {
     let reports = effects.iter().filter_map(|effect| {
         let Effect::Report(report) = effect else { return None };
-        Some(match &**report {
-            Report::Verb { verb, stage, .. } => format!("{} {}", verb.as_str(), stage.as_str()),
-            Report::Run { event, .. } => event.as_str().to_owned(),
-            other => other.kind().to_owned(),
-        })
+        if let Report::Verb { verb, stage, .. } = &**report {
+            return Some(format!("{} {}", verb.as_str(), stage.as_str()));
+        }
+        if let Report::Run { event, .. } = &**report {
+            return Some(event.as_str().to_owned());
+        }
+        Some(report.kind().to_owned())
     });
     reports.collect()
 }
@@ -207,12 +209,10 @@ fn who_did_not_speak_for_the_owner_speaks_for_itself() {
     let Input::Mail { mail, json, .. } = verb(10, steer()) else { panic!("no mail") };
     let from: Principal = "PO-a".parse().unwrap();
     let effects = hosted.step(NOW, Input::Mail { from: from.clone(), mail, json });
-    let by = effects.iter().find_map(|effect| match effect {
-        Effect::Order(order) => match &**order {
-            Order::Verb { command, .. } => Some(command.by.clone()),
-            _ => None,
-        },
-        _ => None,
+    let by = effects.iter().find_map(|effect| {
+        let Effect::Order(order) = effect else { return None };
+        let Order::Verb { command, .. } = &**order else { return None };
+        Some(command.by.clone())
     });
     assert_eq!(by, Some(from), "a letter cannot name another as who asks");
 }

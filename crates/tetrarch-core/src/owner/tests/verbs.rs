@@ -47,9 +47,9 @@ fn refused(fleet: &mut Fleet, agent: &AgentId, wanted: Wanted) -> (ErrorCode, St
 
 fn sent<'e>(entry: &'e Entry, agent: &AgentId) -> &'e VerbOrder {
     let to = Principal::Agent(agent.clone());
-    let order = entry.mail.iter().find_map(|mail| match &mail.body {
-        MailBody::Verb(order) if mail.to == to => Some(order),
-        _ => None,
+    let order = entry.mail.iter().find_map(|mail| {
+        let MailBody::Verb(order) = &mail.body else { return None };
+        (mail.to == to).then_some(order)
     });
     order.unwrap()
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// How long after its start a program may take to say what it takes; what comes before it does
 /// waits so long.
-const DECLARED_WITHIN: Duration = Duration::from_secs(10);
+const DECLARED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
