@@ -13,7 +13,7 @@ mod updating;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::brief::{Artifact, Outcome, RunResult, Usage};
+use crate::brief::{Artifact, Outcome, RunResult};
 use crate::budget::Spend;
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
@@ -214,19 +214,6 @@ impl Hosted {
         self.heard
     }
 
-    /// What the program has used, as far as it said.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        self.spending.metering.tally().usage()
-    }
-
-    /// Goes on from this state of what it continues, which takes a while to read; `spent` is what
-    /// earlier runs of the brief used of its grant.
-    pub fn go_on_from(&mut self, checkpoint: Option<String>, spent: Spend) {
-        self.checkpoint = checkpoint;
-        self.meter_after(spent);
-    }
-
     /// The effects that begin it.
     #[must_use]
     pub fn begin(&self) -> Vec<Effect> {
@@ -366,11 +353,6 @@ impl Hosted {
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),
         }
-    }
-
-    fn moved(&self, event: RunEvent, reason: String) -> Effect {
-        let usage = self.usage();
-        Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
     }
 
     /// A result is kept until every process of the run is gone: only then is its slot free. The

@@ -102,6 +102,11 @@ impl Hosted {
         effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 
+    pub(super) fn moved(&self, event: RunEvent, reason: String) -> Effect {
+        let usage = self.usage();
+        Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
+    }
+
     pub(super) fn stop(&mut self, reason: &str, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Ending {
             return;
