@@ -60,7 +60,7 @@ async fn no_program_spends_more_than_its_grant_unseen() {
         let orchestrator =
             records.agents.values().find(|agent| agent.id.to_string() == "PO-thrifty")?;
         let settled = orchestrator.slots.is_empty() && orchestrator.unsettled.is_empty();
-        settled.then(|| (over, crowd, dies, orchestrator.account))
+        settled.then_some((over, crowd, dies, orchestrator.account))
     };
     let (over, crowd, dies, account) = ledger.until("every run is settled", all).await;
 

@@ -2,6 +2,7 @@
 //! flight, the outbox in its order, and the ledger's fence as its only certainty.
 
 mod overseeing;
+mod settling;
 mod sweeping;
 
 use tetrarch_core::id::{CommitId, HostName};
@@ -11,8 +12,7 @@ use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
 use tetrarch_core::overseer::backoff::Backoff;
 use tetrarch_core::owner::{
-    Deadlines, Group, Input, Policy, Settlement, decide, is_due, next_deadline, unanswering_hosts,
-    unsettled,
+    Deadlines, Group, Input, Policy, decide, is_due, next_deadline, unanswering_hosts,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::Request;
@@ -288,23 +288,6 @@ impl Owner {
         }
         self.close_group(now);
         wrong.map_or(Ok(()), Err)
-    }
-
-    /// Reads the journals of lost runs, and decides on what they say.
-    fn settle(&mut self, bus: &Bus, now: BusTime, tally: &mut Tally) {
-        let lost = unsettled(&self.records);
-        if lost.is_empty() || self.group.is_full() {
-            return;
-        }
-        let read = lost.into_iter().map(|(holder, run)| {
-            let (left, ended) = bus.left(run);
-            Settlement { holder, run, charge: left.own_charge(), ended }
-        });
-        let before = unsettled(&self.records).len();
-        self.take(&Input::Settled(read.collect()), None, now);
-        if unsettled(&self.records).len() < before {
-            tally.note("lost run settled");
-        }
     }
 
     /// A request as an owner with a planted bug takes it.

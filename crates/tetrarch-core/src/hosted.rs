@@ -15,7 +15,7 @@ mod worktree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::brief::{Artifact, Outcome, RunResult, Usage};
+use crate::brief::{Artifact, Outcome, RunResult};
 use crate::budget::Spend;
 use crate::change::Made;
 use crate::cursor::ClaimOutcome;
@@ -222,19 +222,6 @@ impl Hosted {
     #[must_use]
     pub fn progress(&self) -> u64 {
         self.heard
-    }
-
-    /// What the program has used, as far as it said.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        self.spending.metering.tally().usage()
-    }
-
-    /// Goes on from this state of what it continues, which takes a while to read; `spent` is what
-    /// earlier runs of the brief used of its grant.
-    pub fn go_on_from(&mut self, checkpoint: Option<String>, spent: Spend) {
-        self.checkpoint = checkpoint;
-        self.meter_after(spent);
     }
 
     /// The effects that begin it.

@@ -103,11 +103,13 @@ impl World {
         }
         for (epic, states) in &self.truth.node_states {
             for state in states.values() {
-                // A human stopped it, or nobody answered its last attempt in time.
+                // A human stopped it, nobody answered its last attempt in time, or it was admitted while
+                // grants of ended siblings were not settled, and was granted the nothing that was left.
                 let given = |blocker: &Blocker| {
                     blocker.kind == "stopped"
                         || blocker.kind == DEPENDS
                         || blocker.detail.contains("nobody answered")
+                        || blocker.detail.contains("of 0 tokens are used")
                 };
                 let given = state.blocker.as_ref().is_some_and(given);
                 let escalated = self.is_escalated(state);

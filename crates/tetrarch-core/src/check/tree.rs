@@ -156,6 +156,9 @@ fn slots(
     let what = "it is terminated, and its parent has not taken over what is unsettled";
     let below = agent.parent.is_some() && Role::of(id).takes_slot();
     found.must(is_live(agent) || !below || agent.unsettled.is_empty(), 18, id, what);
+    let (spent, own) = (agent.account.spent, agent.account.drawn.max(agent.account.used));
+    let what = format_args!("{spent:?} is spent, {own:?} was drawn or used by itself");
+    found.must(spent.max(own) == spent, 18, id, what);
     let reserved = agent.account.reserved;
     found.must(
         reserved == granted,

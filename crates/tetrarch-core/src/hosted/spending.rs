@@ -34,6 +34,19 @@ impl Spending {
 }
 
 impl Hosted {
+    /// What the program has used, as far as it said.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.spending.metering.tally().usage()
+    }
+
+    /// Goes on from this state of what it continues, which takes a while to read; `spent` is what
+    /// earlier runs of the brief used of its grant.
+    pub fn go_on_from(&mut self, checkpoint: Option<String>, spent: Spend) {
+        self.checkpoint = checkpoint;
+        self.meter_after(spent);
+    }
+
     /// Meters on after earlier runs of the brief.
     pub(super) fn meter_after(&mut self, before: Spend) {
         let metering = Metering::of(self.run.brief.budget, before);
