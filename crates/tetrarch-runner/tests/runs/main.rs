@@ -15,4 +15,5 @@ mod protocol;
 mod rotation;
 #[cfg(test)]
 mod stage;
+#[cfg(test)]
 mod worktree;
