@@ -27,9 +27,7 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
     }
     checks.push(data_dir(&context.config.bus.data_dir));
     checks.extend(isolation(context.config.host.isolation_required).await);
-    checks.push(
-        tool("git", "2.38 or newer, for worktrees of runs and merging what they changed").await,
-    );
+    checks.push(tool("git", "for plans whose programs work on repositories").await);
     checks.push(tool("python3", "for the first example and for fetching nats-server").await);
     checks
 }
