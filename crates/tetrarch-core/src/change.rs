@@ -374,6 +374,9 @@ mod tests {
 
     use super::*;
 
+    /// One thing that is otherwise.
+    type Breaking = fn(&mut Action);
+
     fn action() -> Action {
         Action {
             repository: "/srv/repo/.git".to_owned(),
@@ -388,7 +391,7 @@ mod tests {
     #[test]
     fn every_field_is_part_of_the_digest() {
         let digest = action().digest();
-        let changed: [fn(&mut Action); 7] = [
+        let changed: [Breaking; 7] = [
             |it| it.repository.push('x'),
             |it| it.target.push('x'),
             |it| it.base = "d".repeat(40),
@@ -408,7 +411,7 @@ mod tests {
     #[test]
     fn what_cannot_be_looked_at_is_said() {
         assert_eq!(action().flaw(), None);
-        let broken: [(fn(&mut Action), &str); 8] = [
+        let broken: [(Breaking, &str); 8] = [
             (|it| it.repository = "repo".to_owned(), "repository"),
             (|it| it.target = "main".to_owned(), "target"),
             (|it| it.target = "refs/heads/".to_owned(), "target"),

@@ -18,4 +18,5 @@ mod stage;
 #[cfg(test)]
 mod verbs;
 #[cfg(test)]
+#[cfg(test)]
 mod worktree;

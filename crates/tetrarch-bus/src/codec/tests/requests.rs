@@ -142,7 +142,7 @@ fn ops() -> Vec<Op> {
         Op::File(FileOp::List { project: None }),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];
-    ops.extend(goals::ops().into_iter().chain(gates::ops()));
+    ops.extend(goals::ops().chain(gates::ops()));
     let verbs = [
         Wanted::Steer { text: "t".to_owned() },
         Wanted::Interrupt { reason: "r".to_owned() },

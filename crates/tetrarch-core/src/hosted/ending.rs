@@ -1,0 +1,78 @@
+//! How a session ends: its program has exited or died, every process of it is gone, or it is to be
+//! killed. Its result, where there is one, is told by the session itself.
+
+use crate::brief::{Outcome, RunResult};
+use crate::journal::JournalEvent;
+use crate::order::{Exit, Order};
+use crate::request::Report;
+
+use super::{Effect, Hosted, Phase};
+
+impl Hosted {
+    pub(super) fn exited(
+        &mut self,
+        exit: Exit,
+        result: Option<Box<RunResult>>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.exit = Some(exit.clone());
+        if self.killed {
+            self.gone(effects);
+            return;
+        }
+        if self.result.is_some() {
+            self.finish(effects);
+            return;
+        }
+        match (result, exit) {
+            (Some(result), _) => self.take_result(*result, Vec::new(), effects),
+            (None, _) if self.rotating => self.gone(effects),
+            (None, Exit::Code(_)) => {
+                let none = RunResult::ended(Outcome::Failure, "its program ended without a result");
+                self.take_result(none, Vec::new(), effects);
+            }
+            (None, Exit::Signal(signal)) => self.died(signal, effects),
+        }
+    }
+
+    /// The program died in the middle of its work, which its next session goes on with.
+    fn died(&mut self, signal: i32, effects: &mut Vec<Effect>) {
+        let last = self.updates.last(self.now);
+        self.report_update(last, effects);
+        let cause = format!("signal {signal}");
+        effects.push(Effect::Journal(JournalEvent::Ended { cause: cause.clone() }));
+        effects.push(Effect::Report(Box::new(Report::Crashed { cause })));
+        self.over(effects);
+    }
+
+    pub(super) fn over(&mut self, effects: &mut Vec<Effect>) {
+        self.phase = Phase::Over;
+        effects.push(Effect::End);
+    }
+
+    /// Every process is gone without a result: told to whoever ordered it.
+    pub(super) fn gone(&mut self, effects: &mut Vec<Effect>) {
+        if let Some(cause) = self.ordered.take() {
+            if self.phase != Phase::Claiming {
+                let how = if self.killed { "killed" } else { "rotated" };
+                let cause = format!("{how}: {cause}");
+                effects.push(Effect::Journal(JournalEvent::Ended { cause }));
+            }
+            effects.push(Effect::Report(Box::new(Report::Gone { cause })));
+        }
+        self.over(effects);
+    }
+
+    /// Ends the process; no result is made of it.
+    pub(super) fn kill(&mut self, effects: &mut Vec<Effect>) {
+        if self.phase == Phase::Claiming || self.exit.is_some() {
+            self.gone(effects);
+            return;
+        }
+        if std::mem::replace(&mut self.killed, true) {
+            return;
+        }
+        self.phase = Phase::Ending;
+        effects.push(Effect::Order(Box::new(Order::Kill { run: self.run.id })));
+    }
+}
