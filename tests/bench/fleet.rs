@@ -185,6 +185,7 @@ pub(crate) fn profile(name: &str, kind: RunnerKind, argv: &[&str]) -> Profile {
         env: Vec::new(),
         pass_env: Vec::new(),
         model: String::new(),
+        served: Default::default(),
         prompt: String::new(),
         tools: Tools::default(),
         budget: Limits::default(),
@@ -268,5 +269,6 @@ fn runner(life: tetrarch_runner::HostLife, workspace_dir: &Path) -> tetrarch_run
         output_limit: 1 << 20,
         cgroup_parent: None,
         isolation_required: false,
+        prices: Default::default(),
     }
 }

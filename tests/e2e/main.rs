@@ -17,6 +17,7 @@ mod hosts;
 mod input;
 mod levels;
 mod life;
+mod llm;
 mod long_haul;
 mod loops;
 mod overseeing;

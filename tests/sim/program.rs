@@ -187,7 +187,7 @@ impl Program {
     pub(crate) fn hear(&mut self, line: &Inbound) {
         match line {
             Inbound::Mail { topic, .. } => self.inbox.push(topic.clone()),
-            Inbound::Saved => {}
+            Inbound::Saved | Inbound::Noted(_) => {}
         }
     }
 

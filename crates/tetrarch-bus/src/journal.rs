@@ -12,6 +12,7 @@ use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::RUNS;
 use crate::{stamp, surely};
+use tetrarch_core::converse::Recorded;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, RunId, SessionId};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
@@ -211,13 +212,26 @@ pub async fn last_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, Re
 /// # Errors
 /// The bus does not let this credential read.
 pub async fn final_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, ReadError> {
+    Ok(newest_state(final_entries(bus, run).await?))
+}
+
+/// The same for what a run recorded of its conversation with a model, oldest first.
+///
+/// # Errors
+/// The bus does not let this credential read.
+pub async fn final_conversation(bus: &Bus, run: RunId) -> Result<Vec<Recorded>, ReadError> {
+    let entries = final_entries(bus, run).await?;
+    Ok(entries.into_iter().filter_map(|(_, entry)| entry.ok()?.event.into_recorded()).collect())
+}
+
+async fn final_entries(bus: &Bus, run: RunId) -> Result<Vec<Journaled>, ReadError> {
     let mut retry = surely::policy(None);
     let mut lagging = Retry::until(END_SHOWS_WITHIN);
     loop {
         match read_journal(bus, run, 1).await {
             Ok(entries) => {
                 if has_ended(&entries) || !lagging.pause().await {
-                    return Ok(newest_state(entries));
+                    return Ok(entries);
                 }
             }
             Err(error) if error.is_passing() => {
@@ -248,6 +262,7 @@ fn newest_state(entries: Vec<Journaled>) -> Option<String> {
         | JournalEvent::Update { .. }
         | JournalEvent::Blocked { .. }
         | JournalEvent::Unblocked
+        | JournalEvent::Conversed(_)
         | JournalEvent::Stopping { .. }
         | JournalEvent::Result(_)
         | JournalEvent::Ended { .. } => None,

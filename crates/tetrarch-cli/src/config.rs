@@ -48,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) host: HostSection,
     /// `[runs]`.
     pub(crate) runs: RunsConfig,
+    /// `[prices]`: the file with what models cost.
+    pub(crate) prices: Option<PathBuf>,
     /// `[deadlines]`, and what `[runs]` says of stops.
     pub(crate) deadlines: Deadlines,
     /// `[overseer]`.
@@ -191,6 +193,7 @@ impl Config {
                 isolation_required: isolation.as_deref() == Some("required"),
                 freeze_max: settings.span("host.freeze_max"),
             },
+            prices: settings.path("prices.file"),
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             deadlines: deadlines(&settings),
             overseer: overseer(&settings),

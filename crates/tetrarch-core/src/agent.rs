@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::brief::{RunnerKind, Tools};
+use crate::brief::{RunnerKind, Served, Tools};
 use crate::budget::{Account, Limits};
 use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
@@ -247,6 +247,8 @@ pub struct Profile {
     pub pass_env: Vec<String>,
     /// The model.
     pub model: String,
+    /// How the model is reached, for the llm runner.
+    pub served: Served,
     /// The system prompt.
     pub prompt: String,
     /// Tools it hands out when a request names none.

@@ -3,6 +3,7 @@
 //! performs the effects in order and stops at the first that is fenced.
 
 mod asking;
+mod conversing;
 mod correspondence;
 mod log;
 mod redacting;
@@ -13,6 +14,7 @@ mod updating;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::brief::{Artifact, Outcome, RunResult, Usage};
+use crate::converse::Recorded;
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
@@ -114,6 +116,7 @@ pub struct Hosted {
     run: Run,
     host: String,
     checkpoint: Option<String>,
+    recorded: Vec<Recorded>,
     phase: Phase,
     trace: Option<String>,
     spawns: usize,
@@ -124,6 +127,7 @@ pub struct Hosted {
     /// When it was last told something.
     now: BusTime,
     blocked: bool,
+    compacting: bool,
     heard: u64,
     stop_within: StopWithin,
     killed: bool,
@@ -155,6 +159,7 @@ impl Hosted {
             run,
             host,
             checkpoint,
+            recorded: Vec::new(),
             phase: Phase::Claiming,
             trace,
             spawns: 0,
@@ -164,6 +169,7 @@ impl Hosted {
             updates: Updates::default(),
             now: BusTime::default(),
             blocked: false,
+            compacting: false,
             heard: 0,
             stop_within: StopWithin::default(),
             killed: false,
@@ -198,6 +204,7 @@ impl Hosted {
             Phase::Starting => RunState::Spawning,
             Phase::Running if !self.asking.is_empty() => RunState::AwaitingInput,
             Phase::Running if self.blocked => RunState::Blocked,
+            Phase::Running if self.compacting => RunState::Compacting,
             Phase::Running => RunState::Running,
             Phase::Ending | Phase::Over => RunState::Cancelling,
         }
@@ -218,6 +225,11 @@ impl Hosted {
     /// Goes on from this state of what it continues, which takes a while to read.
     pub fn go_on_from(&mut self, checkpoint: Option<String>) {
         self.checkpoint = checkpoint;
+    }
+
+    /// Goes on from what the runs before it recorded of their conversation with a model.
+    pub fn go_on_with(&mut self, recorded: Vec<Recorded>) {
+        self.recorded = recorded;
     }
 
     /// The effects that begin it.
@@ -301,6 +313,7 @@ impl Hosted {
             node: self.run.node,
             brief: self.run.brief.clone(),
             checkpoint: self.checkpoint.clone(),
+            recorded: self.recorded.clone(),
             trace: self.trace.clone(),
         }
     }
@@ -354,6 +367,11 @@ impl Hosted {
                 effects.push(Effect::Journal(JournalEvent::Unblocked));
                 effects.push(self.moved(RunEvent::Unblocked, String::new()));
             }
+            RunnerEvent::Text { text } => effects.push(Effect::Stream(text)),
+            RunnerEvent::Conversed { recorded, confirm } => {
+                self.conversed(recorded, confirm, effects);
+            }
+            RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
             RunnerEvent::Result { result, files } => self.take_result(*result, files, effects),
             RunnerEvent::Exited { exit, result } => self.exited(exit, result, effects),

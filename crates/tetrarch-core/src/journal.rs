@@ -2,6 +2,7 @@
 //! Entries are written with expected sequence, so a zombie's are refused.
 
 use crate::brief::{RunResult, Usage};
+use crate::converse::Recorded;
 use crate::cursor::Positions;
 use crate::id::{AgentId, RequestId, RunId, SessionId};
 
@@ -91,6 +92,8 @@ pub enum JournalEvent {
     },
     /// It goes on.
     Unblocked,
+    /// A conversation with a model changed.
+    Conversed(Box<Recorded>),
     /// A stop was asked for.
     Stopping {
         /// Why.
@@ -103,4 +106,29 @@ pub enum JournalEvent {
         /// How.
         cause: String,
     },
+}
+
+impl JournalEvent {
+    /// What it says of a conversation with a model, if it does.
+    #[must_use]
+    pub fn into_recorded(self) -> Option<Recorded> {
+        match self {
+            Self::Conversed(recorded) => Some(*recorded),
+            Self::Starting { .. }
+            | Self::Started { .. }
+            | Self::Progress { .. }
+            | Self::Log { .. }
+            | Self::Usage(_)
+            | Self::Checkpoint { .. }
+            | Self::Ask { .. }
+            | Self::Spawn { .. }
+            | Self::Mail { .. }
+            | Self::Update { .. }
+            | Self::Blocked { .. }
+            | Self::Unblocked
+            | Self::Stopping { .. }
+            | Self::Result(_)
+            | Self::Ended { .. } => None,
+        }
+    }
 }

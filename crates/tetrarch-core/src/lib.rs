@@ -12,6 +12,7 @@ pub mod assignment;
 pub mod brief;
 pub mod budget;
 pub mod check;
+pub mod converse;
 pub mod crystallization;
 pub mod cursor;
 pub mod dispatch;

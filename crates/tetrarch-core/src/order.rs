@@ -2,6 +2,7 @@
 //! the vocabulary in which the two meet. Neither the bus nor a plan appears here.
 
 use crate::brief::{Brief, RunResult, Usage};
+use crate::converse::Recorded;
 use crate::id::{AgentId, EpicId, NodeId, RunId, SessionId};
 use crate::limits::{DRAIN, KILL_GRACE};
 use crate::time::Millis;
@@ -87,6 +88,8 @@ pub struct Start {
     pub brief: Brief,
     /// The state of the last checkpoint of the run it goes on from, as JSON text.
     pub checkpoint: Option<String>,
+    /// What the runs it goes on from recorded of their conversation with a model, oldest first.
+    pub recorded: Vec<Recorded>,
     /// A W3C `traceparent` for the program.
     pub trace: Option<String>,
 }
@@ -105,6 +108,8 @@ pub enum Inbound {
     },
     /// The checkpoint that asked for it is recorded: a successor goes on from there.
     Saved,
+    /// [`RunnerEvent::Conversed`] of this number is recorded.
+    Noted(u64),
 }
 
 /// A file the program wants kept.
@@ -188,6 +193,23 @@ pub enum RunnerEvent {
     },
     /// It goes on.
     Unblocked,
+    /// A model's words as they come, for whoever is looking.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// A conversation with a model changed.
+    Conversed {
+        /// How.
+        recorded: Box<Recorded>,
+        /// The run waits for [`Inbound::Noted`] of this number.
+        confirm: Option<u64>,
+    },
+    /// It summarises what was said, or has done so.
+    Compacting {
+        /// Whether it begins.
+        begins: bool,
+    },
     /// It asks for agents of its own.
     Spawn {
         /// The request's body, as JSON text (spec 03).

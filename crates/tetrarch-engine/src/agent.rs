@@ -9,10 +9,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, final_checkpoint};
+use tetrarch_bus::journal::{
+    JournalError, JournalWriter, Writer, final_checkpoint, final_conversation,
+};
 use tetrarch_bus::state::record_after;
 use tetrarch_bus::subject::Subject;
-use tetrarch_core::brief::Artifact;
+use tetrarch_core::brief::{Artifact, RunnerKind};
+use tetrarch_core::converse::recorded::Gathered;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
 use tetrarch_core::id::RequestId;
@@ -160,6 +163,33 @@ impl AgentState {
         Ok(None)
     }
 
+    /// What the runs it goes on from recorded of their conversation with a model.
+    async fn conversation_before(&self) -> Result<Gathered, EngineError> {
+        let bus = &self.session.shared.bus;
+        let mut gathered = Gathered::default();
+        let mut before = self.run.continues;
+        while let Some(id) = before {
+            if gathered.add(final_conversation(bus, id).await?) {
+                break;
+            }
+            let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
+            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
+        }
+        Ok(gathered)
+    }
+
+    /// Reads what the runs before this one left behind.
+    async fn go_on(&mut self) -> Result<(), EngineError> {
+        if self.run.brief.runner.kind == RunnerKind::Llm {
+            let gathered = self.conversation_before().await?;
+            self.machine.go_on_with(gathered.into_recorded());
+        } else {
+            let checkpoint = self.checkpoint_before().await?;
+            self.machine.go_on_from(checkpoint);
+        }
+        Ok(())
+    }
+
     /// Takes one message and performs all that follows from it; says whether the session ended.
     async fn take(
         &mut self,
@@ -169,8 +199,7 @@ impl AgentState {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => {
-                let checkpoint = self.checkpoint_before().await?;
-                self.machine.go_on_from(checkpoint);
+                self.go_on().await?;
                 self.machine.begin()
             }
             AgentMsg::Runner(event) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tetrarch_core::brief::RunnerKind;
+use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Exit, Inbound, Observed, Order, RunnerEvent, Start};
 use tokio::sync::{mpsc, watch};
@@ -15,6 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::backend::AgentBackend;
 use crate::backend::echo::Echo;
+use crate::backend::llm::Llm;
 use crate::backend::process::Process;
 use crate::cgroup::{Cgroups, Group};
 use crate::mark::{HostLife, Mark};
@@ -44,6 +46,8 @@ pub struct RunnerConfig {
     /// Whether a run that gets no cgroup fails instead of running less contained
     /// (`host.isolation = "required"`, spec 09).
     pub isolation_required: bool,
+    /// What models cost (`[prices] file`).
+    pub prices: Prices,
 }
 
 /// What every program stands on.
@@ -53,6 +57,7 @@ pub(crate) struct Ground {
     pub(crate) workspace_dir: PathBuf,
     pub(crate) output_limit: u64,
     pub(crate) isolation_required: bool,
+    pub(crate) prices: Prices,
     /// Whether orphans come to this process, in words.
     pub(crate) subreaper: String,
     cgroups: Result<Cgroups, String>,
@@ -75,6 +80,7 @@ impl Ground {
             workspace_dir,
             output_limit: config.output_limit,
             isolation_required: config.isolation_required,
+            prices: config.prices,
             subreaper,
             cgroups: cgroups.map_err(|cause| cause.to_string()),
         }
@@ -138,6 +144,7 @@ pub async fn serve(
 struct Desk {
     process: Arc<Process>,
     echo: Arc<Echo>,
+    llm: Arc<Llm>,
     runs: BTreeMap<RunId, Reins>,
     /// Each gives the run whose reins are to be dropped, if it held any.
     tasks: JoinSet<Option<RunId>>,
@@ -154,7 +161,8 @@ struct Reins {
 impl Desk {
     fn new(ground: Arc<Ground>, observed: mpsc::Sender<Observed>) -> Self {
         Self {
-            process: Arc::new(Process::new(ground)),
+            process: Arc::new(Process::new(Arc::clone(&ground))),
+            llm: Arc::new(Llm::new(ground)),
             echo: Arc::new(Echo),
             runs: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -197,6 +205,7 @@ impl Desk {
         match start.brief.runner.kind {
             RunnerKind::Process => self.launch(Arc::clone(&self.process), start),
             RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),
+            RunnerKind::Llm => self.launch(Arc::clone(&self.llm), start),
             RunnerKind::External => {
                 let error = "an external agent connects to the bus by itself and is not started \
                              by a host; give it a credential (`tetrarch agent add`) or choose a \

@@ -119,7 +119,7 @@ pub(crate) const KEYS: &[Key] = &[
     later("telemetry.content", Flag, Is("false")),
     later("people.page_listen", Listen, Is("127.0.0.1:7878")),
     later("people.channels", Names, Is("")),
-    later("prices.file", Path, Follows("none")),
+    used("prices.file", Path, Follows("none")),
 ];
 
 impl Key {

@@ -33,6 +33,7 @@ fn brief() -> Brief {
             env: Vec::new(),
             pass_env: Vec::new(),
             model: String::new(),
+            served: Default::default(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

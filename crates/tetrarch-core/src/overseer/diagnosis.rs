@@ -99,6 +99,7 @@ impl Seen {
             | JournalEvent::Usage(_)
             | JournalEvent::Checkpoint { .. }
             | JournalEvent::Spawn { .. }
+            | JournalEvent::Conversed(_)
             | JournalEvent::Update { .. } => self.worked = true,
             JournalEvent::Ask { .. } => self.asks = true,
             JournalEvent::Mail { topic, .. } => match topic.as_str() {

@@ -133,6 +133,7 @@ pub(super) fn expand(
             env: profile.env.clone(),
             pass_env: profile.pass_env.clone(),
             model: profile.model.clone(),
+            served: profile.served.clone(),
             prompt: profile.prompt.clone(),
         },
         worktree: if full.isolated { Worktree::Isolated } else { Worktree::None },

@@ -15,20 +15,19 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backend::AgentBackend;
+use crate::backend::expected::Expected;
 use crate::children::Awaited;
 use crate::protocol::{brief_line, mail_line, rotate_line, saved_line, stop_line};
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
 
-mod expected;
 mod feed;
 mod ladder;
-mod launch;
+pub(super) mod launch;
 mod output;
 mod verdict;
 
-use expected::Expected;
 use feed::{Feed, note_down};
 use ladder::{Ladder, Push};
 use launch::{Launched, launch, remove_if_empty};
@@ -258,6 +257,8 @@ impl Attendance {
                 (mail_line(topic, from, body), format!("`{topic}` from {from}"))
             }
             Inbound::Saved => (saved_line(), "`saved`".to_owned()),
+            // Only the llm runner records its conversation.
+            Inbound::Noted(_) => return,
         };
         match feed.offer(text) {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),

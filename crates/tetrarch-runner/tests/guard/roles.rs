@@ -82,6 +82,7 @@ async fn host(life: HostLife) {
         output_limit: 1 << 16,
         cgroup_parent,
         isolation_required: false,
+        prices: Default::default(),
     };
     tokio::spawn(serve(config, ordered, tell));
     tokio::spawn(async move { while observed.recv().await.is_some() {} });
@@ -149,6 +150,7 @@ fn start(program: &str) -> Start {
             env: Vec::new(),
             pass_env: Vec::new(),
             model: String::new(),
+            served: Default::default(),
             prompt: String::new(),
         },
         worktree: Worktree::None,
@@ -165,6 +167,7 @@ fn start(program: &str) -> Start {
         node: NodeId::task(1, 1),
         brief,
         checkpoint: None,
+        recorded: Vec::new(),
         trace: None,
     }
 }

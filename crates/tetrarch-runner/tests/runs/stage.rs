@@ -111,6 +111,7 @@ impl Stage {
             output_limit: OUTPUT_LIMIT,
             cgroup_parent: None,
             isolation_required: false,
+            prices: Default::default(),
         };
         std::fs::create_dir(&config.workspace_dir).unwrap();
         change(&mut config);
@@ -224,6 +225,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
             env: Vec::new(),
             pass_env: Vec::new(),
             model: String::new(),
+            served: Default::default(),
             prompt: String::new(),
         },
         worktree: Worktree::None,
@@ -240,6 +242,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
         node: NodeId::task(1, 2),
         brief,
         checkpoint: None,
+        recorded: Vec::new(),
         trace: None,
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tetrarch_bus::codec;
 use tetrarch_bus::journal::Journaled;
+use tetrarch_core::converse::Recorded;
 use tetrarch_core::journal::JournalEvent;
 
 use crate::exit::{CliError, Code};
@@ -80,12 +81,32 @@ fn words(event: &JournalEvent) -> (&'static str, String) {
         JournalEvent::Update { update } => ("update", update.clone()),
         JournalEvent::Blocked { reason } => ("blocked", reason.clone()),
         JournalEvent::Unblocked => ("unblocked", String::new()),
+        JournalEvent::Conversed(recorded) => conversed(recorded),
         JournalEvent::Stopping { reason } => ("stopping", reason.clone()),
         JournalEvent::Result(result) => {
             let said = if result.error.is_empty() { &result.deliverable } else { &result.error };
             ("result", format!("{}: {said}", result.outcome))
         }
         JournalEvent::Ended { cause } => ("ended", cause.clone()),
+    }
+}
+
+/// A change of a conversation with a model; a call is told by `step/index`, as in its key.
+fn conversed(recorded: &Recorded) -> (&'static str, String) {
+    match recorded {
+        Recorded::Turn { step, text, calls } => {
+            let tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+            let calls =
+                if tools.is_empty() { String::new() } else { format!(" [{}]", tools.join(", ")) };
+            ("turn", format!("{step}{calls} {text}"))
+        }
+        Recorded::Intent { step, index, tool } => ("intent", format!("{step}/{index} {tool}")),
+        Recorded::Answer { step, index, text, is_error } => {
+            let what = if *is_error { "tool error" } else { "tool result" };
+            (what, format!("{step}/{index} {text}"))
+        }
+        Recorded::Heard { text } => ("heard", text.clone()),
+        Recorded::Summary { step, text } => ("summary", format!("to {step}: {text}")),
     }
 }
 
