@@ -61,6 +61,7 @@ pub(crate) async fn serve(
             | Order::Deliver { .. }
             | Order::Kill { .. }
             | Order::Rotate { .. }
+            | Order::Verb { .. }
             | Order::Stop { .. } => {
                 // A runner that is gone ends with the fleet.
                 let _gone = runner.send(order).await;

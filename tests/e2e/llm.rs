@@ -1,6 +1,7 @@
 //! The llm runner against a model server that answers as it is scripted (spec 06, Runners): whatever the model
 //! and its server do, a brief comes to its end, and what was done stands in the run's journal.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tetrarch_tests::model::{ModelServer, once, said};
 use tetrarch_tests::{Fleet, Program, wait};
@@ -15,13 +16,8 @@ fn fleet() -> Fleet {
 }
 
 fn profile(server: &ModelServer, provider: &str, more: &Value) -> Value {
-    let base = if provider == "anthropic" {
-        server.url().to_owned()
-    } else {
-        format!("{}/v1", server.url())
-    };
     let mut profile = json!({
-        "runner": "llm", "provider": provider, "model": "scripted", "baseUrl": base,
+        "runner": "llm", "provider": provider, "model": "scripted", "baseUrl": format!("{}/v1", server.url()),
         "keyFrom": format!("env:{VARIABLE}"), "prompt": "You are terse.", "wall": "60s",
     });
     for (key, value) in more.as_object().unwrap() {
@@ -210,5 +206,48 @@ fn a_run_whose_host_dies_goes_on_from_what_is_recorded() {
     assert_eq!(roles, ["system", "user", "assistant", "tool"], "{last:?}");
     assert_eq!(got.len(), 3, "the first turn is not asked for again");
     wait::until("the goal is reached", || fleet.ok(["events"]).contains("went on").then_some(()));
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[test]
+fn a_call_of_which_nobody_knows_whether_it_took_effect_is_put_to_people() {
+    let secret = format!("sk-{}", "x9Y".repeat(12));
+    let python = tetrarch_tests::python();
+    let python = python.to_str().unwrap();
+    let push =
+        format!("import time; open('pushed', 'a').write('once {secret}\\n'); time.sleep(600)");
+    let push = calls(&[("run_command", json!({"argv": [python, "-c", push]}))]);
+    let look = calls(&[("read_file", json!({"path": "pushed"}))]);
+    let scripts = [
+        turn("push it", 0, &push),
+        turn("push it", 1, &look),
+        turn("push it", 2, &json!({"content": "it was pushed"})),
+    ];
+    let server = ModelServer::start(&scripts);
+    let fleet = fleet().started();
+    let work = fleet.cwd().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let tools =
+        json!({"tools": [format!("run:{python}"), "read"], "workspace": work.to_str().unwrap()});
+    let running = goal(&fleet, "push it", &profile(&server, "openai", &tools), &json!({}));
+    wait::until("it is pushed", || work.join("pushed").is_file().then_some(()));
+    let host = fleet.processes().into_iter().find(|it| it.command.contains(" host ")).unwrap();
+    kill_process(Pid::from_raw(i32::try_from(host.pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    let (id, text) = wait::until("people are asked", || {
+        let listed = fleet.json(&["inbox"]);
+        let first = listed.as_array().unwrap().first()?.clone();
+        Some((first["id"].as_str()?.to_owned(), first["text"].as_str()?.to_owned()))
+    });
+    assert!(text.starts_with("effect_unknown: call 1/0 of run_command"), "{text}");
+    fleet.ok(["answer", &id, "it was pushed, I looked"]);
+    let ended = running.ended();
+    assert_eq!((ended.out.trim(), ended.code), ("it was pushed", Some(0)), "{}", ended.err);
+    assert_eq!(std::fs::read_to_string(work.join("pushed")).unwrap(), format!("once {secret}\n"));
+    let got = server.got();
+    let last = got.last().unwrap()["messages"].to_string();
+    assert!(last.contains("it was pushed, I looked") && last.contains("once [redacted:api_key]"));
+    assert!(!last.contains(&secret), "{last}");
+    assert_eq!(got.len(), 3, "no turn is asked for again");
+    assert!(!text.contains(&secret) && text.contains("[redacted:api_key]"), "{text}");
     fleet.ok(["doctor", "--check-ledger"]);
 }

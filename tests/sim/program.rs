@@ -187,7 +187,11 @@ impl Program {
     pub(crate) fn hear(&mut self, line: &Inbound) {
         match line {
             Inbound::Mail { topic, .. } => self.inbox.push(topic.clone()),
-            Inbound::Saved | Inbound::Noted(_) => {}
+            Inbound::Saved
+            | Inbound::Noted(_)
+            | Inbound::Granted { .. }
+            | Inbound::Withheld { .. }
+            | Inbound::BudgetWarning { .. } => {}
         }
     }
 

@@ -12,10 +12,11 @@ use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::RUNS;
 use crate::{stamp, surely};
-use tetrarch_core::converse::Recorded;
+use tetrarch_core::converse::recorded::Kept;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, RunId, SessionId};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
+use tetrarch_core::metering::Tally;
 
 /// How long the end of a journal may take to show; one that is older than what `RUNS` keeps has none.
 const END_SHOWS_WITHIN: Duration = Duration::from_secs(10);
@@ -198,40 +199,71 @@ pub async fn journal_end(
     Ok(end.iter().filter_map(|message| codec::decode_journal(&message.payload).ok()).collect())
 }
 
+/// What a run's journal says to whoever goes on from it or settles its grant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Left {
+    /// The newest state from which a successor can go on, as JSON text; none when there is none.
+    pub checkpoint: Option<String>,
+    /// What it recorded last of its conversation with a model.
+    pub conversation: Kept,
+    /// What was used of the grant.
+    pub tally: Tally,
+    /// Whether nothing follows.
+    pub ended: bool,
+}
+
+impl Left {
+    fn take(&mut self, event: JournalEvent) {
+        self.tally.take(&event);
+        self.ended = matches!(event, JournalEvent::Ended { .. });
+        match event {
+            JournalEvent::Checkpoint { state } => self.checkpoint = Some(state),
+            other => other.into_recorded().into_iter().for_each(|it| self.conversation.push(it)),
+        }
+    }
+}
+
+/// What a run's journal says so far; entries that cannot be read are left out. The journal is read in
+/// batches and not kept.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn left(bus: &Bus, run: RunId) -> Result<Left, ReadError> {
+    let subject = Subject::Run(run).to_string();
+    let mut left = Left::default();
+    let mut next = 1;
+    loop {
+        let batch = bus.next_by_subject_batch(RUNS, &subject, next, BATCH).await?;
+        let Some(last) = batch.last() else {
+            return Ok(left);
+        };
+        next = last.seq + 1;
+        let entries = batch.iter().filter_map(|it| codec::decode_journal(&it.payload).ok());
+        entries.for_each(|entry| left.take(entry.event));
+    }
+}
+
 /// The newest state from which a successor can go on, as JSON text; none when there is none.
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read.
 pub async fn last_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, ReadError> {
-    Ok(newest_state(read_journal(bus, run, 1).await?))
+    Ok(left(bus, run).await?.checkpoint)
 }
 
-/// The same of a run that another one goes on from: waits while the bus is away, and for the end of
+/// What a run that another one goes on from left: waits while the bus is away, and for the end of
 /// that journal, which the owner wrote before it ordered the other one but a replica may not have yet.
 ///
 /// # Errors
 /// The bus does not let this credential read.
-pub async fn final_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, ReadError> {
-    Ok(newest_state(final_entries(bus, run).await?))
-}
-
-/// The same for what a run recorded of its conversation with a model, oldest first.
-///
-/// # Errors
-/// The bus does not let this credential read.
-pub async fn final_conversation(bus: &Bus, run: RunId) -> Result<Vec<Recorded>, ReadError> {
-    let entries = final_entries(bus, run).await?;
-    Ok(entries.into_iter().filter_map(|(_, entry)| entry.ok()?.event.into_recorded()).collect())
-}
-
-async fn final_entries(bus: &Bus, run: RunId) -> Result<Vec<Journaled>, ReadError> {
+pub async fn finally_left(bus: &Bus, run: RunId) -> Result<Left, ReadError> {
     let mut retry = surely::policy(None);
     let mut lagging = Retry::until(END_SHOWS_WITHIN);
     loop {
-        match read_journal(bus, run, 1).await {
-            Ok(entries) => {
-                if has_ended(&entries) || !lagging.pause().await {
-                    return Ok(entries);
+        match left(bus, run).await {
+            Ok(found) => {
+                if found.ended || !lagging.pause().await {
+                    return Ok(found);
                 }
             }
             Err(error) if error.is_passing() => {
@@ -241,30 +273,4 @@ async fn final_entries(bus: &Bus, run: RunId) -> Result<Vec<Journaled>, ReadErro
             Err(error) => return Err(error),
         }
     }
-}
-
-fn has_ended(entries: &[Journaled]) -> bool {
-    let last = entries.iter().rev().find_map(|(_, entry)| entry.as_ref().ok());
-    last.is_some_and(|last| matches!(last.event, JournalEvent::Ended { .. }))
-}
-
-fn newest_state(entries: Vec<Journaled>) -> Option<String> {
-    entries.into_iter().rev().find_map(|(_, entry)| match entry.ok()?.event {
-        JournalEvent::Checkpoint { state } => Some(state),
-        JournalEvent::Starting { .. }
-        | JournalEvent::Started { .. }
-        | JournalEvent::Progress { .. }
-        | JournalEvent::Log { .. }
-        | JournalEvent::Usage(_)
-        | JournalEvent::Ask { .. }
-        | JournalEvent::Spawn { .. }
-        | JournalEvent::Mail { .. }
-        | JournalEvent::Update { .. }
-        | JournalEvent::Blocked { .. }
-        | JournalEvent::Unblocked
-        | JournalEvent::Conversed(_)
-        | JournalEvent::Stopping { .. }
-        | JournalEvent::Result(_)
-        | JournalEvent::Ended { .. } => None,
-    })
 }

@@ -36,6 +36,26 @@ impl Spend {
         }
     }
 
+    /// The higher of each.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.max(other.tokens),
+            cost_micro: self.cost_micro.max(other.cost_micro),
+            turns: self.turns.max(other.turns),
+        }
+    }
+
+    /// One counter's amount.
+    #[must_use]
+    pub fn of(self, counter: Counter) -> u64 {
+        match counter {
+            Counter::Tokens => self.tokens,
+            Counter::CostMicro => self.cost_micro,
+            Counter::Turns => self.turns,
+        }
+    }
+
     /// Subtracts counter by counter, stopping at zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
@@ -48,6 +68,16 @@ impl Spend {
 }
 
 impl Limits {
+    /// One counter's limit; `None` means unlimited.
+    #[must_use]
+    pub fn of(self, counter: Counter) -> Option<u64> {
+        match counter {
+            Counter::Tokens => self.tokens,
+            Counter::CostMicro => self.cost_micro,
+            Counter::Turns => self.turns,
+        }
+    }
+
     /// The limits as an amount; an unlimited counter counts as nothing, since nothing was
     /// carved out of the parent for it.
     #[must_use]
@@ -71,13 +101,30 @@ pub enum Counter {
     Turns,
 }
 
-impl fmt::Display for Counter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Counter {
+    /// Every counter.
+    pub const ALL: [Self; 3] = [Self::Tokens, Self::CostMicro, Self::Turns];
+
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::Tokens => "tokens",
             Self::CostMicro => "cost",
             Self::Turns => "turns",
-        })
+        }
+    }
+
+    /// Reads the word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|counter| counter.as_str() == text)
+    }
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

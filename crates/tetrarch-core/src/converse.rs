@@ -139,6 +139,8 @@ struct Open {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     opening: String,
+    /// Bytes that go with every request besides what is said.
+    besides: usize,
     summary: Option<String>,
     messages: Vec<Message>,
     step: u64,
@@ -154,12 +156,14 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// One that begins with these words to the model, and goes on from what is recorded.
+    /// One that begins with these words to the model, and goes on from what is recorded. `besides` is what
+    /// goes with every request, in bytes: the system prompt and the tools.
     #[must_use]
-    pub fn open(opening: String, earlier: &[Recorded]) -> Self {
-        let bytes_since = opening.len();
+    pub fn open(opening: String, besides: usize, earlier: &[Recorded]) -> Self {
+        let bytes_since = besides + opening.len();
         let mut it = Self {
             opening,
+            besides,
             summary: None,
             messages: Vec::new(),
             step: 0,
@@ -232,6 +236,16 @@ impl Conversation {
     pub fn is_full(&self, context_tokens: u64) -> bool {
         let share = context_tokens.saturating_mul(COMPACTION_SHARE) / 1_000;
         !self.messages.is_empty() && self.tokens() > share
+    }
+
+    /// The calls that are not answered, each with how often it was begun.
+    #[must_use]
+    pub fn unanswered(&self) -> Vec<(Due, u32)> {
+        let open = |open: &Open| {
+            let due = Due { step: self.step, index: open.index, call: open.call.clone() };
+            (due, open.begun)
+        };
+        self.open.iter().map(open).collect()
     }
 
     /// What comes next.
@@ -332,7 +346,7 @@ impl Conversation {
                 self.open.clear();
                 self.answers.clear();
                 self.known = None;
-                self.bytes_since = self.opening.len() + text.len();
+                self.bytes_since = self.besides + self.opening.len() + text.len();
                 self.summary = Some(text.clone());
                 self.settle();
             }

@@ -7,6 +7,7 @@ mod conversing;
 mod correspondence;
 mod log;
 mod redacting;
+mod spending;
 #[cfg(test)]
 mod tests;
 mod updating;
@@ -14,12 +15,14 @@ mod updating;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::brief::{Artifact, Outcome, RunResult, Usage};
+use crate::budget::Spend;
 use crate::converse::Recorded;
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
 use crate::limits::DELIVERABLE_BYTES_MAX;
 use crate::mail::{Launch, Mail};
+use crate::metering::Metering;
 use crate::order::{Exit, Inbound, LocalFile, Order, RunnerEvent, Start, StopWithin};
 use crate::request::{HOST_RESTART, Report, SpawnRequest};
 use crate::run::{Run, RunEvent, RunState};
@@ -137,7 +140,7 @@ pub struct Hosted {
     ordered: Option<String>,
     stopped: Option<String>,
     log: Log,
-    usage: Usage,
+    metering: Metering,
     result: Option<RunResult>,
     exit: Option<Exit>,
     storing: bool,
@@ -154,6 +157,7 @@ impl Hosted {
         checkpoint: Option<String>,
         trace: Option<String>,
     ) -> Self {
+        let metering = Metering::of(run.brief.budget, Spend::default());
         Self {
             launch,
             run,
@@ -177,7 +181,7 @@ impl Hosted {
             ordered: None,
             stopped: None,
             log: Log::default(),
-            usage: Usage::default(),
+            metering,
             result: None,
             exit: None,
             storing: false,
@@ -219,12 +223,14 @@ impl Hosted {
     /// What the program has used, as far as it said.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.metering.tally().usage()
     }
 
-    /// Goes on from this state of what it continues, which takes a while to read.
-    pub fn go_on_from(&mut self, checkpoint: Option<String>) {
+    /// Goes on from this state of what it continues, which takes a while to read; `spent` is what
+    /// earlier runs of the brief used of its grant.
+    pub fn go_on_from(&mut self, checkpoint: Option<String>, spent: Spend) {
         self.checkpoint = checkpoint;
+        self.metering = Metering::of(self.run.brief.budget, spent);
     }
 
     /// Goes on from what the runs before it recorded of their conversation with a model.
@@ -281,6 +287,7 @@ impl Hosted {
                 }
                 self.phase = Phase::Starting;
                 effects.push(Effect::Journal(JournalEvent::Starting { host: self.host.clone() }));
+                self.note_earlier_runs(effects);
                 effects.push(Effect::Order(Box::new(Order::Start(Box::new(self.start())))));
             }
             ClaimOutcome::EarlierLife => {
@@ -341,10 +348,9 @@ impl Hosted {
                 effects.push(Effect::Stream(text.clone()));
                 effects.push(Effect::Journal(JournalEvent::Progress { text, done, total }));
             }
-            RunnerEvent::Usage(usage) => {
-                self.usage = self.usage.max(usage);
-                effects.push(Effect::Journal(JournalEvent::Usage(self.usage)));
-            }
+            RunnerEvent::Usage(usage) => self.used(usage, effects),
+            RunnerEvent::SetAside { call, worst } => self.set_aside(call, worst, effects),
+            RunnerEvent::Spent { call, used } => self.spent(call, used, effects),
             RunnerEvent::Checkpoint { state, confirm } => {
                 effects.push(Effect::Journal(JournalEvent::Checkpoint { state }));
                 if confirm {
@@ -367,6 +373,7 @@ impl Hosted {
                 effects.push(Effect::Journal(JournalEvent::Unblocked));
                 effects.push(self.moved(RunEvent::Unblocked, String::new()));
             }
+            RunnerEvent::Receipt { .. } => {}
             RunnerEvent::Text { text } => effects.push(Effect::Stream(text)),
             RunnerEvent::Conversed { recorded, confirm } => {
                 self.conversed(recorded, confirm, effects);
@@ -379,7 +386,7 @@ impl Hosted {
     }
 
     fn moved(&self, event: RunEvent, reason: String) -> Effect {
-        let usage = self.usage;
+        let usage = self.usage();
         Effect::Report(Box::new(Report::Run { run: self.run.id, event, reason, usage }))
     }
 
@@ -394,8 +401,7 @@ impl Hosted {
         if self.result.is_some() {
             return;
         }
-        self.usage = self.usage.max(result.usage);
-        result.usage = self.usage;
+        self.metering.take(&JournalEvent::Usage(result.usage));
         let mut keep: Vec<Keep> = files.into_iter().map(Keep::File).collect();
         for (name, text) in
             [("deliverable", &mut result.deliverable), ("partial", &mut result.partial)]
@@ -466,7 +472,8 @@ impl Hosted {
     }
 
     /// The last words of a session: its result, to the journal and to the owner.
-    fn end_with(&mut self, result: RunResult, cause: String, effects: &mut Vec<Effect>) {
+    fn end_with(&mut self, mut result: RunResult, cause: String, effects: &mut Vec<Effect>) {
+        result.usage = self.final_usage();
         let last = self.updates.last(self.now);
         self.report_update(last, effects);
         effects.push(Effect::Journal(JournalEvent::Result(Box::new(result.clone()))));

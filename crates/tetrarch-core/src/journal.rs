@@ -2,6 +2,7 @@
 //! Entries are written with expected sequence, so a zombie's are refused.
 
 use crate::brief::{RunResult, Usage};
+use crate::budget::{Counter, Spend};
 use crate::converse::Recorded;
 use crate::cursor::Positions;
 use crate::id::{AgentId, RequestId, RunId, SessionId};
@@ -94,6 +95,8 @@ pub enum JournalEvent {
     Unblocked,
     /// A conversation with a model changed.
     Conversed(Box<Recorded>),
+    /// The grant.
+    Budget(BudgetNote),
     /// A stop was asked for.
     Stopping {
         /// Why.
@@ -126,9 +129,43 @@ impl JournalEvent {
             | Self::Update { .. }
             | Self::Blocked { .. }
             | Self::Unblocked
+            | Self::Budget(_)
             | Self::Stopping { .. }
             | Self::Result(_)
             | Self::Ended { .. } => None,
         }
     }
+}
+
+/// What an entry tells of the run's grant (spec 06, Budgets).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BudgetNote {
+    /// Earlier runs of the brief used this much, their open set-asides with it.
+    Before {
+        /// How much.
+        spent: Spend,
+    },
+    /// A call may be made.
+    SetAside {
+        /// What the program calls it.
+        call: String,
+        /// What it may cost at worst.
+        worst: Spend,
+    },
+    /// A call is over.
+    Spent {
+        /// What the program calls it.
+        call: String,
+        /// What it cost.
+        used: Spend,
+    },
+    /// Most of a counter's grant is used.
+    Warning {
+        /// Which counter.
+        counter: Counter,
+        /// What all runs of the brief used of it.
+        used: u64,
+        /// The grant.
+        limit: u64,
+    },
 }

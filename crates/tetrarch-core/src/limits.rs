@@ -254,3 +254,7 @@ pub const OUTPUT_TOKENS: u32 = 8_192;
 pub const CONTEXT_TOKENS: u32 = 128_000;
 /// Share of the context, in thousandths, from which a conversation is summarised.
 pub const COMPACTION_SHARE: u64 = 750;
+/// Calls of one run that may have something set aside for them at a time.
+pub const CALLS_OPEN_MAX: usize = 256;
+/// A call's name, in bytes.
+pub const CALL_NAME_BYTES_MAX: usize = 200;

@@ -2,10 +2,12 @@
 //! the vocabulary in which the two meet. Neither the bus nor a plan appears here.
 
 use crate::brief::{Brief, RunResult, Usage};
+use crate::budget::{Counter, Spend};
 use crate::converse::Recorded;
-use crate::id::{AgentId, EpicId, NodeId, RunId, SessionId};
+use crate::id::{AgentId, EpicId, NodeId, RequestId, RunId, SessionId};
 use crate::limits::{DRAIN, KILL_GRACE};
 use crate::time::Millis;
+use crate::verb::{Command, Stage};
 
 /// An order to the runner.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +49,13 @@ pub enum Order {
     Kill {
         /// The run.
         run: RunId,
+    },
+    /// Have it do a verb: ahead of every line, and answered by [`RunnerEvent::Receipt`].
+    Verb {
+        /// The run.
+        run: RunId,
+        /// What it is to do.
+        command: Command,
     },
 }
 
@@ -110,6 +119,27 @@ pub enum Inbound {
     Saved,
     /// [`RunnerEvent::Conversed`] of this number is recorded.
     Noted(u64),
+    /// What [`RunnerEvent::SetAside`] asked for is set aside: the call may be made.
+    Granted {
+        /// Which call.
+        call: String,
+    },
+    /// It is not, and the call is not to be made.
+    Withheld {
+        /// Which call.
+        call: String,
+        /// Why.
+        why: String,
+    },
+    /// Most of the grant is used; told once for each counter.
+    BudgetWarning {
+        /// Which counter.
+        counter: Counter,
+        /// What all runs of the brief used of it.
+        used: u64,
+        /// The grant.
+        limit: u64,
+    },
 }
 
 /// A file the program wants kept.
@@ -172,6 +202,22 @@ pub enum RunnerEvent {
     },
     /// What it has used so far; counters only grow.
     Usage(Usage),
+    /// It is about to make a call and waits for [`Inbound::Granted`] or [`Inbound::Withheld`]. Each
+    /// call that may be made at the same time has a name of its own.
+    SetAside {
+        /// What it calls the call.
+        call: String,
+        /// What the call may cost at worst.
+        worst: Spend,
+    },
+    /// A call is over, made or not. The totals of [`RunnerEvent::Usage`] are of the same calls, not of
+    /// others: the higher of the two counts.
+    Spent {
+        /// What it calls the call.
+        call: String,
+        /// What it cost.
+        used: Spend,
+    },
     /// A state from which a successor can go on.
     Checkpoint {
         /// As JSON text.
@@ -209,6 +255,15 @@ pub enum RunnerEvent {
     Compacting {
         /// Whether it begins.
         begins: bool,
+    },
+    /// How far a verb has come: delivered and effective, or refused.
+    Receipt {
+        /// The verb's id.
+        id: RequestId,
+        /// How far.
+        stage: Stage,
+        /// Why it was refused; empty otherwise.
+        why: String,
     },
     /// It asks for agents of its own.
     Spawn {

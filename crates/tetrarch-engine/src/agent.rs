@@ -9,12 +9,11 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::Claimed;
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_bus::journal::{
-    JournalError, JournalWriter, Writer, final_checkpoint, final_conversation,
-};
+use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, finally_left};
 use tetrarch_bus::state::record_after;
 use tetrarch_bus::subject::Subject;
-use tetrarch_core::brief::{Artifact, RunnerKind};
+use tetrarch_core::brief::Artifact;
+use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::recorded::Gathered;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
@@ -147,47 +146,37 @@ impl Actor for AgentActor {
     }
 }
 
+/// What the runs that a run goes on from left behind.
+struct Before {
+    checkpoint: Option<String>,
+    conversation: Gathered,
+    spent: Spend,
+}
+
 impl AgentState {
     /// The newest state that the run it goes on from, or one before that, left behind: a session may
     /// end before its program says anything, and the next one be ordered before STATE knows its run.
-    async fn checkpoint_before(&self) -> Result<Option<String>, EngineError> {
+    /// With it what all of them used of the grant, which is that of the brief.
+    async fn left_before(&self) -> Result<Before, EngineError> {
         let bus = &self.session.shared.bus;
+        let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
+        let mut conversation = Gathered::default();
         let mut before = self.run.continues;
         while let Some(id) = before {
-            if let Some(state) = final_checkpoint(bus, id).await? {
-                return Ok(Some(state));
+            let left = finally_left(bus, id).await?;
+            if !counted {
+                spent = spent.plus(left.tally.charge());
+                counted = left.tally.tells_of_earlier_runs();
             }
-            let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
-            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
-        }
-        Ok(None)
-    }
-
-    /// What the runs it goes on from recorded of their conversation with a model.
-    async fn conversation_before(&self) -> Result<Gathered, EngineError> {
-        let bus = &self.session.shared.bus;
-        let mut gathered = Gathered::default();
-        let mut before = self.run.continues;
-        while let Some(id) = before {
-            if gathered.add(final_conversation(bus, id).await?) {
+            checkpoint = checkpoint.or(left.checkpoint);
+            let all_said = conversation.add(left.conversation);
+            if counted && (checkpoint.is_some() || all_said) {
                 break;
             }
             let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
             before = if let Some(Record::Run(run)) = found { run.continues } else { None };
         }
-        Ok(gathered)
-    }
-
-    /// Reads what the runs before this one left behind.
-    async fn go_on(&mut self) -> Result<(), EngineError> {
-        if self.run.brief.runner.kind == RunnerKind::Llm {
-            let gathered = self.conversation_before().await?;
-            self.machine.go_on_with(gathered.into_recorded());
-        } else {
-            let checkpoint = self.checkpoint_before().await?;
-            self.machine.go_on_from(checkpoint);
-        }
-        Ok(())
+        Ok(Before { checkpoint, conversation, spent })
     }
 
     /// Takes one message and performs all that follows from it; says whether the session ended.
@@ -199,7 +188,9 @@ impl AgentState {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => {
-                self.go_on().await?;
+                let Before { checkpoint, conversation, spent } = self.left_before().await?;
+                self.machine.go_on_from(checkpoint, spent);
+                self.machine.go_on_with(conversation.into_recorded());
                 self.machine.begin()
             }
             AgentMsg::Runner(event) => {

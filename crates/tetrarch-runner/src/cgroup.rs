@@ -116,6 +116,14 @@ impl Group {
         Self { dir }
     }
 
+    /// Makes a group in it, which is killed with it.
+    pub(crate) fn within(&self, name: &str) -> Result<Self, CgroupError> {
+        let dir = self.dir.join(name);
+        fs::create_dir_all(&dir)
+            .map_err(|cause| CgroupError::Refused { path: dir.clone(), cause })?;
+        Ok(Self { dir })
+    }
+
     /// Moves a process into it, and the children it has already made.
     pub(crate) fn join(&self, pid: Pid) -> Result<(), CgroupError> {
         self.add(pid.as_raw_nonzero().get())

@@ -18,6 +18,7 @@ mod protocol;
 mod seat;
 mod serve;
 mod sweep;
+mod tools;
 
 pub use backend::AgentBackend;
 pub use guard::{Beat, Guard, GuardConfig, GuardDuty, freeze_time, guard_main, keep_guard};
@@ -27,3 +28,4 @@ pub use protocol::explain_line;
 pub use seat::{Asked, Seat, Teller};
 pub use serve::{RunnerConfig, serve};
 pub use sweep::{Swept, clear_earlier_lives};
+pub use tools::{Definition, Effect, Outcome, Toolbox, ToolboxConfig, ToolboxError};

@@ -10,6 +10,8 @@ use tetrarch_core::id::{HostName, RunId, Ulid};
 pub(crate) const RUN_VARIABLE: &str = "TETRARCH_RUN";
 /// The variable that marks every process of one life of a host.
 pub(crate) const LIFE_VARIABLE: &str = "TETRARCH_HOST_LIFE";
+/// The variable that marks every process of one command that a run's tools started.
+pub(crate) const CALL_VARIABLE: &str = "TETRARCH_CALL";
 
 /// One life of a host: from the start of its process to the end of it (spec 04, Hosts).
 ///
@@ -64,6 +66,8 @@ impl FromStr for HostLife {
 pub(crate) enum Mark {
     /// Those of a run.
     Run(RunId),
+    /// Those of one command of a run: nobody else's on this machine has the same text.
+    Call(String),
     /// Those of a life of a host.
     Life(HostLife),
     /// Those of every other life of the same host.
@@ -75,6 +79,7 @@ impl Mark {
     pub(crate) fn variable(&self) -> &'static str {
         match self {
             Self::Run(_) => RUN_VARIABLE,
+            Self::Call(_) => CALL_VARIABLE,
             Self::Life(_) | Self::OtherLives(_) => LIFE_VARIABLE,
         }
     }
@@ -83,6 +88,7 @@ impl Mark {
     pub(crate) fn fits(&self, value: &str) -> bool {
         match self {
             Self::Run(run) => value == run.to_string(),
+            Self::Call(call) => value == call,
             Self::Life(life) => value == life.to_string(),
             Self::OtherLives(present) => value
                 .parse::<HostLife>()
@@ -95,6 +101,7 @@ impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run(run) => write!(f, "run {run}"),
+            Self::Call(call) => write!(f, "command {call}"),
             Self::Life(life) => write!(f, "life {life}"),
             Self::OtherLives(present) => write!(f, "lives before {present}"),
         }

@@ -4,6 +4,7 @@
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Inbound, Observed, RunnerEvent};
 use tetrarch_core::time::Millis;
+use tetrarch_core::verb::Command;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -56,6 +57,11 @@ pub struct Seat {
     pub lines: mpsc::Receiver<Inbound>,
     /// What is asked of the run; a closed channel means [`Asked::Kill`].
     pub asked: watch::Receiver<Asked>,
+    /// Verbs for the program, to be looked for before every line, and at every boundary. Each is
+    /// answered by [`RunnerEvent::Receipt`]: delivered, and effective once it was taken; a pause is
+    /// effective when the program stands still. A backend that drops this takes none: whatever
+    /// comes is refused.
+    pub verbs: mpsc::Receiver<Command>,
     /// Where it tells what it sees.
     pub teller: Teller,
 }

@@ -10,6 +10,8 @@ use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Exit, Inbound, Observed, Order, RunnerEvent, Start};
+use tetrarch_core::verb::{Command, Stage};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -25,6 +27,8 @@ use crate::sweep::{Traces, become_subreaper, reap_orphans};
 
 /// Lines that wait for a run's task; it only passes them on.
 const LINES_MAX: usize = 64;
+/// Verbs that wait for a run's task.
+const VERBS_MAX: usize = 16;
 /// How long events are still offered to the listener when the runner closes.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Time between two looks for dead orphans.
@@ -99,7 +103,8 @@ impl Ground {
 /// kills everything it started and returns when all of it is gone.
 ///
 /// Both channels are to be bounded; a listener that is slow slows programs down, never the end of
-/// a run. For each run the last event is `SpawnFailed` or `Exited`. `Kill` for a run it does not
+/// a run. For each run the last event is `SpawnFailed` or `Exited`, but for the refusal of a verb
+/// that came too late. `Kill` for a run it does not
 /// know kills what an earlier life of the host left of it and answers `Exited`; other orders for
 /// such a run are dropped.
 ///
@@ -155,6 +160,7 @@ struct Desk {
 /// How a run is steered.
 struct Reins {
     lines: mpsc::Sender<Inbound>,
+    verbs: mpsc::Sender<Command>,
     asked: watch::Sender<Asked>,
 }
 
@@ -193,7 +199,25 @@ impl Desk {
                     self.clear(run);
                 }
             }
+            Order::Verb { run, command } => self.pass_on(run, command),
         }
+    }
+
+    /// Passes a verb on, or says why it comes to nothing.
+    fn pass_on(&mut self, run: RunId, command: Command) {
+        let id = command.id;
+        let why = match self.runs.get(&run).map(|reins| reins.verbs.try_send(command)) {
+            Some(Ok(())) => return,
+            Some(Err(TrySendError::Full(_))) => "too many verbs wait for it already",
+            Some(Err(TrySendError::Closed(_))) => "what runs it takes no verbs, or it is ending",
+            None => "it has ended",
+        };
+        let refused = RunnerEvent::Receipt { id, stage: Stage::Refused, why: why.to_owned() };
+        let teller = self.teller(run);
+        self.tasks.spawn(async move {
+            teller.tell(refused).await;
+            None
+        });
     }
 
     fn start(&mut self, start: Start) {
@@ -223,10 +247,12 @@ impl Desk {
     fn launch(&mut self, backend: Arc<impl AgentBackend>, start: Start) {
         let run = start.run;
         let (lines, lines_out) = mpsc::channel(LINES_MAX);
+        let (verbs, verbs_out) = mpsc::channel(VERBS_MAX);
         let (asked, asked_out) = watch::channel(Asked::Nothing);
         let teller = self.teller(run);
-        let seat = Seat { lines: lines_out, asked: asked_out, teller: teller.clone() };
-        self.runs.insert(run, Reins { lines, asked });
+        let seat =
+            Seat { lines: lines_out, asked: asked_out, verbs: verbs_out, teller: teller.clone() };
+        self.runs.insert(run, Reins { lines, verbs, asked });
         self.tasks.spawn(async move {
             let execution = tokio::spawn(async move { backend.execute(start, seat).await });
             if let Err(fault) = execution.await {

@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper,
 };
-use tetrarch_core::id::RunId;
 use tokio::time::sleep;
 
 use crate::cgroup::Group;
@@ -56,12 +55,8 @@ pub async fn clear_earlier_lives(present: &HostLife) -> Swept {
 
 impl Traces {
     /// The traces of a program that was just started as leader of its process group.
-    pub(crate) fn of_program(run: RunId, leader: Pid, cgroup: Option<Group>) -> Self {
-        Self {
-            mark: Mark::Run(run),
-            cgroup,
-            leader: procfs::process(leader.as_raw_nonzero().get()),
-        }
+    pub(crate) fn of_program(mark: Mark, leader: Pid, cgroup: Option<Group>) -> Self {
+        Self { mark, cgroup, leader: procfs::process(leader.as_raw_nonzero().get()) }
     }
 
     /// The traces of processes that this process may not have started.
@@ -293,6 +288,7 @@ pub(crate) fn reap_orphans() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tetrarch_core::id::RunId;
     use ulid::Ulid;
 
     fn process(pid: i32, parent: i32, group: i32, started: u64) -> Process {

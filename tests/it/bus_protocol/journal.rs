@@ -6,8 +6,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::read_cursor;
 use tetrarch_bus::journal::{
-    JournalError, JournalWriter, Writer, final_checkpoint, journal_end, last_checkpoint,
-    read_journal,
+    JournalError, JournalWriter, Writer, finally_left, journal_end, last_checkpoint, read_journal,
 };
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::cursor::Positions;
@@ -116,7 +115,7 @@ async fn what_a_run_left_is_read_when_its_journal_has_ended() {
     let bus = server.control().await;
     let mut old = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
     old.append(at(1, 0), checkpoint("{\"n\":1}")).await.unwrap();
-    let mut reading = Box::pin(final_checkpoint(&bus, RUN));
+    let mut reading = Box::pin(finally_left(&bus, RUN));
     let early = tokio::time::timeout(Duration::from_millis(300), &mut reading).await;
     assert!(early.is_err(), "a replica that lags shows no more than this: {early:?}");
     old.append(at(2, 0), checkpoint("{\"n\":2}")).await.unwrap();
@@ -124,7 +123,7 @@ async fn what_a_run_left_is_read_when_its_journal_has_ended() {
     let entry = Entry { seals: vec![order], ..empty_entry(2, 1) };
     outbox(&bus).publish(&batch(2, &[entry])).await.unwrap();
     let found = tetrarch_tests::wait::soon("the last one", reading).await.unwrap();
-    assert_eq!(found.as_deref(), Some("{\"n\":2}"));
+    assert_eq!(found.checkpoint.as_deref(), Some("{\"n\":2}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

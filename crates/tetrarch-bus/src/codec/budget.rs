@@ -1,7 +1,7 @@
 //! Grants and accounts. Written in millionths of a dollar and milliseconds, which are exact;
 //! dollars and durations are read as well.
 
-use tetrarch_core::budget::{Account, Limits, Spend};
+use tetrarch_core::budget::{Account, Counter, Limits, Spend};
 use tetrarch_core::time::Millis;
 
 use super::error::CodecError;
@@ -54,6 +54,14 @@ fn micro(field: &str, dollars: f64) -> Result<u64, CodecError> {
         return Err(CodecError::field(field, reason));
     }
     Ok((dollars * 1_000_000.0).round() as u64)
+}
+
+/// A counter's name.
+pub(super) fn counter(field: &str, word: &str) -> Result<Counter, CodecError> {
+    Counter::parse(word).ok_or_else(|| {
+        let known = Counter::ALL.map(Counter::as_str).join(", ");
+        CodecError::field(field, format!("{word:?} is none of {known}"))
+    })
 }
 
 impl From<Spend> for pb::Spend {

@@ -1,11 +1,13 @@
 //! Entries of a run's journal: JSON, since foreign agents write them too.
 
 use tetrarch_core::brief::RunResult;
+use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::{Call, Recorded};
 use tetrarch_core::cursor::Positions;
-use tetrarch_core::journal::{JournalEntry, JournalEvent};
+use tetrarch_core::journal::{BudgetNote, JournalEntry, JournalEvent};
 use tetrarch_core::limits::JOURNAL_ENTRY_BYTES_MAX;
 
+use super::budget;
 use super::error::{CodecError, within};
 use super::json::{self, Unknown};
 use super::read;
@@ -72,6 +74,7 @@ fn written(event: JournalEvent) -> E {
         JournalEvent::Update { update } => E::Update(pb::JournalUpdate { update }),
         JournalEvent::Blocked { reason } => E::Blocked(pb::JournalReason { reason }),
         JournalEvent::Unblocked => E::Unblocked(pb::JournalUnblocked {}),
+        JournalEvent::Budget(note) => written_note(note),
         JournalEvent::Conversed(recorded) => conversed(*recorded),
         JournalEvent::Stopping { reason } => E::Stopping(pb::JournalReason { reason }),
         JournalEvent::Result(result) => E::Result((&*result).into()),
@@ -99,6 +102,19 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
         E::Update(pb::JournalUpdate { update }) => JournalEvent::Update { update },
         E::Blocked(pb::JournalReason { reason }) => JournalEvent::Blocked { reason },
         E::Unblocked(pb::JournalUnblocked {}) => JournalEvent::Unblocked,
+        E::BudgetBefore(spent) => JournalEvent::Budget(BudgetNote::Before { spent: spent.into() }),
+        E::SetAside(pb::JournalCall { call, amount }) => {
+            let worst = amount.map(Spend::from).unwrap_or_default();
+            JournalEvent::Budget(BudgetNote::SetAside { call, worst })
+        }
+        E::Spent(pb::JournalCall { call, amount }) => {
+            let used = amount.map(Spend::from).unwrap_or_default();
+            JournalEvent::Budget(BudgetNote::Spent { call, used })
+        }
+        E::BudgetWarning(pb::BudgetWarning { counter, used, limit }) => {
+            let counter = budget::counter("budgetWarning.counter", &counter)?;
+            JournalEvent::Budget(BudgetNote::Warning { counter, used, limit })
+        }
         E::Stopping(pb::JournalReason { reason }) => JournalEvent::Stopping { reason },
         E::Result(result) => {
             let result = RunResult::try_from(result).map_err(|error| error.under("result"))?;
@@ -106,7 +122,7 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
         }
         E::Ended(pb::JournalEnded { cause }) => JournalEvent::Ended { cause },
         E::Turn(pb::JournalTurn { step, text, calls }) => {
-            let call = |pb::JournalCall { id, tool, arguments }| Call { id, tool, arguments };
+            let call = |pb::JournalToolCall { id, tool, arguments }| Call { id, tool, arguments };
             let calls = calls.into_iter().map(call).collect();
             JournalEvent::Conversed(Box::new(Recorded::Turn { step, text, calls }))
         }
@@ -128,7 +144,7 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
 fn conversed(recorded: Recorded) -> E {
     match recorded {
         Recorded::Turn { step, text, calls } => {
-            let call = |Call { id, tool, arguments }| pb::JournalCall { id, tool, arguments };
+            let call = |Call { id, tool, arguments }| pb::JournalToolCall { id, tool, arguments };
             let calls = calls.into_iter().map(call).collect();
             E::Turn(pb::JournalTurn { step, text, calls })
         }
@@ -140,5 +156,21 @@ fn conversed(recorded: Recorded) -> E {
         }
         Recorded::Heard { text } => E::Heard(pb::JournalHeard { text }),
         Recorded::Summary { step, text } => E::Summary(pb::JournalSummary { step, text }),
+    }
+}
+
+fn written_note(note: BudgetNote) -> E {
+    match note {
+        BudgetNote::Before { spent } => E::BudgetBefore(spent.into()),
+        BudgetNote::SetAside { call, worst } => {
+            E::SetAside(pb::JournalCall { call, amount: Some(worst.into()) })
+        }
+        BudgetNote::Spent { call, used } => {
+            E::Spent(pb::JournalCall { call, amount: Some(used.into()) })
+        }
+        BudgetNote::Warning { counter, used, limit } => {
+            let counter = counter.as_str().to_owned();
+            E::BudgetWarning(pb::BudgetWarning { counter, used, limit })
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! What a run's journal keeps of a conversation (spec 06, Journal, Effects), and how much of it a run that
 //! goes on is given.
 
+use std::collections::VecDeque;
+
 use super::Call;
 use crate::limits::RECORDED_BYTES_MAX;
 
@@ -67,49 +69,74 @@ impl Recorded {
     }
 }
 
+/// The last of what one run recorded: from its last summary on, at most so much.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    recorded: VecDeque<Recorded>,
+    bytes: usize,
+    /// Nothing before it is wanted any more.
+    is_whole: bool,
+}
+
+impl Kept {
+    /// Adds what was recorded next.
+    pub fn push(&mut self, recorded: Recorded) {
+        if matches!(recorded, Recorded::Summary { .. }) {
+            *self = Self { is_whole: true, ..Self::default() };
+        }
+        self.bytes += recorded.bytes();
+        self.recorded.push_back(recorded);
+        self.fit(RECORDED_BYTES_MAX);
+    }
+
+    /// Forgets the oldest until the rest fits.
+    fn fit(&mut self, max: usize) {
+        let before = self.recorded.len();
+        while self.bytes > max {
+            let Some(oldest) = self.recorded.pop_front() else { break };
+            self.bytes -= oldest.bytes();
+        }
+        if self.recorded.len() < before {
+            self.is_whole = true;
+            // An answer without its turn says nothing.
+            while self.recorded.front().is_some_and(|it| !matches!(it, Recorded::Turn { .. })) {
+                let gone = self.recorded.pop_front();
+                self.bytes -= gone.map_or(0, |it| it.bytes());
+            }
+            let text = CUT.to_owned();
+            self.bytes += text.len();
+            self.recorded.push_front(Recorded::Heard { text });
+        }
+    }
+}
+
+/// What stands for what a run that goes on is not given.
+const CUT: &str = "[What was said before this was too long to be given again.]";
+
 /// What a run that goes on is given, gathered from the newest run before it to the oldest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gathered {
     /// Newest first.
-    runs: Vec<Vec<Recorded>>,
+    runs: Vec<Kept>,
     bytes: usize,
-    complete: bool,
+    is_whole: bool,
 }
 
 impl Gathered {
     /// Adds what one run recorded. True when nothing before it is wanted any more.
-    pub fn add(&mut self, mut recorded: Vec<Recorded>) -> bool {
-        if self.complete {
-            return true;
+    pub fn add(&mut self, mut kept: Kept) -> bool {
+        if !self.is_whole {
+            kept.fit(RECORDED_BYTES_MAX.saturating_sub(self.bytes));
+            self.bytes = self.bytes.saturating_add(kept.bytes);
+            self.is_whole = kept.is_whole;
+            self.runs.push(kept);
         }
-        if let Some(at) = recorded.iter().rposition(|it| matches!(it, Recorded::Summary { .. })) {
-            recorded.drain(..at);
-            self.complete = true;
-        }
-        let mut kept = recorded.len();
-        while kept > 0 {
-            let bytes = recorded[kept - 1].bytes();
-            if self.bytes.saturating_add(bytes) > RECORDED_BYTES_MAX {
-                self.complete = true;
-                break;
-            }
-            self.bytes += bytes;
-            kept -= 1;
-        }
-        if kept > 0 {
-            // An answer without its turn says nothing.
-            let turns = recorded[kept..].iter().position(|it| matches!(it, Recorded::Turn { .. }));
-            recorded.drain(..kept + turns.unwrap_or(recorded.len() - kept));
-            let text = "[What was said before this was too long to be given again.]".to_owned();
-            recorded.insert(0, Recorded::Heard { text });
-        }
-        self.runs.push(recorded);
-        self.complete
+        self.is_whole
     }
 
     /// All of it, oldest first.
     #[must_use]
     pub fn into_recorded(self) -> Vec<Recorded> {
-        self.runs.into_iter().rev().flatten().collect()
+        self.runs.into_iter().rev().flat_map(|kept| kept.recorded).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! What comes next, row by row; that the journal alone gives the same conversation; bounds at both ends.
 
 use super::*;
-use crate::converse::recorded::Gathered;
+use crate::converse::recorded::{Gathered, Kept};
 use crate::limits::RECORDED_BYTES_MAX;
 
 fn call(id: &str, tool: &str) -> Call {
@@ -32,13 +32,16 @@ struct Held {
 
 impl Held {
     fn begin() -> Self {
-        Self { conversation: Conversation::open("the brief".to_owned(), &[]), recorded: Vec::new() }
+        Self {
+            conversation: Conversation::open("the brief".to_owned(), 0, &[]),
+            recorded: Vec::new(),
+        }
     }
 
     fn take(&mut self, recorded: Recorded) {
         self.conversation.apply(&recorded);
         self.recorded.push(recorded);
-        let again = Conversation::open("the brief".to_owned(), &self.recorded);
+        let again = Conversation::open("the brief".to_owned(), 0, &self.recorded);
         assert_eq!(again.messages(), self.conversation.messages(), "{:?}", self.recorded);
         assert_eq!(again.next(effect), self.conversation.next(effect), "{:?}", self.recorded);
     }
@@ -149,7 +152,7 @@ fn errors_in_a_row_come_to_an_end_and_so_do_turns() {
     held.take(answer(turn, 0, "no", true));
     assert!(matches!(held.next(), Next::GiveUp(_)));
 
-    let mut long = Conversation::open(String::new(), &[]);
+    let mut long = Conversation::open(String::new(), 0, &[]);
     for step in [TURNS_MAX - 1, TURNS_MAX] {
         let calls = vec![call("a", "read")];
         long.apply(&Recorded::Turn { step, text: String::new(), calls });
@@ -160,7 +163,7 @@ fn errors_in_a_row_come_to_an_end_and_so_do_turns() {
 
 #[test]
 fn a_turn_is_bounded_and_each_call_has_a_name_of_its_own() {
-    let conversation = Conversation::open(String::new(), &[]);
+    let conversation = Conversation::open(String::new(), 0, &[]);
     let mut many = vec![call("x", "read"); CALLS_PER_TURN_MAX + 1];
     many[1].id = String::new();
     many[2].arguments = "y".repeat(TURN_BYTES_MAX + 1);
@@ -185,23 +188,27 @@ fn what_a_run_goes_on_from_begins_with_the_last_summary_and_is_bounded() {
     let heard = |text: &str| Recorded::Heard { text: text.to_owned() };
     let summary = || Recorded::Summary { step: 1, text: "all".to_owned() };
     let turn = |step| Recorded::Turn { step, text: "t".to_owned(), calls: Vec::new() };
+    let kept = |all: &[Recorded]| {
+        let mut kept = Kept::default();
+        all.iter().cloned().for_each(|it| kept.push(it));
+        kept
+    };
     let mut gathered = Gathered::default();
-    assert!(!gathered.add(vec![heard("c")]));
-    assert!(gathered.add(vec![heard("a"), summary(), heard("b")]));
-    assert!(gathered.add(vec![heard("before")]));
+    assert!(!gathered.add(kept(&[heard("c")])));
+    assert!(gathered.add(kept(&[heard("a"), summary(), heard("b")])));
+    assert!(gathered.add(kept(&[heard("before")])));
     assert_eq!(gathered.into_recorded(), [summary(), heard("b"), heard("c")]);
 
     let big = heard(&"x".repeat(RECORDED_BYTES_MAX - 1));
     let mut gathered = Gathered::default();
-    assert!(!gathered.add(vec![turn(3), big.clone()]));
-    assert_eq!(
-        gathered.into_recorded(),
-        [turn(3), big.clone()],
-        "just as much as there is room for"
-    );
+    assert!(!gathered.add(kept(&[turn(3), big.clone()])));
+    assert!(gathered.add(kept(&[turn(1), heard("too much")])));
+    let all = gathered.into_recorded();
+    assert!(matches!(&all[0], Recorded::Heard { text } if text.contains("too long")));
+    assert_eq!(all[1..], [turn(3), big.clone()], "just as much as there is room for");
     let mut gathered = Gathered::default();
-    assert!(gathered.add(vec![turn(1), answer(1, 0, "one", false), turn(2), big.clone()]));
-    let kept = gathered.into_recorded();
-    assert_eq!(kept[1..], [turn(2), big]);
-    assert!(matches!(&kept[0], Recorded::Heard { text } if text.contains("too long")));
+    assert!(gathered.add(kept(&[turn(1), answer(1, 0, "one", false), turn(2), big.clone()])));
+    let all = gathered.into_recorded();
+    assert_eq!(all[1..], [turn(2), big]);
+    assert!(matches!(&all[0], Recorded::Heard { text } if text.contains("too long")));
 }

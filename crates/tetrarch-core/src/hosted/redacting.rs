@@ -16,7 +16,10 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
         }
         RunnerEvent::SpawnFailed { error: text }
         | RunnerEvent::Progress { text, .. }
-        | RunnerEvent::Blocked { reason: text } => {
+        | RunnerEvent::Blocked { reason: text }
+        | RunnerEvent::Receipt { why: text, .. }
+        | RunnerEvent::SetAside { call: text, .. }
+        | RunnerEvent::Spent { call: text, .. } => {
             redact(text);
         }
         RunnerEvent::Checkpoint { state: json, .. }

@@ -1,6 +1,8 @@
 //! In which order a hosted session is claimed, journaled, started, heard and ended.
 
+mod conversing;
 mod ends;
+mod spending;
 mod vitals;
 
 use super::*;
@@ -127,6 +129,7 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
             Order::Stop { .. } => "stop",
             Order::Rotate { .. } => "rotate",
             Order::Kill { .. } => "kill",
+            Order::Verb { .. } => "verb",
         },
         Effect::Report(_) => "report",
         Effect::ReadSpawn { .. } => "read spawn",

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::brief::Outcome;
-use crate::journal::JournalEvent;
+use crate::journal::{BudgetNote, JournalEvent};
 use crate::limits::DIAGNOSED_ENTRIES;
 
 /// The topic by which a program is handed the answer to what it asked people.
@@ -93,13 +93,16 @@ struct Seen {
 impl Seen {
     fn take(&mut self, event: &JournalEvent) {
         match event {
-            JournalEvent::Starting { .. } | JournalEvent::Started { .. } => {}
+            JournalEvent::Starting { .. }
+            | JournalEvent::Started { .. }
+            | JournalEvent::Budget(BudgetNote::Before { .. } | BudgetNote::Warning { .. }) => {}
             JournalEvent::Progress { .. }
             | JournalEvent::Log { .. }
             | JournalEvent::Usage(_)
             | JournalEvent::Checkpoint { .. }
             | JournalEvent::Spawn { .. }
             | JournalEvent::Conversed(_)
+            | JournalEvent::Budget(BudgetNote::SetAside { .. } | BudgetNote::Spent { .. })
             | JournalEvent::Update { .. } => self.worked = true,
             JournalEvent::Ask { .. } => self.asks = true,
             JournalEvent::Mail { topic, .. } => match topic.as_str() {

@@ -12,16 +12,21 @@ mod talk;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tetrarch_core::brief::Runner;
+use tetrarch_core::brief::{EVERY_TOOL, Runner};
+use tetrarch_core::converse::ToolDefinition;
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_model::{Address, BadAddress, Key, Model};
 
 use crate::backend::AgentBackend;
 use crate::backend::expected::{BadSchema, Expected};
 use crate::backend::process::launch::{LaunchError, directory};
+use crate::mark::Mark;
 use crate::seat::Seat;
 use crate::serve::Ground;
+use crate::sweep::Traces;
+use crate::tools::{Definition, Toolbox, ToolboxConfig, ToolboxError};
 
+use own::Own;
 use talk::Talk;
 
 /// Talks to models.
@@ -37,6 +42,10 @@ enum CannotBegin {
     Schema(#[from] BadSchema),
     #[error(transparent)]
     Workspace(#[from] LaunchError),
+    #[error(transparent)]
+    Tools(#[from] ToolboxError),
+    #[error("isolation is required, but {cause}; or set host.isolation to \"best\"")]
+    NotContained { cause: String },
     #[error("profile `{profile}`: {cause}")]
     Model { profile: String, cause: BadAddress },
     #[error(
@@ -54,6 +63,10 @@ enum CannotBegin {
 struct Begun {
     expected: Expected,
     model: Model,
+    tools: Vec<ToolDefinition>,
+    toolbox: Toolbox,
+    /// By what the programs of its tools are found, if it may run any.
+    traces: Option<Traces>,
     dir: PathBuf,
     dir_is_own: bool,
 }
@@ -68,8 +81,39 @@ impl Llm {
         let expected = Expected::of(&start.brief.expected_output).await?;
         let model = reach(&start.brief.runner)?;
         let (dir, dir_is_own) = directory(&self.ground.workspace_dir, start).await?;
-        Ok(Begun { expected, model, dir, dir_is_own })
+        let brief = &start.brief;
+        let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"));
+        let cgroup = if runs { Some(self.ground.cgroup_for(start.run)) } else { None };
+        let cgroup = match cgroup {
+            Some(Err(cause)) if self.ground.isolation_required => {
+                return Err(CannotBegin::NotContained { cause });
+            }
+            other @ (Some(_) | None) => other.and_then(Result::ok),
+        };
+        let toolbox = Toolbox::new(ToolboxConfig {
+            workspace: &dir,
+            tools: &brief.tools,
+            scope_paths: &brief.scope_paths,
+            run: start.run,
+            life: &self.ground.life,
+            cgroup: cgroup.as_ref().map(|group| group.dir().to_owned()),
+        })?;
+        let mut tools = vec![ending::definition(&brief.expected_output)];
+        let every = brief.tools.names().any(|name| name == EVERY_TOOL);
+        let own = Own::ALL
+            .into_iter()
+            .filter(|own| every || brief.tools.names().any(|it| it == own.name()));
+        tools.extend(own.map(Own::definition));
+        tools.extend(toolbox.definitions().into_iter().map(offered));
+        let traces = runs.then(|| Traces::of_mark(Mark::Run(start.run), cgroup));
+        Ok(Begun { expected, model, tools, toolbox, traces, dir, dir_is_own })
     }
+}
+
+/// A tool as the model is told of it.
+fn offered(tool: Definition) -> ToolDefinition {
+    let Definition { name, description, schema, effect } = tool;
+    ToolDefinition { name: name.to_owned(), description, schema, effect }
 }
 
 /// Prepares to speak to the model of a profile, with the key from the host's environment.

@@ -17,7 +17,10 @@ use tokio::time::{Instant, sleep_until};
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::children::Awaited;
-use crate::protocol::{brief_line, mail_line, rotate_line, saved_line, stop_line};
+use crate::protocol::{
+    brief_line, budget_line, granted_line, mail_line, rotate_line, saved_line, stop_line,
+    withheld_line,
+};
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -30,6 +33,7 @@ mod verdict;
 
 use feed::{Feed, note_down};
 use ladder::{Ladder, Push};
+pub(crate) use launch::PASSED_ON;
 use launch::{Launched, launch, remove_if_empty};
 use output::{Heard, Output, Wires};
 
@@ -257,6 +261,13 @@ impl Attendance {
                 (mail_line(topic, from, body), format!("`{topic}` from {from}"))
             }
             Inbound::Saved => (saved_line(), "`saved`".to_owned()),
+            Inbound::Granted { call } => (granted_line(call), format!("`granted` of {call}")),
+            Inbound::Withheld { call, why } => {
+                (withheld_line(call, why), format!("`withheld` of {call}"))
+            }
+            Inbound::BudgetWarning { counter, used, limit } => {
+                (budget_line(*counter, *used, *limit), "`budget`".to_owned())
+            }
             // Only the llm runner records its conversation.
             Inbound::Noted(_) => return,
         };

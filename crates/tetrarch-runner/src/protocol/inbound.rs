@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use tetrarch_core::brief::{Artifact, ExpectedOutput, NodeInput};
-use tetrarch_core::budget::Limits;
+use tetrarch_core::budget::{Counter, Limits};
 use tetrarch_core::order::Start;
 use tetrarch_core::time::Millis;
 
@@ -74,6 +74,30 @@ pub(crate) fn invalid_line(faults: &[Fault]) -> Vec<u8> {
 /// A checkpoint is recorded.
 pub(crate) fn saved_line() -> Vec<u8> {
     line(&json!({"type": "saved"}))
+}
+
+/// A call may be made.
+pub(crate) fn granted_line(call: &str) -> Vec<u8> {
+    line(&json!({"type": "granted", "call": call}))
+}
+
+/// A call is not to be made.
+pub(crate) fn withheld_line(call: &str, why: &str) -> Vec<u8> {
+    line(&json!({"type": "withheld", "call": call, "reason": why}))
+}
+
+/// Most of a counter's grant is used.
+pub(crate) fn budget_line(counter: Counter, used: u64, limit: u64) -> Vec<u8> {
+    let name = match counter {
+        Counter::Tokens => "tokens",
+        Counter::CostMicro => "costUsd",
+        Counter::Turns => "turns",
+    };
+    let amount = |amount: u64| match counter {
+        Counter::Tokens | Counter::Turns => json!(amount),
+        Counter::CostMicro => json!(amount as f64 / 1e6),
+    };
+    line(&json!({"type": "budget", "counter": name, "used": amount(used), "limit": amount(limit)}))
 }
 
 /// The request to end.

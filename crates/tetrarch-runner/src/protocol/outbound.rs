@@ -5,7 +5,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tetrarch_core::brief::{Evidence, Finding, Judgement, Outcome, RunResult, Usage, Verdict};
-use tetrarch_core::limits::{INSTRUCTION_BYTES_MAX, LIST_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX};
+use tetrarch_core::budget::Spend;
+use tetrarch_core::limits::{
+    CALL_NAME_BYTES_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, SUMMARY_BYTES_MAX, TEXT_BYTES_MAX,
+};
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::overseer::update;
 
@@ -71,6 +74,16 @@ struct UsageFields {
     tokens_in: Option<u64>,
     #[serde(alias = "tokens_out")]
     tokens_out: Option<u64>,
+    #[serde(alias = "cost_usd")]
+    cost_usd: Option<f64>,
+    turns: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CallFields {
+    call: String,
+    tokens: Option<u64>,
     #[serde(alias = "cost_usd")]
     cost_usd: Option<f64>,
     turns: Option<u64>,
@@ -161,6 +174,14 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
             RunnerEvent::Progress { text: cut(text, TEXT_BYTES_MAX), done, total }
         }
         "usage" => return usage(&parse(fields)?).map(|usage| Some(Told::Usage(usage))),
+        "call" => {
+            let (call, worst) = call(parse(fields)?)?;
+            RunnerEvent::SetAside { call, worst }
+        }
+        "spent" => {
+            let (call, used) = call(parse(fields)?)?;
+            RunnerEvent::Spent { call, used }
+        }
         "checkpoint" => {
             let CheckpointFields { state, confirm } = parse(fields)?;
             RunnerEvent::Checkpoint { state: state.to_string(), confirm }
@@ -210,16 +231,32 @@ fn spawn(fields: Map<String, Value>) -> Result<String, String> {
 }
 
 fn usage(fields: &UsageFields) -> Result<Usage, String> {
-    let dollars = fields.cost_usd.unwrap_or(0.0);
-    if !dollars.is_finite() || dollars < 0.0 {
-        return Err(format!("`costUsd` is {dollars}, it must be 0 or more"));
-    }
     Ok(Usage {
         tokens_in: fields.tokens_in.unwrap_or(0),
         tokens_out: fields.tokens_out.unwrap_or(0),
-        cost_micro: (dollars * 1e6).round() as u64,
+        cost_micro: micro(fields.cost_usd)?.round() as u64,
         turns: fields.turns.unwrap_or(0),
     })
+}
+
+fn call(fields: CallFields) -> Result<(String, Spend), String> {
+    let CallFields { call, tokens, cost_usd, turns } = fields;
+    if call.is_empty() || call.len() > CALL_NAME_BYTES_MAX {
+        return Err(format!("`call` has {} bytes, give 1 to {CALL_NAME_BYTES_MAX}", call.len()));
+    }
+    // A part of a millionth is a millionth: what is set aside is never less than it may cost.
+    let cost_micro = (micro(cost_usd)? - 1e-3).ceil() as u64;
+    let amount = Spend { tokens: tokens.unwrap_or(0), cost_micro, turns: turns.unwrap_or(0) };
+    Ok((call, amount))
+}
+
+/// Dollars in millionths.
+fn micro(dollars: Option<f64>) -> Result<f64, String> {
+    let dollars = dollars.unwrap_or(0.0);
+    if !dollars.is_finite() || dollars < 0.0 {
+        return Err(format!("`costUsd` is {dollars}, it must be 0 or more"));
+    }
+    Ok(dollars * 1e6)
 }
 
 fn result(fields: ResultFields) -> Result<Told, String> {
@@ -325,6 +362,23 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_millionth_is_set_aside_as_a_whole_one() {
+        for (dollars, cost_micro) in
+            [("0", 0), ("0.000001", 1), ("0.0000011", 2), ("2.5", 2_500_000)]
+        {
+            let line = format!(r#"{{"type":"call","call":"a","costUsd":{dollars},"turns":1}}"#);
+            let worst = Spend { tokens: 0, cost_micro, turns: 1 };
+            let asked = RunnerEvent::SetAside { call: "a".to_owned(), worst };
+            assert_eq!(told(&line), Told::Plain(asked), "{dollars}");
+        }
+        let over = RunnerEvent::Spent {
+            call: "a".to_owned(),
+            used: Spend { tokens: 7, ..Spend::default() },
+        };
+        assert_eq!(told(r#"{"type":"spent","call":"a","tokens":7}"#), Told::Plain(over));
+    }
+
+    #[test]
     fn a_whole_result_is_read() {
         let line = r#"{"type":"result","outcome":"failure","deliverable":{"n":1},"partial":"half",
             "evidence":{"tests":["t ok"]},"crystallization":"c","error":"why","unknown":1,
@@ -355,6 +409,10 @@ mod tests {
             (r#"{"type":"progress"}"#, "text", false),
             (r#"{"type":"usage","costUsd":-1}"#, "costUsd", false),
             (r#"{"type":"usage","tokensIn":-1}"#, "-1", false),
+            (r#"{"type":"call","tokens":1}"#, "call", false),
+            (r#"{"type":"call","call":"","tokens":1}"#, "0 bytes", false),
+            (r#"{"type":"call","call":"a","costUsd":-0.1}"#, "costUsd", false),
+            (r#"{"type":"spent","call":"a","tokens":1.5}"#, "1.5", false),
             (r#"{"type":"spawn","requestedSubagents":{}}"#, "requestedSubagents", false),
             (r#"{"type":"update","overseerUpdate":"done"}"#, "string", false),
             (r#"{"type":"update","overseerUpdate":{"status":"finished"}}"#, "finished", false),

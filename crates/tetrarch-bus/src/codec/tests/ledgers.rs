@@ -2,11 +2,12 @@
 
 use prost::Message as _;
 use serde_json::Value;
+use tetrarch_core::budget::{Counter, Spend};
 use tetrarch_core::converse::{Call, Recorded};
 use tetrarch_core::cursor::{Claim, Cursor, Positions};
 use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::id::AgentId;
-use tetrarch_core::journal::{JournalEntry, JournalEvent};
+use tetrarch_core::journal::{BudgetNote, JournalEntry, JournalEvent};
 use tetrarch_core::ledger::{Entry, Event, EventKind, Record, RecordKey, Seal};
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX, SNAPSHOT_PART_BYTES};
 use tetrarch_core::mail::MailBody;
@@ -294,6 +295,7 @@ fn cursors_round_trip() {
 }
 
 fn journal_events() -> Vec<JournalEvent> {
+    let spend = || Spend { tokens: 7, cost_micro: 8, turns: 9 };
     let text = || "t\n".to_owned();
     vec![
         JournalEvent::Starting { host: text() },
@@ -310,6 +312,14 @@ fn journal_events() -> Vec<JournalEvent> {
         JournalEvent::Update { update: "{}".to_owned() },
         JournalEvent::Blocked { reason: text() },
         JournalEvent::Unblocked,
+        JournalEvent::Budget(BudgetNote::Before { spent: spend() }),
+        JournalEvent::Budget(BudgetNote::SetAside { call: text(), worst: spend() }),
+        JournalEvent::Budget(BudgetNote::Spent { call: text(), used: Spend::default() }),
+        JournalEvent::Budget(BudgetNote::Warning {
+            counter: Counter::CostMicro,
+            used: 8,
+            limit: 10,
+        }),
         JournalEvent::Conversed(Box::new(Recorded::Turn {
             step: 1,
             text: text(),

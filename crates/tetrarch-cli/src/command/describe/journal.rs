@@ -3,8 +3,9 @@
 use serde_json::Value;
 use tetrarch_bus::codec;
 use tetrarch_bus::journal::Journaled;
+use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::Recorded;
-use tetrarch_core::journal::JournalEvent;
+use tetrarch_core::journal::{BudgetNote, JournalEvent};
 
 use crate::exit::{CliError, Code};
 use crate::output::{Cell, Tone};
@@ -82,6 +83,7 @@ fn words(event: &JournalEvent) -> (&'static str, String) {
         JournalEvent::Blocked { reason } => ("blocked", reason.clone()),
         JournalEvent::Unblocked => ("unblocked", String::new()),
         JournalEvent::Conversed(recorded) => conversed(recorded),
+        JournalEvent::Budget(note) => ("budget", budget(note)),
         JournalEvent::Stopping { reason } => ("stopping", reason.clone()),
         JournalEvent::Result(result) => {
             let said = if result.error.is_empty() { &result.deliverable } else { &result.error };
@@ -107,6 +109,19 @@ fn conversed(recorded: &Recorded) -> (&'static str, String) {
         }
         Recorded::Heard { text } => ("heard", text.clone()),
         Recorded::Summary { step, text } => ("summary", format!("to {step}: {text}")),
+    }
+}
+
+fn budget(note: &BudgetNote) -> String {
+    let amount = |spend: &Spend| {
+        let Spend { tokens, cost_micro, turns } = spend;
+        format!("{tokens} tokens, ${:.4}, {turns} turns", *cost_micro as f64 / 1e6)
+    };
+    match note {
+        BudgetNote::Before { spent } => format!("earlier runs used {}", amount(spent)),
+        BudgetNote::SetAside { call, worst } => format!("call {call}: at most {}", amount(worst)),
+        BudgetNote::Spent { call, used } => format!("call {call}: {}", amount(used)),
+        BudgetNote::Warning { counter, used, limit } => format!("{counter}: {used} of {limit}"),
     }
 }
 

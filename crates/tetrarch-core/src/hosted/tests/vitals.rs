@@ -47,7 +47,9 @@ fn given(effect: &Effect) -> Option<StopWithin> {
             Order::Stop { drain, kill_grace, .. } | Order::Rotate { drain, kill_grace, .. } => {
                 Some(StopWithin { drain, kill_grace })
             }
-            Order::Start(_) | Order::Deliver { .. } | Order::Kill { .. } => None,
+            Order::Start(_) | Order::Deliver { .. } | Order::Kill { .. } | Order::Verb { .. } => {
+                None
+            }
         },
         Effect::Claim
         | Effect::Journal(_)

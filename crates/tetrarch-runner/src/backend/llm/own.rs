@@ -36,7 +36,8 @@ pub(super) enum Own {
 }
 
 impl Own {
-    const ALL: [Self; 4] = [Self::AskHuman, Self::AgentSpawn, Self::TodoUpdate, Self::MailWait];
+    pub(super) const ALL: [Self; 4] =
+        [Self::AskHuman, Self::AgentSpawn, Self::TodoUpdate, Self::MailWait];
 
     pub(super) fn name(self) -> &'static str {
         match self {

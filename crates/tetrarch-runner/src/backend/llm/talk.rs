@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use tetrarch_core::brief::{ExpectedOutput, Outcome, RunResult, Usage};
+use tetrarch_core::brief::{Outcome, RunResult, Usage};
+use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::cost::{Price, Tokens, tokens_of};
 use tetrarch_core::converse::{
-    Call, Conversation, Effect, Message, Next, Recorded, Reply, ToolDefinition, fitting, opening,
+    Call, Conversation, Due, Effect, Message, Next, Recorded, Reply, ToolDefinition, fitting,
+    opening,
 };
 use tetrarch_core::duration;
 use tetrarch_core::id::AgentId;
@@ -21,7 +23,7 @@ use tetrarch_model::{Model, Request};
 use super::Begun;
 use super::ears::{Ears, Halt, Letter};
 use super::ending::{self, Ending, Judged};
-use super::own::{self, Own};
+use super::own;
 use super::speaking::{Silent, Turn, failed};
 use crate::backend::expected::Expected;
 use crate::backend::process::launch::remove_if_empty;
@@ -29,6 +31,8 @@ use crate::files::Gate;
 use crate::lines::start_of;
 use crate::seat::{Seat, Teller};
 use crate::serve::Ground;
+use crate::sweep::Traces;
+use crate::tools::Toolbox;
 
 /// Longest turn, unless the brief says otherwise.
 const TURN_WITHIN: Duration = Duration::from_secs(600);
@@ -36,6 +40,10 @@ const TURN_WITHIN: Duration = Duration::from_secs(600);
 const CUT_MAX: u32 = 4;
 /// Bytes of its last words that an agent says of itself when it is asked.
 const STATUS_BYTES: usize = 1_024;
+/// What it is told of calls when its turn was aborted.
+const ABORTED: &str =
+    "The turn was aborted by people while this was under way; whether it took effect is not known.";
+const NOT_MADE: &str = "The turn was aborted by people; this was not done.";
 /// What it is told of an answer that was cut off.
 const CUT_OFF: &str =
     "[Your answer was cut off at the limit of output tokens. Go on exactly where it ended.]";
@@ -64,6 +72,8 @@ pub(super) struct Talk {
     model: Model,
     system: String,
     tools: Vec<ToolDefinition>,
+    toolbox: Toolbox,
+    traces: Option<Traces>,
     conversation: Conversation,
     expected: Expected,
     gate: Gate,
@@ -77,6 +87,7 @@ pub(super) struct Talk {
     unpriced: String,
     usage: Usage,
     told: u64,
+    asked: u64,
     handed_back: bool,
     cut: u32,
     /// What the model says when it calls nothing, over turns that were cut off.
@@ -87,21 +98,25 @@ pub(super) struct Talk {
 
 impl Talk {
     pub(super) fn open(begun: Begun, start: Start, seat: Seat, ground: &Ground) -> Self {
-        let Begun { expected, model, dir, dir_is_own } = begun;
+        let Begun { expected, model, tools, toolbox, traces, dir, dir_is_own } = begun;
         let brief = &start.brief;
         let (runner, served) = (&brief.runner, &brief.runner.served);
-        let tools = tools(brief.tools.names(), &brief.expected_output);
-        let conversation = Conversation::open(opening::brief(brief), &start.recorded);
+        let system = opening::system(&start);
+        let schemas: usize = tools.iter().map(|tool| tool.schema.to_string().len()).sum();
+        let besides = system.len() + schemas;
+        let conversation = Conversation::open(opening::brief(brief), besides, &start.recorded);
         let turn_within = brief.turn_timeout.map_or(TURN_WITHIN, |it| Duration::from_millis(it.0));
         Self {
-            system: opening::system(&start),
+            system,
             model,
             tools,
+            toolbox,
+            traces,
             conversation,
             expected,
             gate: Gate::new(dir.clone()),
-            ears: Ears::new(seat.lines, seat.asked, brief.wall),
-            teller: seat.teller,
+            teller: seat.teller.clone(),
+            ears: Ears::new(seat, brief.wall),
             turn_within,
             output_tokens: served.max_output_tokens.unwrap_or(OUTPUT_TOKENS),
             context_tokens: u64::from(served.context_tokens.unwrap_or(CONTEXT_TOKENS)),
@@ -110,6 +125,7 @@ impl Talk {
             unpriced: format!("{}/{}", served.provider, runner.model),
             usage: Usage::default(),
             told: 0,
+            asked: 0,
             handed_back: false,
             cut: 0,
             words: String::new(),
@@ -121,7 +137,12 @@ impl Talk {
 
     /// Holds it to its end.
     pub(super) async fn hold(mut self) {
-        let isolation = "a conversation inside the host process; it starts no program".to_owned();
+        let isolation = match &self.traces {
+            Some(_) => {
+                "a conversation inside the host process; its commands are contained".to_owned()
+            }
+            None => "a conversation inside the host process; it starts no program".to_owned(),
+        };
         self.teller.tell(RunnerEvent::Started { pid: None, isolation }).await;
         if self.price.is_none() {
             let text = format!(
@@ -131,7 +152,11 @@ impl Talk {
             self.teller.tell(RunnerEvent::Log { text }).await;
         }
         let end = loop {
-            if let Err(end) = self.go_on().await {
+            let on = match self.go_on().await {
+                Err(End::Halt(Halt::Interrupted)) => self.interrupted().await,
+                on => on,
+            };
+            if let Err(end) = on {
                 break end;
             }
         };
@@ -140,7 +165,12 @@ impl Talk {
 
     /// One step further.
     async fn go_on(&mut self) -> Result<(), End> {
-        self.ears.boundary()?;
+        self.ears.boundary().await?;
+        while let Some(steer) = self.ears.steer() {
+            let text = format!("[{} says]\n{}", steer.by, steer.wanted.text());
+            self.record(Recorded::Heard { text: fitting(&text) }).await;
+            self.ears.confirm(steer.id).await;
+        }
         while let Some(letter) = self.ears.letter() {
             self.hear(&letter).await;
         }
@@ -201,8 +231,54 @@ impl Talk {
         Ok(())
     }
 
+    /// Its turn was aborted: what was done stays, what was under way is said not to be known.
+    async fn interrupted(&mut self) -> Result<(), End> {
+        for (Due { step, index, .. }, begun) in self.conversation.unanswered() {
+            let text = if begun > 0 { ABORTED } else { NOT_MADE }.to_owned();
+            self.record(Recorded::Answer { step, index, text, is_error: true }).await;
+        }
+        self.teller.tell(RunnerEvent::Compacting { begins: false }).await;
+        Ok(self.ears.steered().await?)
+    }
+
+    /// What a call of the model costs when it reads all there is and writes so much.
+    fn worst(&self, output: u64) -> Spend {
+        let tokens = Tokens { input: self.conversation.tokens(), cached: 0, output };
+        self.spend(tokens)
+    }
+
+    fn spend(&self, tokens: Tokens) -> Spend {
+        let cost_micro = self.price.map_or(0, |price| price.of(tokens));
+        Spend { tokens: tokens.input.saturating_add(tokens.output), cost_micro, turns: 1 }
+    }
+
+    /// Sets aside what a call may cost at worst. A call that does not fit is not made.
+    async fn set_aside(&mut self) -> Result<String, End> {
+        self.asked += 1;
+        let call = format!("turn-{}", self.asked);
+        let worst = self.worst(self.output_tokens.into());
+        self.teller.tell(RunnerEvent::SetAside { call: call.clone(), worst }).await;
+        match self.ears.verdict(&call).await {
+            Ok(Ok(())) => Ok(call),
+            Ok(Err(why)) => {
+                let result = RunResult::ended(Outcome::BudgetExceeded, why);
+                let result = self.with_partial(result);
+                Err(End::Result(Box::new(Ending { result, files: Vec::new() })))
+            }
+            Err(halt) => {
+                self.spent(call, Spend::default()).await;
+                Err(halt.into())
+            }
+        }
+    }
+
+    async fn spent(&self, call: String, used: Spend) {
+        self.teller.tell(RunnerEvent::Spent { call, used }).await;
+    }
+
     /// Says something to the model and counts what it took.
     async fn speak(&mut self, messages: &[Message], may_call: bool) -> Result<Reply, End> {
+        let call = self.set_aside().await?;
         let request = Request {
             system: &self.system,
             messages,
@@ -228,11 +304,19 @@ impl Talk {
                     reply.tokens.input = self.conversation.tokens();
                     reply.tokens.output = tokens_of(reply.text.len() + arguments);
                 }
+                self.spent(call, self.spend(reply.tokens)).await;
                 self.count(reply.tokens).await;
                 Ok(reply)
             }
-            Err(Silent::Halt(halt)) => Err(End::Halt(halt)),
-            Err(Silent::Failed(why)) => Err(self.fails(&why)),
+            Err(Silent::Halt(halt)) => {
+                // It was heard, and perhaps answered: what it read counts.
+                self.spent(call, self.worst(0)).await;
+                Err(End::Halt(halt))
+            }
+            Err(Silent::Failed(why)) => {
+                self.spent(call, Spend::default()).await;
+                Err(self.fails(&why))
+            }
         }
     }
 
@@ -318,7 +402,7 @@ impl Talk {
                 let over = format!("wall clock of {} ended", duration::print(wall));
                 (self.with_partial(RunResult::ended(Outcome::Failure, over)), Vec::new())
             }
-            End::Halt(Halt::Rotated) => {
+            End::Halt(Halt::Rotated | Halt::Interrupted) => {
                 return self.leave(Exit::Code(0)).await;
             }
             End::Halt(Halt::Killed) => {
@@ -331,21 +415,14 @@ impl Talk {
     }
 
     async fn leave(self, exit: Exit) {
+        if let Some(traces) = self.traces {
+            traces.until_gone().await;
+        }
         if self.dir_is_own {
             remove_if_empty(&self.dir).await;
         }
         self.teller.tell(RunnerEvent::Exited { exit, result: None }).await;
     }
-}
-
-/// What the model may call: what the brief allows of what there is, and always how to end.
-fn tools<'n>(
-    allowed: impl Iterator<Item = &'n str>,
-    expected: &ExpectedOutput,
-) -> Vec<ToolDefinition> {
-    let mut tools = vec![ending::definition(expected)];
-    tools.extend(allowed.filter_map(Own::named).map(Own::definition));
-    tools
 }
 
 fn effect(tools: &[ToolDefinition], call: &Call) -> Effect {

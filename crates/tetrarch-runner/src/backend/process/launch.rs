@@ -12,12 +12,12 @@ use tetrarch_core::order::Start;
 use tokio::process::{Child, Command};
 
 use crate::children::{self, Awaited};
-use crate::mark::{HostLife, LIFE_VARIABLE, RUN_VARIABLE};
+use crate::mark::{HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
 use crate::serve::Ground;
 use crate::sweep::Traces;
 
 /// Variables of the host that every program sees; `LC_*` besides (docs/stdio-protocol.md).
-const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
+pub(crate) const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
 
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +109,7 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
         Err(cause) => format!("no cgroup ({cause})"),
     };
     let isolation = format!("{contained}; process group {pid}; {}", ground.subreaper);
-    let traces = Traces::of_program(start.run, pid, cgroup.ok());
+    let traces = Traces::of_program(Mark::Run(start.run), pid, cgroup.ok());
     Ok(Launched { child, awaited, pid, traces, isolation, dir, dir_is_own })
 }
 

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde_json::{Map, Value};
-use tetrarch_core::converse::{Due, Effect, FINISH, Recorded, fitting};
+use tetrarch_core::converse::{Due, Effect, FINISH, Recorded, ToolDefinition, fitting};
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::redaction::redact;
 use tokio::time::timeout;
 
-use super::{End, Judged, Own, Talk, effect, ending, own};
+use super::{End, Judged, Talk, effect, ending, own};
+use crate::backend::llm::ears::Yields;
+use crate::backend::llm::own::Own;
+use crate::tools::Toolbox;
 
 /// Answers to a call of which nobody knows whether it took effect.
 const REPEAT: &str = "repeat";
@@ -20,8 +24,17 @@ type Said = Result<String, String>;
 impl Talk {
     /// Makes calls that are due.
     pub(super) async fn call(&mut self, due: Vec<Due>) -> Result<(), End> {
+        if due.len() > 1 {
+            // They only look, so they are made side by side.
+            let looks = due.iter().map(|due| look(&self.tools, &self.toolbox, due));
+            let seen = self.ears.during(Yields::AfterDrain, join_all(looks)).await?;
+            for (due, said) in due.iter().zip(seen) {
+                self.answer(due, said).await;
+            }
+            return Ok(());
+        }
         for due in due {
-            let said = match self.arguments(&due) {
+            let said = match arguments(&self.tools, &due) {
                 Ok(arguments) => self.perform(&due, arguments).await?,
                 Err(error) => Err(error),
             };
@@ -40,24 +53,10 @@ impl Talk {
         }
         match Own::named(&due.call.tool) {
             Some(own) => self.own(own, due, arguments).await,
-            None => Ok(Err(format!("there is no tool {}", due.call.tool))),
-        }
-    }
-
-    /// The arguments of a call of a tool that there is.
-    fn arguments(&self, due: &Due) -> Result<Map<String, Value>, String> {
-        if !self.tools.iter().any(|tool| tool.name == due.call.tool) {
-            let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
-            return Err(format!(
-                "there is no tool {}; there are: {}",
-                due.call.tool,
-                names.join(", ")
-            ));
-        }
-        match serde_json::from_str(&due.call.arguments) {
-            Ok(Value::Object(arguments)) => Ok(arguments),
-            Ok(_) => Err("the arguments are no JSON object; write one".to_owned()),
-            Err(error) => Err(format!("the arguments are no JSON: {error}; write a JSON object")),
+            None => {
+                let call = made(&self.toolbox, due, arguments);
+                Ok(self.ears.during(Yields::AfterDrain, call).await?)
+            }
         }
     }
 
@@ -142,7 +141,7 @@ impl Talk {
     /// Nobody knows whether a call took effect that an earlier session began: people say what to do.
     pub(super) async fn doubt(&mut self, due: Due, begun: u32) -> Result<(), End> {
         let Due { step, index, call } = &due;
-        let (tool, arguments) = (&call.tool, fitting(&call.arguments));
+        let (tool, wanted) = (&call.tool, fitting(&call.arguments));
         let reason =
             format!("effect_unknown: call {step}/{index} of {tool} was begun and never answered");
         self.teller.tell(RunnerEvent::Blocked { reason: reason.clone() }).await;
@@ -150,12 +149,12 @@ impl Talk {
         self.teller.tell(RunnerEvent::Unblocked).await;
         let mut question = format!(
             "{reason} ({begun} times). Did it take effect? Say {REPEAT} to make it again, {SKIP} to go on without, \
-             or what came of it.\nIts arguments: {arguments}"
+             or what came of it.\nIts arguments: {wanted}"
         );
         redact(&mut question);
         let options = vec![REPEAT.to_owned(), SKIP.to_owned()];
         let said = match self.ask_people(question, options).await? {
-            Ok(said) if said.trim() == REPEAT => match self.arguments(&due) {
+            Ok(said) if said.trim() == REPEAT => match arguments(&self.tools, &due) {
                 Ok(arguments) => self.perform(&due, arguments).await?,
                 Err(error) => Err(error),
             },
@@ -171,4 +170,27 @@ impl Talk {
         self.answer(&due, said).await;
         Ok(())
     }
+}
+
+/// The arguments of a call of a tool that there is.
+fn arguments(tools: &[ToolDefinition], due: &Due) -> Result<Map<String, Value>, String> {
+    if !tools.iter().any(|tool| tool.name == due.call.tool) {
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        return Err(format!("there is no tool {}; there are: {}", due.call.tool, names.join(", ")));
+    }
+    match serde_json::from_str(&due.call.arguments) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        Ok(_) => Err("the arguments are no JSON object; write one".to_owned()),
+        Err(error) => Err(format!("the arguments are no JSON: {error}; write a JSON object")),
+    }
+}
+
+/// Makes a call of a tool of the toolbox that only looks.
+async fn look(tools: &[ToolDefinition], toolbox: &Toolbox, due: &Due) -> Said {
+    made(toolbox, due, arguments(tools, due)?).await
+}
+
+async fn made(toolbox: &Toolbox, due: &Due, arguments: Map<String, Value>) -> Said {
+    let outcome = toolbox.call(&due.call.tool, &Value::Object(arguments)).await;
+    if outcome.is_error { Err(outcome.text) } else { Ok(outcome.text) }
 }

@@ -1,0 +1,199 @@
+//! The meter of one brief's grant: what its runs used, what is set aside for calls that are not
+//! over, and what still fits (spec 06, Budgets). It is folded from journals alone, so the session
+//! that meters and whoever reads its journal later come to the same sum.
+
+use std::collections::BTreeMap;
+
+use crate::brief::Usage;
+use crate::budget::{BudgetExceeded, Counter, Limits, Spend};
+use crate::journal::{BudgetNote, JournalEvent};
+use crate::limits::{CALL_NAME_BYTES_MAX, CALLS_OPEN_MAX};
+
+#[cfg(test)]
+mod tests;
+
+/// What journals say was used of a grant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// By earlier runs of the brief, their open set-asides with it.
+    before: Spend,
+    /// What the run's program said in totals.
+    totals: Usage,
+    /// By calls that are over.
+    closed: Spend,
+    /// The worst case of each call that is not over.
+    open: BTreeMap<String, Spend>,
+    /// Whether an entry said what earlier runs used.
+    told_before: bool,
+}
+
+impl Tally {
+    /// Counts one entry of a run's journal.
+    pub fn take(&mut self, event: &JournalEvent) {
+        match event {
+            JournalEvent::Usage(totals) => self.totals = self.totals.max(*totals),
+            JournalEvent::Result(result) => {
+                self.close();
+                self.totals = self.totals.max(result.usage);
+            }
+            JournalEvent::Budget(BudgetNote::Before { spent }) => {
+                self.before = *spent;
+                self.told_before = true;
+            }
+            JournalEvent::Budget(BudgetNote::SetAside { call, worst }) => {
+                self.open.insert(call.clone(), *worst);
+            }
+            JournalEvent::Budget(BudgetNote::Spent { call, used }) => {
+                self.open.remove(call);
+                self.closed = self.closed.plus(*used);
+            }
+            JournalEvent::Starting { .. }
+            | JournalEvent::Started { .. }
+            | JournalEvent::Progress { .. }
+            | JournalEvent::Log { .. }
+            | JournalEvent::Checkpoint { .. }
+            | JournalEvent::Ask { .. }
+            | JournalEvent::Spawn { .. }
+            | JournalEvent::Mail { .. }
+            | JournalEvent::Update { .. }
+            | JournalEvent::Blocked { .. }
+            | JournalEvent::Unblocked
+            | JournalEvent::Conversed(_)
+            | JournalEvent::Budget(BudgetNote::Warning { .. })
+            | JournalEvent::Stopping { .. }
+            | JournalEvent::Ended { .. } => {}
+        }
+    }
+
+    /// Nothing follows: what is open counts as spent.
+    pub fn close(&mut self) {
+        // Totals may already hold a part of an open call; at worst, they do not.
+        self.closed = self.own_charge();
+        self.open.clear();
+    }
+
+    /// Whether the journal itself says what earlier runs of the brief used, so that theirs need not
+    /// be read.
+    #[must_use]
+    pub fn tells_of_earlier_runs(&self) -> bool {
+        self.told_before
+    }
+
+    /// What this run used. Totals and calls speak of the same things: the higher counts.
+    #[must_use]
+    fn own(&self) -> Spend {
+        self.totals.spend().max(self.closed)
+    }
+
+    /// What all runs of the brief used, open set-asides not counted.
+    #[must_use]
+    pub fn used(&self) -> Spend {
+        self.before.plus(self.own())
+    }
+
+    /// What this run alone has to answer for: open set-asides count as spent.
+    #[must_use]
+    pub fn own_charge(&self) -> Spend {
+        self.own().plus(self.set_aside())
+    }
+
+    /// The same for all runs of the brief.
+    #[must_use]
+    pub fn charge(&self) -> Spend {
+        self.before.plus(self.own_charge())
+    }
+
+    /// What is set aside for calls that are not over.
+    #[must_use]
+    pub fn set_aside(&self) -> Spend {
+        self.open.values().copied().fold(Spend::default(), Spend::plus)
+    }
+
+    /// This run's counters, its calls with it. What nobody said to be prompt or completion counts as
+    /// completion: it is what a worst case is made of.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        covering(self.totals, self.closed)
+    }
+}
+
+/// Counters that are at least this much in sum.
+fn covering(usage: Usage, spend: Spend) -> Usage {
+    let missing = spend.tokens.saturating_sub(usage.spend().tokens);
+    Usage {
+        tokens_in: usage.tokens_in,
+        tokens_out: usage.tokens_out.saturating_add(missing),
+        cost_micro: usage.cost_micro.max(spend.cost_micro),
+        turns: usage.turns.max(spend.turns),
+    }
+}
+
+/// Why a call is not to be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Withheld {
+    /// Its worst case is more than what is left.
+    #[error("{0} after what is used and set aside")]
+    DoesNotFit(#[from] BudgetExceeded),
+    /// A call of that name is not over.
+    #[error("a call {0:?} is open already; say `spent` first, or give each call its own name")]
+    Open(String),
+    /// Too many are not over.
+    #[error("{CALLS_OPEN_MAX} calls are open already; say `spent` when one is over")]
+    TooMany,
+    /// Its name is of no use.
+    #[error("a call's name has 1 to {CALL_NAME_BYTES_MAX} bytes")]
+    Name,
+}
+
+/// The meter of a run that is being made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Metering {
+    limit: Limits,
+    tally: Tally,
+}
+
+impl Metering {
+    /// A meter of this grant, of which earlier runs of the brief used `before`.
+    #[must_use]
+    pub fn of(limit: Limits, before: Spend) -> Self {
+        Self { limit, tally: Tally { before, ..Tally::default() } }
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Counts what is written to the run's journal.
+    pub fn take(&mut self, event: &JournalEvent) {
+        self.tally.take(event);
+    }
+
+    /// Whether a call of this worst case may be made. Nothing is set aside until the entry is
+    /// [taken](Self::take): it has to be in the journal before the call.
+    ///
+    /// # Errors
+    /// Why it is withheld.
+    pub fn set_aside(&self, call: &str, worst: Spend) -> Result<JournalEvent, Withheld> {
+        if call.is_empty() || call.len() > CALL_NAME_BYTES_MAX {
+            return Err(Withheld::Name);
+        }
+        if self.tally.open.contains_key(call) {
+            return Err(Withheld::Open(call.to_owned()));
+        }
+        if self.tally.open.len() >= CALLS_OPEN_MAX {
+            return Err(Withheld::TooMany);
+        }
+        let gone = self.tally.charge();
+        for counter in Counter::ALL {
+            let Some(limit) = self.limit.of(counter) else { continue };
+            let (free, requested) = (limit.saturating_sub(gone.of(counter)), worst.of(counter));
+            if requested > free {
+                return Err(BudgetExceeded { counter, requested, free }.into());
+            }
+        }
+        let call = call.to_owned();
+        Ok(JournalEvent::Budget(BudgetNote::SetAside { call, worst }))
+    }
+}

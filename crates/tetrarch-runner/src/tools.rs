@@ -1,0 +1,241 @@
+//! The built-in tools of the llm runner: files of a workspace, and programs (spec 06, Runners and
+//! Isolation). What a brief does not name is not there; no argument reaches a file outside of the
+//! workspace. Journals nothing and knows no model: whoever calls does both.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tetrarch_core::brief::Tools;
+pub use tetrarch_core::converse::Effect;
+use tetrarch_core::id::RunId;
+
+use crate::cgroup::Group;
+use crate::mark::HostLife;
+
+mod allowed;
+mod command;
+mod inside;
+mod listing;
+mod output;
+mod reading;
+mod schema;
+mod searching;
+mod walking;
+mod writing;
+
+use allowed::Allowed;
+use command::Commands;
+use inside::{Refused, Workspace};
+
+/// Most that a tool answers, in bytes.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// One tool, as a model is told of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub schema: Value,
+    /// What happens when a call is made twice.
+    pub effect: Effect,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What the model is told: the result, or what is wrong and what to do.
+    pub text: String,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+impl Outcome {
+    fn of(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false }
+    }
+
+    fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true }
+    }
+}
+
+/// What a run's tools stand on.
+#[derive(Debug)]
+pub struct ToolboxConfig<'a> {
+    /// The working directory, which must be there.
+    pub workspace: &'a Path,
+    /// What the brief allows. The built-in entries are `read`, `list`, `search`, `write`, `edit`,
+    /// `run` (all programs but shells) and `run:<program>`, a glob on the first of the arguments.
+    pub tools: &'a Tools,
+    /// Globs of the paths that may be written, relative to the workspace; none means all.
+    pub scope_paths: &'a [String],
+    /// The run, by which its processes are found.
+    pub run: RunId,
+    /// The life of the host that runs it.
+    pub life: &'a HostLife,
+    /// The run's control group, if it has one.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Why there are no tools.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ToolboxError(String);
+
+/// One of the built-in tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Read,
+    List,
+    Search,
+    Write,
+    Edit,
+    Run,
+}
+
+impl Tool {
+    const ALL: [Self; 6] =
+        [Self::Read, Self::List, Self::Search, Self::Write, Self::Edit, Self::Run];
+
+    /// What a brief's list calls it.
+    fn entry(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Search => "search",
+            Self::Write => "write",
+            Self::Edit => "edit",
+            Self::Run => "run",
+        }
+    }
+
+    /// What a model calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read_file",
+            Self::List => "list_files",
+            Self::Search => "search_files",
+            Self::Write => "write_file",
+            Self::Edit => "edit_file",
+            Self::Run => "run_command",
+        }
+    }
+
+    fn effect(self) -> Effect {
+        match self {
+            Self::Read | Self::List | Self::Search => Effect::ReadOnly,
+            Self::Write => Effect::Idempotent,
+            // An edit that was made may fit once more.
+            Self::Edit | Self::Run => Effect::Effectful,
+        }
+    }
+}
+
+/// The tools of one run.
+#[derive(Debug, Clone)]
+pub struct Toolbox {
+    allowed: Arc<Allowed>,
+    workspace: Arc<Workspace>,
+    commands: Arc<Commands>,
+}
+
+impl Toolbox {
+    /// The tools that a brief allows. Blocks for a moment.
+    ///
+    /// # Errors
+    /// The workspace cannot be opened, the kernel cannot keep tools inside of it (before 5.6), or
+    /// an entry of the tools or of the scope is no pattern.
+    pub fn new(config: ToolboxConfig<'_>) -> Result<Self, ToolboxError> {
+        let allowed = Allowed::of(config.tools).map_err(|cause| ToolboxError(cause.to_string()))?;
+        let workspace = Workspace::open(config.workspace, config.scope_paths)
+            .map_err(|cause| ToolboxError(cause.to_string()))?;
+        let cgroup = config.cgroup.map(Group::at);
+        let commands = Commands::new(config.run, config.life, cgroup);
+        Ok(Self {
+            allowed: Arc::new(allowed),
+            workspace: Arc::new(workspace),
+            commands: Arc::new(commands),
+        })
+    }
+
+    /// The tools that may be called.
+    #[must_use]
+    pub fn definitions(&self) -> Vec<Definition> {
+        let programs = self.allowed.programs_in_words();
+        let tools = Tool::ALL.into_iter().filter(|tool| self.allowed.allows(*tool));
+        tools.map(|tool| schema::define(tool, &programs)).collect()
+    }
+
+    /// Calls a tool. What is wrong with the call is said in the outcome, for the model to mend.
+    ///
+    /// Dropping the future cancels: a search ends at the next file, a file that is being written
+    /// is written whole or not at all, and a program is killed with all it started. Commands run
+    /// one after the other; the next waits until everything of the one before is gone.
+    pub async fn call(&self, name: &str, arguments: &Value) -> Outcome {
+        let tool = Tool::ALL.into_iter().find(|tool| tool.name() == name);
+        let Some(tool) = tool.filter(|tool| self.allowed.allows(*tool)) else {
+            let allowed = Tool::ALL.into_iter().filter(|tool| self.allowed.allows(*tool));
+            let allowed: Vec<&str> = allowed.map(Tool::name).collect();
+            let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+            return Outcome::error(format!("the tool `{name}` is not allowed; allowed: {allowed}"));
+        };
+        let called = match tool {
+            Tool::Read => self.look(arguments, reading::read).await,
+            Tool::List => self.look(arguments, listing::list).await,
+            Tool::Search => self.look(arguments, searching::search).await,
+            Tool::Write => self.look(arguments, writing::write).await,
+            Tool::Edit => self.look(arguments, writing::edit).await,
+            Tool::Run => match read(arguments) {
+                Ok(wanted) => {
+                    return self.commands.run(&self.allowed, &self.workspace, wanted).await;
+                }
+                Err(text) => Err(text),
+            },
+        };
+        called.map_or_else(Outcome::error, Outcome::of)
+    }
+
+    /// Does something with files, on a thread that may wait for a disk.
+    async fn look<A: DeserializeOwned + Send + 'static>(
+        &self,
+        arguments: &Value,
+        work: fn(&Workspace, A, &AtomicBool) -> Result<String, String>,
+    ) -> Result<String, String> {
+        let arguments = read(arguments)?;
+        let workspace = Arc::clone(&self.workspace);
+        let given_up = GivenUp::default();
+        let flag = Arc::clone(&given_up.0);
+        let done = tokio::task::spawn_blocking(move || work(&workspace, arguments, &flag)).await;
+        done.unwrap_or_else(|cause| Err(format!("the tool failed: {cause}")))
+    }
+}
+
+/// Says that nobody waits any more, when it is dropped.
+#[derive(Default)]
+struct GivenUp(Arc<AtomicBool>);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn read<A: DeserializeOwned>(arguments: &Value) -> Result<A, String> {
+    A::deserialize(arguments).map_err(|cause| format!("the arguments do not fit: {cause}"))
+}
+
+/// What a refusal says to the model.
+impl From<Refused> for String {
+    fn from(refused: Refused) -> Self {
+        refused.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests;

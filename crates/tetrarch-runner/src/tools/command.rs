@@ -1,0 +1,289 @@
+//! `run_command`: a program with parsed arguments, ended with all it started (spec 06, Isolation;
+//! spec 09, On the host). Never makes a shell string of anything.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tetrarch_core::id::RunId;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Outcome;
+use super::allowed::Allowed;
+use super::inside::{Workspace, words};
+use super::output::Output;
+use crate::backend::process::PASSED_ON;
+use crate::cgroup::Group;
+use crate::children::{self, Awaited};
+use crate::mark::{CALL_VARIABLE, HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
+use crate::sweep::Traces;
+
+/// How long a program may run when the call does not say, in seconds.
+const TIMEOUT: u64 = 120;
+/// How long a program may run at most, in seconds.
+const TIMEOUT_MAX: u64 = 3600;
+/// Time between TERM and KILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long output is still read when everything that wrote it is dead.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Most arguments, and most bytes in all of them.
+const ARGUMENTS_MAX: (usize, usize) = (4096, 128 * 1024);
+
+/// The arguments.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    argv: Vec<String>,
+    #[serde(default)]
+    directory: String,
+    timeout_seconds: Option<u64>,
+}
+
+/// What the commands of a run stand on.
+#[derive(Debug)]
+pub(super) struct Commands {
+    run: RunId,
+    environment: BTreeMap<OsString, OsString>,
+    cgroup: Option<Group>,
+    started: AtomicU64,
+    /// Held by the command that runs, until everything of it is gone.
+    turn: Arc<Mutex<()>>,
+}
+
+impl Commands {
+    /// Commands of a run. Their environment is the host's, without all that could be a secret:
+    /// what a profile passes on is for the model's harness.
+    pub(super) fn new(run: RunId, life: &HostLife, cgroup: Option<Group>) -> Self {
+        let passed = |name: &OsStr| {
+            name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
+        };
+        let mut environment: BTreeMap<OsString, OsString> =
+            std::env::vars_os().filter(|(name, _)| passed(name)).collect();
+        environment.insert(RUN_VARIABLE.into(), run.to_string().into());
+        environment.insert(LIFE_VARIABLE.into(), life.to_string().into());
+        Self { run, environment, cgroup, started: AtomicU64::new(0), turn: Arc::default() }
+    }
+
+    /// Runs a program to its end.
+    pub(super) async fn run(
+        &self,
+        allowed: &Allowed,
+        workspace: &Workspace,
+        wanted: Wanted,
+    ) -> Outcome {
+        let seconds = wanted.timeout_seconds.unwrap_or(TIMEOUT);
+        let prepared = self.prepare(allowed, workspace, &wanted, seconds);
+        let (program, place, dir) = match prepared {
+            Ok(prepared) => prepared,
+            Err(text) => return Outcome::error(text),
+        };
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        match self.start(&program, &wanted.argv, &dir, turn) {
+            Ok((running, output)) => {
+                // A task of its own: it goes on to the end of the program when this is dropped.
+                let (_want, wanted) = oneshot::channel();
+                let attending = tokio::spawn(running.attend(output, seconds, wanted));
+                attending.await.unwrap_or_else(|cause| {
+                    Outcome::error(format!("attending to the program failed: {cause}"))
+                })
+            }
+            Err(cause) => Outcome::error(format!(
+                "`{}` could not be started in {}: {cause}",
+                wanted.argv[0],
+                words(&place)
+            )),
+        }
+    }
+
+    /// The program, the directory's name, and the directory.
+    fn prepare(
+        &self,
+        allowed: &Allowed,
+        workspace: &Workspace,
+        wanted: &Wanted,
+        seconds: u64,
+    ) -> Result<(PathBuf, PathBuf, OwnedFd), String> {
+        allowed.program(&wanted.argv).map_err(|refused| refused.to_string())?;
+        let bytes: usize = wanted.argv.iter().map(String::len).sum();
+        if wanted.argv.len() > ARGUMENTS_MAX.0 || bytes > ARGUMENTS_MAX.1 {
+            return Err("too many arguments; put them in a file".to_owned());
+        }
+        if wanted.argv.iter().any(|argument| argument.contains('\0')) {
+            return Err("an argument holds a NUL".to_owned());
+        }
+        if !(1..=TIMEOUT_MAX).contains(&seconds) {
+            return Err(format!("timeout_seconds is 1 to {TIMEOUT_MAX}"));
+        }
+        let place = workspace.place(&wanted.directory)?;
+        let dir = workspace.directory(&place)?;
+        let program = self.located(&wanted.argv[0], workspace.path())?;
+        Ok((program, place, dir))
+    }
+
+    /// Where a program lies. One that is named without a slash is the system's: what an agent has
+    /// put into its workspace under the name of an allowed program is not it.
+    fn located(&self, program: &str, workspace: &Path) -> Result<PathBuf, String> {
+        if program.contains('/') {
+            return Ok(PathBuf::from(program));
+        }
+        let path = self.environment.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+        let outside: Vec<PathBuf> = std::env::split_paths(&path)
+            .filter(|dir| dir.is_absolute())
+            .filter(|dir| dir.canonicalize().is_ok_and(|dir| !dir.starts_with(workspace)))
+            .collect();
+        let path = std::env::join_paths(outside).unwrap_or_default();
+        which::which_in(program, Some(path), "/")
+            .map_err(|_| format!("`{program}` was not found on this host"))
+    }
+
+    fn start(
+        &self,
+        program: &Path,
+        argv: &[String],
+        dir: &OwnedFd,
+        turn: OwnedMutexGuard<()>,
+    ) -> io::Result<(Running, pipe::Receiver)> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let call = format!("{}.{number}", self.run);
+        let (output, input) = io::pipe()?;
+        let output = pipe::Receiver::from_owned_fd(output.into())?;
+        let mut command = Command::new(program);
+        command
+            .arg0(&argv[0])
+            .args(&argv[1..])
+            // The directory that was opened, whatever its name leads to by now.
+            .current_dir(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+            .env_clear()
+            .envs(&self.environment)
+            .env(CALL_VARIABLE, &call)
+            .stdin(Stdio::null())
+            .stdout(input.try_clone()?)
+            .stderr(input)
+            .process_group(0)
+            .kill_on_drop(true);
+        let (child, pid, awaited) = children::start(&mut command)?;
+        let cgroup = self.cgroup.as_ref().and_then(|run| {
+            let group = run.within(&format!("call-{number}")).ok()?;
+            match group.join(pid) {
+                Ok(()) => Some(group),
+                Err(cause) => {
+                    tracing::warn!(call, %cause, "a command runs outside of its run's cgroup");
+                    group.remove();
+                    None
+                }
+            }
+        });
+        let traces = Traces::of_program(Mark::Call(call), pid, cgroup);
+        Ok((Running { child, traces, _awaited: awaited, _turn: turn }, output))
+    }
+}
+
+/// A command that runs.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    traces: Traces,
+    _awaited: Awaited,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Running {
+    /// Attends to the command until everything of it is gone; `wanted` ends when nobody wants its
+    /// outcome any more, and then it is killed.
+    async fn attend(
+        mut self,
+        mut pipe: pipe::Receiver,
+        seconds: u64,
+        mut wanted: oneshot::Receiver<()>,
+    ) -> Outcome {
+        let mut output = Output::default();
+        let mut end = Some(Instant::now() + Duration::from_secs(seconds));
+        let (mut timed_out, mut given_up) = (false, false);
+        let (mut open, mut buffer) = (true, vec![0; 16 * 1024]);
+        let status = loop {
+            tokio::select! {
+                status = self.child.wait() => break status,
+                read = pipe.read(&mut buffer), if open => match read {
+                    Ok(0) | Err(_) => open = false,
+                    Ok(read) => output.push(&buffer[..read]),
+                },
+                _ended = &mut wanted, if !given_up => {
+                    given_up = true;
+                    self.traces.kill_now();
+                }
+                () = at(end), if end.is_some() => {
+                    if timed_out {
+                        self.traces.kill_now();
+                        end = None;
+                    } else {
+                        self.traces.term();
+                        timed_out = true;
+                        end = Some(Instant::now() + GRACE);
+                    }
+                }
+            }
+        };
+        // What it left may write as long as it lives, and may be killed only by being looked for.
+        let sweep = self.traces.clone().until_gone();
+        let (swept, ()) = tokio::join!(sweep, drain(&mut pipe, &mut output, open));
+        ended(&status, &output, swept.killed, timed_out.then_some(seconds))
+    }
+}
+
+/// Reads what is still to be read. Bounded: a process of another user may hold the pipe for ever.
+async fn drain(pipe: &mut pipe::Receiver, output: &mut Output, open: bool) {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut open = open;
+    while open {
+        match timeout(LAST_WORDS, pipe.read(&mut buffer)).await {
+            Ok(Ok(read)) if read > 0 => output.push(&buffer[..read]),
+            Ok(Ok(_) | Err(_)) | Err(_) => open = false,
+        }
+    }
+}
+
+async fn at(end: Option<Instant>) {
+    if let Some(end) = end {
+        sleep_until(end).await;
+    }
+}
+
+fn ended(
+    status: &io::Result<ExitStatus>,
+    output: &Output,
+    killed: usize,
+    timed_out: Option<u64>,
+) -> Outcome {
+    let mut text = match status {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(signal)) => format!("ended by signal {signal}"),
+            (None, None) => "ended".to_owned(),
+        },
+        Err(cause) => format!("its end is not known: {cause}"),
+    };
+    if let Some(seconds) = timed_out {
+        let _infallible = write!(text, "; it was ended after {seconds} s");
+    }
+    if killed > 0 {
+        let _infallible = write!(text, "; {killed} processes it left behind were killed");
+    }
+    let output = output.text();
+    text.push('\n');
+    text.push_str(if output.is_empty() { "[no output]" } else { &output });
+    let is_error = timed_out.is_some() || !status.as_ref().is_ok_and(ExitStatus::success);
+    Outcome { text, is_error }
+}

@@ -1,0 +1,130 @@
+//! Programs that tools run: what they are given, what is kept of what they say, and that nothing
+//! of them stays.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+
+fn sh(script: &str) -> Value {
+    json!({"argv": ["sh", "-c", script]})
+}
+
+/// Waits until a process is gone; its test fails by running into the harness's bound.
+async fn until_dead(pid: &str) {
+    while Path::new("/proc").join(pid.trim()).exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_gets_its_arguments_as_they_are() {
+    let bench = Bench::with(&["run"], &[]);
+    let argv = ["printf", "%s|", "a b", "$HOME", "*", ";", "`id`", ""];
+    let text = bench.ok("run_command", json!({"argv": argv})).await;
+    assert_eq!(text, "exit code 0\na b|$HOME|*|;|`id`||");
+    bench.put("sub/x", "");
+    let text = bench.ok("run_command", json!({"argv": ["ls"], "directory": "sub"})).await;
+    assert_eq!(text, "exit code 0\nx\n");
+    let text = bench.ok("run_command", json!({"argv": ["cat"]})).await;
+    assert_eq!(text, "exit code 0\n[no output]", "standard input is empty");
+}
+
+#[tokio::test]
+async fn a_programs_end_is_told_with_both_its_outputs_in_order() {
+    let bench = Bench::new();
+    let text = bench.error("run_command", sh("echo a; echo b >&2; echo c; exit 3")).await;
+    assert_eq!(text, "exit code 3\na\nb\nc\n");
+    let text = bench.error("run_command", sh("kill -9 $$")).await;
+    assert_eq!(text, "ended by signal 9\n[no output]");
+    let text = bench.ok("run_command", sh("seq 100000")).await;
+    assert!(text.starts_with("exit code 0\n1\n2\n") && text.ends_with("99999\n100000\n"));
+    assert!(text.contains(" bytes left out]") && text.len() < 40_000, "{}", text.len());
+    let error = bench.error("run_command", json!({"argv": ["no-such-program-here"]})).await;
+    assert_eq!(error, "`no-such-program-here` was not found on this host");
+    let error = bench.error("run_command", json!({"argv": ["./none"]})).await;
+    assert!(error.contains("could not be started in .: No such file"), "{error}");
+    let error = bench.error("run_command", json!({"argv": ["printf", "a\0b"]})).await;
+    assert!(error.contains("NUL"), "{error}");
+}
+
+#[tokio::test]
+async fn only_what_is_allowed_runs_and_a_workspace_cannot_pose_as_it() {
+    let bench = Bench::with(&["run:true", "run:tools/*"], &[]);
+    bench.ok("run_command", json!({"argv": ["true"]})).await;
+    for argv in [&["ls"][..], &["sh", "-c", "true"], &["./true"], &["/bin/true"], &["true; ls"]] {
+        let error = bench.error("run_command", json!({"argv": argv})).await;
+        assert!(error.contains("is not allowed; allowed are: tools/*, true"), "{error}");
+    }
+    bench.put("tools/hello", "#!/bin/sh\necho hello $1\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(bench.path("tools/hello"), mode).unwrap();
+    let text = bench.ok("run_command", json!({"argv": ["tools/hello", "you"]})).await;
+    assert_eq!(text, "exit code 0\nhello you\n");
+}
+
+#[tokio::test]
+async fn its_environment_holds_nothing_but_what_is_named() {
+    let bench = Bench::new();
+    let text = bench.ok("run_command", json!({"argv": ["env"]})).await;
+    let known = [
+        "PATH",
+        "HOME",
+        "LANG",
+        "TZ",
+        "TMPDIR",
+        "TETRARCH_RUN",
+        "TETRARCH_HOST_LIFE",
+        "TETRARCH_CALL",
+    ];
+    let mut names = 0;
+    for line in text.lines().skip(1) {
+        let name = line.split('=').next().unwrap();
+        assert!(known.contains(&name) || name.starts_with("LC_"), "{line}");
+        names += 1;
+    }
+    assert!(names >= 4, "{text}");
+}
+
+/// A program in a session of its own, without the marks: what the sweep finds by descent.
+#[tokio::test]
+async fn what_a_program_leaves_is_killed() {
+    let bench = Bench::new();
+    let script = "setsid sleep 1000 > /dev/null 2>&1 & echo $! > left; sleep 1000 & exit 0";
+    let text = bench.ok("run_command", sh(script)).await;
+    assert!(text.starts_with("exit code 0; 2 processes it left behind were killed"), "{text}");
+    until_dead(&bench.content("left")).await;
+}
+
+#[tokio::test]
+async fn a_program_that_takes_too_long_is_ended() {
+    let bench = Bench::new();
+    let mut call = sh("trap '' TERM; echo up; sleep 1000 & wait; wait; sleep 1000");
+    call["timeout_seconds"] = json!(1);
+    let text = bench.error("run_command", call).await;
+    assert!(text.starts_with("ended by signal 9; it was ended after 1 s"), "{text}");
+    assert!(text.ends_with("\nup\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_leaves_nothing_and_the_next_waits_for_that() {
+    let bench = Bench::new();
+    let script = "echo $$ > pid; setsid sleep 1000 & echo $! > left; mv pid up; wait";
+    {
+        let call = sh(script);
+        let calling = bench.toolbox.call("run_command", &call);
+        tokio::pin!(calling);
+        let up = async {
+            while !bench.path("up").exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            outcome = &mut calling => panic!("{outcome:?}"),
+            () = up => {}
+        }
+    }
+    let pids = [bench.content("up"), bench.content("left")].map(|pid| pid.trim().to_owned());
+    let script = format!("ls -d /proc/{} /proc/{} 2>/dev/null; true", pids[0], pids[1]);
+    assert_eq!(bench.ok("run_command", sh(&script)).await, "exit code 0\n[no output]");
+}
