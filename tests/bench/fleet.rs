@@ -185,6 +185,7 @@ pub(crate) fn profile(name: &str, kind: RunnerKind, argv: &[&str]) -> Profile {
         env: Vec::new(),
         pass_env: Vec::new(),
         model: String::new(),
+        served: Default::default(),
         prompt: String::new(),
         tools: Tools::default(),
         budget: Limits::default(),
@@ -271,5 +272,6 @@ fn runner(life: tetrarch_runner::HostLife, workspace_dir: &Path) -> tetrarch_run
         containment: tetrarch_runner::Containment::default(),
         worktrees_dir: std::env::temp_dir().join("tetrarch-no-worktrees"),
         worktrees_max: 1,
+        prices: Default::default(),
     }
 }

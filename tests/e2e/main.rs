@@ -18,6 +18,7 @@ mod hosts;
 mod input;
 mod levels;
 mod life;
+mod llm;
 mod long_haul;
 mod loops;
 mod metrics;

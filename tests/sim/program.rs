@@ -188,6 +188,7 @@ impl Program {
         match line {
             Inbound::Mail { topic, .. } => self.inbox.push(topic.clone()),
             Inbound::Saved
+            | Inbound::Noted(_)
             | Inbound::Granted { .. }
             | Inbound::Withheld { .. }
             | Inbound::BudgetWarning { .. } => {}

@@ -2,6 +2,8 @@
 //! (docs/decisions/0028).
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -50,6 +52,29 @@ impl ModelServer {
         let line = program.line(|line| line.contains("listening on "));
         let url = line.split("listening on ").nth(1).unwrap().trim().to_owned();
         Self { _dir: dir, _program: program, url }
+    }
+
+    /// The bodies of the requests that it got, in order, as chat completions.
+    ///
+    /// # Panics
+    /// It does not tell.
+    #[must_use]
+    pub fn got(&self) -> Vec<Value> {
+        let address = self.url.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).unwrap();
+        let ask = format!("GET /__aimock/journal?limit=10000 HTTP/1.0\r\nHost: {address}\r\n\r\n");
+        stream.write_all(ask.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let entries: Value =
+            serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"));
+        entries
+            .as_array()
+            .unwrap_or_else(|| panic!("{entries}"))
+            .iter()
+            .map(|it| it["body"].clone())
+            .collect()
     }
 
     /// Where it is.

@@ -14,7 +14,7 @@ struct Row {
 }
 
 /// A crate is added here together with its record in `docs/decisions/`.
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
     Row { name: "failpoint", ours: &[], outside: Some(&["rustix"]) },
     Row {
         name: "core",
@@ -32,13 +32,14 @@ const ROWS: [Row; 6] = [
         ]),
     },
     Row { name: "bus", ours: &["core", "failpoint"], outside: None },
-    Row { name: "engine", ours: &["core", "bus", "failpoint"], outside: None },
-    Row { name: "runner", ours: &["core", "bus", "failpoint"], outside: None },
+    Row { name: "model", ours: &["core"], outside: None },
+    Row { name: "engine", ours: &["core", "bus", "failpoint", "model"], outside: None },
+    Row { name: "runner", ours: &["core", "bus", "failpoint", "model"], outside: None },
     Row { name: "cli", ours: &["core", "bus", "engine", "runner"], outside: None },
 ];
 
 /// Outside packages that one crate alone may name.
-const HOMES: [(&str, &str); 9] = [
+const HOMES: [(&str, &str); 11] = [
     ("async-nats", "bus"),
     ("nkeys", "bus"),
     ("pbjson", "bus"),
@@ -46,6 +47,8 @@ const HOMES: [(&str, &str); 9] = [
     ("prost", "bus"),
     ("prost-build", "bus"),
     ("protox", "bus"),
+    ("genai", "model"),
+    ("reqwest", "model"),
     ("ractor", "engine"),
     ("clap", "cli"),
 ];

@@ -12,6 +12,7 @@ use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::RUNS;
 use crate::{stamp, surely};
+use tetrarch_core::converse::recorded::Kept;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, RunId, SessionId};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
@@ -203,6 +204,8 @@ pub async fn journal_end(
 pub struct Left {
     /// The newest state from which a successor can go on, as JSON text; none when there is none.
     pub checkpoint: Option<String>,
+    /// What it recorded last of its conversation with a model.
+    pub conversation: Kept,
     /// What was used of the grant.
     pub tally: Tally,
     /// Whether nothing follows.
@@ -213,8 +216,9 @@ impl Left {
     fn take(&mut self, event: JournalEvent) {
         self.tally.take(&event);
         self.ended = matches!(event, JournalEvent::Ended { .. });
-        if let JournalEvent::Checkpoint { state } = event {
-            self.checkpoint = Some(state);
+        match event {
+            JournalEvent::Checkpoint { state } => self.checkpoint = Some(state),
+            other => other.into_recorded().into_iter().for_each(|it| self.conversation.push(it)),
         }
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Config {
     pub(crate) host: HostSection,
     /// `[runs]`.
     pub(crate) runs: RunsConfig,
+    /// `[prices]`: the file with what models cost.
+    pub(crate) prices: Option<PathBuf>,
     /// `[deadlines]`, and what `[runs]` says of stops.
     pub(crate) deadlines: Deadlines,
     /// `[overseer]`.
@@ -205,6 +207,7 @@ impl Config {
                 freeze_max: settings.span("host.freeze_max"),
                 worktrees_max: fitted(settings.whole("host.worktrees_max"), usize::MAX),
             },
+            prices: settings.path("prices.file"),
             runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
             deadlines: deadlines(&settings),
             overseer: overseer(&settings),

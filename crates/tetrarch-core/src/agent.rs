@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::brief::{RunnerKind, Tools, Worktree};
+use crate::brief::{RunnerKind, Served, Tools, Worktree};
 use crate::budget::{Account, Limits, Spend};
 use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
@@ -298,6 +298,8 @@ pub struct Profile {
     pub pass_env: Vec<String>,
     /// The model.
     pub model: String,
+    /// How the model is reached, for the llm runner.
+    pub served: Served,
     /// The system prompt.
     pub prompt: String,
     /// Tools it hands out when a request names none.

@@ -113,11 +113,13 @@ pub enum RunnerKind {
     Echo,
     /// The agent connects to the bus by itself.
     External,
+    /// Inside the host process: a conversation with a model.
+    Llm,
 }
 
 impl RunnerKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Process, Self::Echo, Self::External];
+    pub const ALL: [Self; 4] = [Self::Process, Self::Echo, Self::External, Self::Llm];
 
     /// The lower-case word.
     #[must_use]
@@ -126,6 +128,7 @@ impl RunnerKind {
             Self::Process => "process",
             Self::Echo => "echo",
             Self::External => "external",
+            Self::Llm => "llm",
         }
     }
 
@@ -133,6 +136,29 @@ impl RunnerKind {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+/// Which model the llm runner talks to, besides its name (spec 12, Profiles).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Served {
+    /// The provider: `openai` for whatever is compatible with it, `anthropic`, ...
+    pub provider: String,
+    /// Where it is served; empty means the provider's own address.
+    pub base_url: String,
+    /// Where the host finds the key: `env:NAME`; empty for servers that want none.
+    pub key_from: String,
+    /// Tokens it may write in one turn.
+    pub max_output_tokens: Option<u32>,
+    /// Tokens it reads at most.
+    pub context_tokens: Option<u32>,
+}
+
+impl Served {
+    /// The variable that holds the key.
+    #[must_use]
+    pub fn key_variable(&self) -> Option<&str> {
+        self.key_from.strip_prefix("env:").filter(|name| !name.is_empty())
     }
 }
 
@@ -151,6 +177,8 @@ pub struct Runner {
     pub pass_env: Vec<String>,
     /// The model, for runners that use one.
     pub model: String,
+    /// How the model is reached.
+    pub served: Served,
     /// The system prompt, for runners that use one.
     pub prompt: String,
 }

@@ -3,6 +3,7 @@
 //! performs the effects in order and stops at the first that is fenced.
 
 mod asking;
+mod conversing;
 mod correspondence;
 mod ending;
 mod log;
@@ -19,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::brief::{Artifact, Outcome, RunResult};
 use crate::budget::Spend;
 use crate::change::Made;
+use crate::converse::Recorded;
 use crate::cursor::ClaimOutcome;
 use crate::id::{Principal, QuestionId, RequestId, RunId};
 use crate::journal::JournalEvent;
@@ -122,6 +124,7 @@ pub struct Hosted {
     run: Run,
     host: String,
     checkpoint: Option<String>,
+    recorded: Vec<Recorded>,
     phase: Phase,
     trace: Option<String>,
     spawns: usize,
@@ -133,6 +136,7 @@ pub struct Hosted {
     now: BusTime,
     blocked: bool,
     verbs: Verbs,
+    compacting: bool,
     heard: u64,
     stop_within: StopWithin,
     killed: bool,
@@ -168,6 +172,7 @@ impl Hosted {
             run,
             host,
             checkpoint,
+            recorded: Vec::new(),
             phase: Phase::Claiming,
             trace,
             spawns: 0,
@@ -178,6 +183,7 @@ impl Hosted {
             now: BusTime::default(),
             blocked: false,
             verbs: Verbs::default(),
+            compacting: false,
             heard: 0,
             stop_within: StopWithin::default(),
             killed: false,
@@ -223,6 +229,11 @@ impl Hosted {
     #[must_use]
     pub fn progress(&self) -> u64 {
         self.heard
+    }
+
+    /// Goes on from what the runs before it recorded of their conversation with a model.
+    pub fn go_on_with(&mut self, recorded: Vec<Recorded>) {
+        self.recorded = recorded;
     }
 
     /// The effects that begin it.
@@ -308,6 +319,7 @@ impl Hosted {
             node: self.run.node,
             brief: self.run.brief.clone(),
             checkpoint: self.checkpoint.clone(),
+            recorded: self.recorded.clone(),
             trace: self.trace.clone(),
         }
     }
@@ -360,6 +372,11 @@ impl Hosted {
                 self.block(false, String::new(), effects);
             }
             RunnerEvent::Receipt { id, stage, why } => self.heard_receipt(id, stage, why, effects),
+            RunnerEvent::Text { text } => effects.push(Effect::Stream(text)),
+            RunnerEvent::Conversed { recorded, confirm } => {
+                self.conversed(recorded, confirm, effects);
+            }
+            RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
             RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
             // The host's own business, not a session's.

@@ -3,6 +3,7 @@
 
 use crate::brief::{RunResult, Usage};
 use crate::budget::{Counter, Spend};
+use crate::converse::Recorded;
 use crate::cursor::Positions;
 use crate::id::{AgentId, RequestId, RunId, SessionId};
 use crate::verb::{Stage, Verb};
@@ -93,6 +94,8 @@ pub enum JournalEvent {
     },
     /// It goes on.
     Unblocked,
+    /// A conversation with a model changed.
+    Conversed(Box<Recorded>),
     /// The grant.
     Budget(BudgetNote),
     /// A verb came, or has come further.
@@ -120,6 +123,33 @@ pub enum JournalEvent {
         /// How.
         cause: String,
     },
+}
+
+impl JournalEvent {
+    /// What it says of a conversation with a model, if it does.
+    #[must_use]
+    pub fn into_recorded(self) -> Option<Recorded> {
+        match self {
+            Self::Conversed(recorded) => Some(*recorded),
+            Self::Starting { .. }
+            | Self::Started { .. }
+            | Self::Progress { .. }
+            | Self::Log { .. }
+            | Self::Usage(_)
+            | Self::Checkpoint { .. }
+            | Self::Ask { .. }
+            | Self::Spawn { .. }
+            | Self::Mail { .. }
+            | Self::Update { .. }
+            | Self::Blocked { .. }
+            | Self::Unblocked
+            | Self::Budget(_)
+            | Self::Verb { .. }
+            | Self::Stopping { .. }
+            | Self::Result(_)
+            | Self::Ended { .. } => None,
+        }
+    }
 }
 
 /// What an entry tells of the run's grant (spec 06, Budgets).

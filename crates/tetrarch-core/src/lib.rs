@@ -14,6 +14,7 @@ pub mod budget;
 pub mod burn;
 pub mod change;
 pub mod check;
+pub mod converse;
 pub mod crystallization;
 pub mod cursor;
 pub mod dispatch;

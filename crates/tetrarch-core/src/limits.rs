@@ -292,6 +292,24 @@ pub const JOURNAL_ENDS_WITHIN: Millis = Millis::from_secs(60);
 pub const BURN_BUCKETS: usize = 60;
 /// How long one of them is.
 pub const BURN_BUCKET: Millis = Millis::from_secs(60);
+/// Turns of a model in one run of the llm runner; a budget is the ordinary bound.
+pub const TURNS_MAX: u64 = 1_000;
+/// Turns of a model in a row in which every call failed.
+pub const FRUITLESS_TURNS_MAX: u32 = 8;
+/// Calls of one turn that are taken.
+pub const CALLS_PER_TURN_MAX: usize = 32;
+/// Words and arguments of one turn that are kept, in bytes: with what JSON adds it is a journal's entry.
+pub const TURN_BYTES_MAX: usize = JOURNAL_ENTRY_BYTES_MAX / 8 * 3;
+/// What a model is told of one call of a tool, in bytes.
+pub const TOOL_ANSWER_BYTES_MAX: usize = 48 * 1024;
+/// What a run that goes on is given of the conversation before it, in bytes.
+pub const RECORDED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Tokens that a model may write in one turn, unless the profile says otherwise.
+pub const OUTPUT_TOKENS: u32 = 8_192;
+/// Tokens that a model reads at most, unless the profile says otherwise.
+pub const CONTEXT_TOKENS: u32 = 128_000;
+/// Share of the context, in thousandths, from which a conversation is summarised.
+pub const COMPACTION_SHARE: u64 = 750;
 /// Calls of one run that may have something set aside for them at a time.
 pub const CALLS_OPEN_MAX: usize = 256;
 /// A call's name, in bytes.

@@ -60,6 +60,7 @@ impl Tally {
             | JournalEvent::Blocked { .. }
             | JournalEvent::Unblocked
             | JournalEvent::Verb { .. }
+            | JournalEvent::Conversed(_)
             | JournalEvent::Budget(BudgetNote::Warning { .. })
             | JournalEvent::Stopping { .. }
             | JournalEvent::Ended { .. } => {}

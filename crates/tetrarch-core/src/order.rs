@@ -4,6 +4,7 @@
 use crate::brief::{Brief, RunResult, Usage};
 use crate::budget::{Counter, Spend};
 use crate::change::{ApplyOrder, ApplyOutcome, Made};
+use crate::converse::Recorded;
 use crate::id::{AgentId, ChangeId, EpicId, NodeId, RequestId, RunId, SessionId};
 use crate::limits::{DRAIN, KILL_GRACE};
 use crate::time::Millis;
@@ -100,6 +101,8 @@ pub struct Start {
     pub brief: Brief,
     /// The state of the last checkpoint of the run it goes on from, as JSON text.
     pub checkpoint: Option<String>,
+    /// What the runs it goes on from recorded of their conversation with a model, oldest first.
+    pub recorded: Vec<Recorded>,
     /// A W3C `traceparent` for the program.
     pub trace: Option<String>,
 }
@@ -118,6 +121,8 @@ pub enum Inbound {
     },
     /// The checkpoint that asked for it is recorded: a successor goes on from there.
     Saved,
+    /// [`RunnerEvent::Conversed`] of this number is recorded.
+    Noted(u64),
     /// What [`RunnerEvent::SetAside`] asked for is set aside: the call may be made.
     Granted {
         /// Which call.
@@ -238,6 +243,23 @@ pub enum RunnerEvent {
     },
     /// It goes on.
     Unblocked,
+    /// A model's words as they come, for whoever is looking.
+    Text {
+        /// The words.
+        text: String,
+    },
+    /// A conversation with a model changed.
+    Conversed {
+        /// How.
+        recorded: Box<Recorded>,
+        /// The run waits for [`Inbound::Noted`] of this number.
+        confirm: Option<u64>,
+    },
+    /// It summarises what was said, or has done so.
+    Compacting {
+        /// Whether it begins.
+        begins: bool,
+    },
     /// How far a verb has come: delivered and effective, or refused.
     Receipt {
         /// The verb's id.

@@ -15,6 +15,7 @@ use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
 use tetrarch_core::budget::Spend;
 use tetrarch_core::burn::Burn;
+use tetrarch_core::converse::recorded::Gathered;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
 use tetrarch_core::id::RequestId;
@@ -152,13 +153,21 @@ impl Actor for AgentActor {
     }
 }
 
+/// What the runs that a run goes on from left behind.
+struct Before {
+    checkpoint: Option<String>,
+    conversation: Gathered,
+    spent: Spend,
+}
+
 impl AgentState {
     /// The newest state that the run it goes on from, or one before that, left behind: a session may
     /// end before its program says anything, and the next one be ordered before STATE knows its run.
     /// With it what all of them used of the grant, which is that of the brief.
-    async fn left_before(&self) -> Result<(Option<String>, Spend), EngineError> {
+    async fn left_before(&self) -> Result<Before, EngineError> {
         let bus = &self.session.shared.bus;
         let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
+        let mut conversation = Gathered::default();
         let mut before = self.run.continues;
         while let Some(id) = before {
             let left = finally_left(bus, id).await?;
@@ -167,13 +176,14 @@ impl AgentState {
                 counted = left.tally.tells_of_earlier_runs();
             }
             checkpoint = checkpoint.or(left.checkpoint);
-            if counted && checkpoint.is_some() {
+            let all_said = conversation.add(left.conversation);
+            if counted && (checkpoint.is_some() || all_said) {
                 break;
             }
             let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
             before = if let Some(Record::Run(run)) = found { run.continues } else { None };
         }
-        Ok((checkpoint, spent))
+        Ok(Before { checkpoint, conversation, spent })
     }
 
     /// Takes one message and performs all that follows from it; says whether the session ended.
@@ -185,8 +195,9 @@ impl AgentState {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => {
-                let (checkpoint, spent) = self.left_before().await?;
+                let Before { checkpoint, conversation, spent } = self.left_before().await?;
                 self.machine.go_on_from(checkpoint, spent);
+                self.machine.go_on_with(conversation.into_recorded());
                 self.machine.begin()
             }
             AgentMsg::Runner(event) => {

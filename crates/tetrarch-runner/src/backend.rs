@@ -8,6 +8,8 @@ use tetrarch_core::order::Start;
 use crate::seat::Seat;
 
 pub(crate) mod echo;
+mod expected;
+pub(crate) mod llm;
 pub(crate) mod process;
 
 /// Executes briefs of one kind.

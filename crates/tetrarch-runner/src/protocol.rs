@@ -8,7 +8,7 @@ pub(crate) use inbound::{
     Fault, brief_line, budget_line, granted_line, invalid_line, mail_line, rotate_line, saved_line,
     stop_line, verb_line, withheld_line,
 };
-pub(crate) use outbound::{NamedFile, Said, Told, read};
+pub(crate) use outbound::{NamedFile, Said, Told, read, read_result};
 
 /// What a line of a program's output is taken for, in words. Any bytes are taken for something.
 #[must_use]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::change::{ApplyOrder, ApplyOutcome};
+use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Exit, Inbound, Observed, Order, RunnerEvent, Start};
 use tetrarch_core::verb::{Command, Stage};
@@ -18,6 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::backend::AgentBackend;
 use crate::backend::echo::Echo;
+use crate::backend::llm::Llm;
 use crate::backend::process::Process;
 use crate::cgroup::{Cgroups, Group};
 use crate::containment::Containment;
@@ -54,6 +56,8 @@ pub struct RunnerConfig {
     pub worktrees_dir: PathBuf,
     /// Worktrees that are kept at most (`host.worktrees_max`).
     pub worktrees_max: usize,
+    /// What models cost (`[prices] file`).
+    pub prices: Prices,
 }
 
 /// What every program stands on.
@@ -64,6 +68,7 @@ pub(crate) struct Ground {
     pub(crate) output_limit: u64,
     pub(crate) containment: Containment,
     pub(crate) worktrees: Arc<Worktrees>,
+    pub(crate) prices: Prices,
     /// Whether orphans come to this process, in words.
     pub(crate) subreaper: String,
     cgroups: Result<Cgroups, String>,
@@ -89,6 +94,7 @@ impl Ground {
             workspace_dir,
             output_limit: config.output_limit,
             containment: config.containment,
+            prices: config.prices,
             subreaper,
             cgroups: cgroups.map_err(|cause| cause.to_string()),
         }
@@ -168,6 +174,7 @@ struct Desk {
     ground: Arc<Ground>,
     process: Arc<Process>,
     echo: Arc<Echo>,
+    llm: Arc<Llm>,
     runs: BTreeMap<RunId, Reins>,
     /// Each gives the run whose reins are to be dropped, if it held any.
     tasks: JoinSet<Option<RunId>>,
@@ -186,6 +193,7 @@ impl Desk {
     fn new(ground: Arc<Ground>, observed: mpsc::Sender<Observed>) -> Self {
         Self {
             process: Arc::new(Process::new(Arc::clone(&ground))),
+            llm: Arc::new(Llm::new(Arc::clone(&ground))),
             ground,
             echo: Arc::new(Echo),
             runs: BTreeMap::new(),
@@ -248,6 +256,7 @@ impl Desk {
         match start.brief.runner.kind {
             RunnerKind::Process => self.launch(Arc::clone(&self.process), start),
             RunnerKind::Echo => self.launch(Arc::clone(&self.echo), start),
+            RunnerKind::Llm => self.launch(Arc::clone(&self.llm), start),
             RunnerKind::External => {
                 let error = "an external agent connects to the bus by itself and is not started \
                              by a host; give it a credential (`tetrarch agent add`) or choose a \

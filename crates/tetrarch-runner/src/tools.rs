@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tetrarch_core::brief::Tools;
+pub use tetrarch_core::converse::Effect;
 use tetrarch_core::id::RunId;
 
 use crate::cgroup::Group;
@@ -33,17 +34,6 @@ use inside::{Refused, Workspace};
 
 /// Most that a tool answers, in bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-
-/// What happens when a call is made twice (spec 06, Effects).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing: it only looks.
-    ReadOnly,
-    /// The same as when it is made once.
-    Idempotent,
-    /// Anything.
-    Effectful,
-}
 
 /// One tool, as a model is told of it.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use tetrarch_core::agent::{
     Agent, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile, Project, Slot,
     Unsettled, Work,
 };
-use tetrarch_core::brief::{RunnerKind, Worktree};
+use tetrarch_core::brief::{RunnerKind, Served, Worktree};
 use tetrarch_core::budget::Spend;
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::liveness::Liveness;
@@ -290,6 +290,11 @@ impl From<&Profile> for pb::Profile {
             pass_env: profile.pass_env.clone(),
             model: profile.model.clone(),
             prompt: profile.prompt.clone(),
+            provider: profile.served.provider.clone(),
+            base_url: profile.served.base_url.clone(),
+            key_from: profile.served.key_from.clone(),
+            max_output_tokens: profile.served.max_output_tokens,
+            context_tokens: profile.served.context_tokens,
             tools: names(&profile.tools),
             budget: budget::written(profile.budget, profile.wall),
             workspace: profile.workspace.clone(),
@@ -309,6 +314,13 @@ impl TryFrom<pb::Profile> for Profile {
             env: read::pairs(profile.env),
             pass_env: profile.pass_env,
             model: profile.model,
+            served: Served {
+                provider: profile.provider,
+                base_url: profile.base_url,
+                key_from: profile.key_from,
+                max_output_tokens: profile.max_output_tokens,
+                context_tokens: profile.context_tokens,
+            },
             prompt: profile.prompt,
             tools: profile.tools.into_iter().collect(),
             budget: limits,

@@ -2,7 +2,7 @@
 
 use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
-    Runner, RunnerKind, Tools, Usage, Verdict, Worktree,
+    Runner, RunnerKind, Served, Tools, Usage, Verdict, Worktree,
 };
 use tetrarch_core::time::Millis;
 
@@ -152,6 +152,11 @@ impl From<&Runner> for pb::Runner {
             pass_env: runner.pass_env.clone(),
             model: runner.model.clone(),
             prompt: runner.prompt.clone(),
+            provider: runner.served.provider.clone(),
+            base_url: runner.served.base_url.clone(),
+            key_from: runner.served.key_from.clone(),
+            max_output_tokens: runner.served.max_output_tokens,
+            context_tokens: runner.served.context_tokens,
         }
     }
 }
@@ -166,6 +171,13 @@ impl TryFrom<pb::Runner> for Runner {
             env: read::pairs(runner.env),
             pass_env: runner.pass_env,
             model: runner.model,
+            served: Served {
+                provider: runner.provider,
+                base_url: runner.base_url,
+                key_from: runner.key_from,
+                max_output_tokens: runner.max_output_tokens,
+                context_tokens: runner.context_tokens,
+            },
             prompt: runner.prompt,
         })
     }

@@ -2,6 +2,7 @@
 
 use tetrarch_core::brief::RunResult;
 use tetrarch_core::budget::Spend;
+use tetrarch_core::converse::{Call, Recorded};
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::journal::{BudgetNote, JournalEntry, JournalEvent};
 use tetrarch_core::limits::JOURNAL_ENTRY_BYTES_MAX;
@@ -81,6 +82,7 @@ fn written(event: JournalEvent) -> E {
             by,
             text,
         }),
+        JournalEvent::Conversed(recorded) => conversed(*recorded),
         JournalEvent::Stopping { reason } => E::Stopping(pb::JournalReason { reason }),
         JournalEvent::Result(result) => E::Result((&*result).into()),
         JournalEvent::Ended { cause } => E::Ended(pb::JournalEnded { cause }),
@@ -133,7 +135,42 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
             JournalEvent::Result(Box::new(result))
         }
         E::Ended(pb::JournalEnded { cause }) => JournalEvent::Ended { cause },
+        E::Turn(pb::JournalTurn { step, text, calls }) => {
+            let call = |pb::JournalToolCall { id, tool, arguments }| Call { id, tool, arguments };
+            let calls = calls.into_iter().map(call).collect();
+            JournalEvent::Conversed(Box::new(Recorded::Turn { step, text, calls }))
+        }
+        E::Intent(pb::JournalIntent { step, index, tool }) => {
+            JournalEvent::Conversed(Box::new(Recorded::Intent { step, index, tool }))
+        }
+        E::Answer(pb::JournalAnswer { step, index, text, is_error }) => {
+            JournalEvent::Conversed(Box::new(Recorded::Answer { step, index, text, is_error }))
+        }
+        E::Heard(pb::JournalHeard { text }) => {
+            JournalEvent::Conversed(Box::new(Recorded::Heard { text }))
+        }
+        E::Summary(pb::JournalSummary { step, text }) => {
+            JournalEvent::Conversed(Box::new(Recorded::Summary { step, text }))
+        }
     })
+}
+
+fn conversed(recorded: Recorded) -> E {
+    match recorded {
+        Recorded::Turn { step, text, calls } => {
+            let call = |Call { id, tool, arguments }| pb::JournalToolCall { id, tool, arguments };
+            let calls = calls.into_iter().map(call).collect();
+            E::Turn(pb::JournalTurn { step, text, calls })
+        }
+        Recorded::Intent { step, index, tool } => {
+            E::Intent(pb::JournalIntent { step, index, tool })
+        }
+        Recorded::Answer { step, index, text, is_error } => {
+            E::Answer(pb::JournalAnswer { step, index, text, is_error })
+        }
+        Recorded::Heard { text } => E::Heard(pb::JournalHeard { text }),
+        Recorded::Summary { step, text } => E::Summary(pb::JournalSummary { step, text }),
+    }
 }
 
 fn written_note(note: BudgetNote) -> E {

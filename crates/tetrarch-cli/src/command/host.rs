@@ -1,10 +1,11 @@
 //! `tetrarch host`: the orchestrator of this host. Here engine and runner are joined: each
 //! speaks core's vocabulary, and neither knows the other.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tetrarch_bus::creds::Party;
+use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::id::HostName;
 use tetrarch_core::limits::{CAPACITY_PER_CORE, FREEZE_WINDOWS};
 use tetrarch_engine::{EngineError, HostConfig, serve_host};
@@ -15,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::check_freezing;
 use crate::context::{Context, new_ulid};
+use crate::document::read_document;
 use crate::exit::{CliError, Code};
 use crate::process::{Instance, address, announce, stop_signal};
 
@@ -66,6 +68,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
     }
     check_freezing(&context.config.settings, freeze_time(&mark))?;
     let guard = guard(context, &mark).await?;
+    let runner = runner_config(context, &name, mark)?;
     let bus = context.connect(&Party::Host(name.clone()), &format!("HO@{name}")).await?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let default = CAPACITY_PER_CORE.saturating_mul(u32::try_from(cores).unwrap_or(u32::MAX));
@@ -88,7 +91,6 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
     let guarding = tokio::spawn(keep_guard(guard, kept));
     let (renewed, renewals) = watch::channel(None);
     let beating = tokio::spawn(beat(renewals, context.config.liveness.window, beats.clone()));
-    let runner = runner_config(context, &name, mark);
     let runner = tokio::spawn(tetrarch_runner::serve(runner, ordered, tell_observed));
     let outcome = serve_host(bus, config, orders, observed, stop, tell, renewed).await;
     // Every sender of orders is gone now: the runner ends what still runs, then itself.
@@ -177,10 +179,14 @@ pub(crate) fn worktrees_dir(context: &Context, name: &HostName) -> PathBuf {
     context.config.bus.data_dir.join("worktrees").join(name.as_str())
 }
 
-fn runner_config(context: &Context, name: &HostName, life: HostLife) -> RunnerConfig {
+fn runner_config(
+    context: &Context,
+    name: &HostName,
+    life: HostLife,
+) -> Result<RunnerConfig, CliError> {
     let default = || context.config.bus.data_dir.join("work").join(name.as_str());
     let workspace_dir: PathBuf = context.config.host.workspace_dir.clone().unwrap_or_else(default);
-    RunnerConfig {
+    Ok(RunnerConfig {
         life,
         workspace_dir,
         output_limit: context.config.runs.output_limit,
@@ -188,5 +194,12 @@ fn runner_config(context: &Context, name: &HostName, life: HostLife) -> RunnerCo
         containment: context.config.host.containment.clone(),
         worktrees_dir: worktrees_dir(context, name),
         worktrees_max: context.config.host.worktrees_max,
-    }
+        prices: context.config.prices.as_deref().map(prices).transpose()?.unwrap_or_default(),
+    })
+}
+
+/// What models cost, as the file of `[prices]` has it.
+fn prices(file: &Path) -> Result<Prices, CliError> {
+    let read = Prices::read(&read_document(file)?);
+    read.map_err(|why| CliError::new(Code::Usage, format!("prices.file {}: {why}", file.display())))
 }

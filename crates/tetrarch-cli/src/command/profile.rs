@@ -97,7 +97,7 @@ mod tests {
     fn what_is_wrong_is_said_with_file_place_and_what_is_allowed() {
         let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n").unwrap_err();
         assert_eq!(error.code, Code::Usage);
-        for part in ["coder.toml: runner: ", "allowed: process, echo", "args"] {
+        for part in ["coder.toml: runner: ", "allowed: process, echo, llm", "args"] {
             assert!(error.what.contains(part), "{part}: {}", error.what);
         }
         let nameless = written("runner = 'echo'\n").unwrap_err();

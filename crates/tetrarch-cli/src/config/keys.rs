@@ -125,7 +125,7 @@ pub(crate) const KEYS: &[Key] = &[
     later("people.page_listen", Listen, Is("127.0.0.1:7878")),
     later("people.channels", Names, Is("")),
     used("people.approval_ttl", Span(SECOND, ANY), Is("24h")),
-    later("prices.file", Path, Follows("none")),
+    used("prices.file", Path, Follows("none")),
 ];
 
 impl Key {

@@ -258,6 +258,7 @@ mod tests {
                 env: Vec::new(),
                 pass_env: Vec::new(),
                 model: String::new(),
+                served: Default::default(),
                 prompt: String::new(),
             },
             worktree: Worktree::None,

@@ -2,6 +2,7 @@
 //! Paths of its files stay, for they are read; what the files hold is not looked at.
 
 use crate::brief::{Finding, RunResult};
+use crate::converse::Recorded;
 use crate::order::RunnerEvent;
 use crate::redaction::{Lines, redact, redact_json};
 
@@ -9,7 +10,7 @@ use crate::redaction::{Lines, redact, redact_json};
 pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEvent> {
     let mut event = event;
     match &mut event {
-        RunnerEvent::Log { text } => {
+        RunnerEvent::Log { text } | RunnerEvent::Text { text } => {
             let clean = lines.clean(text)?.into_owned();
             *text = clean;
         }
@@ -35,14 +36,36 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
             each(files.iter_mut().map(|file| &mut file.name));
         }
         RunnerEvent::Exited { result: Some(said), .. } => result(said),
+        RunnerEvent::Conversed { recorded: said, .. } => recorded(said),
         RunnerEvent::Started { .. }
         | RunnerEvent::Usage(_)
         | RunnerEvent::Unblocked
         | RunnerEvent::Changed { .. }
         | RunnerEvent::Settled { .. }
+        | RunnerEvent::Compacting { .. }
         | RunnerEvent::Exited { result: None, .. } => {}
     }
     Some(event)
+}
+
+fn recorded(recorded: &mut Recorded) {
+    match recorded {
+        Recorded::Turn { text, calls, .. } => {
+            redact(text);
+            for call in calls {
+                redact(&mut call.tool);
+                redact_json(&mut call.arguments);
+            }
+        }
+        Recorded::Answer { text, .. }
+        | Recorded::Heard { text }
+        | Recorded::Summary { text, .. } => {
+            redact(text);
+        }
+        Recorded::Intent { tool, .. } => {
+            redact(tool);
+        }
+    }
 }
 
 fn result(result: &mut RunResult) {

@@ -1,5 +1,6 @@
 //! In which order a hosted session is claimed, journaled, started, heard and ended.
 
+mod conversing;
 mod ends;
 mod spending;
 mod verbs;
@@ -36,6 +37,7 @@ fn brief() -> Brief {
             env: Vec::new(),
             pass_env: Vec::new(),
             model: String::new(),
+            served: Default::default(),
             prompt: String::new(),
         },
         worktree: Worktree::None,

@@ -50,6 +50,8 @@ impl Hosted {
             RunState::AwaitingInput
         } else if self.blocked {
             RunState::Blocked
+        } else if self.compacting {
+            RunState::Compacting
         } else {
             RunState::Running
         }

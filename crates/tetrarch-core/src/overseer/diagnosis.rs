@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::brief::Outcome;
+use crate::converse::Recorded;
 use crate::journal::{BudgetNote, JournalEvent};
 use crate::limits::{DIAGNOSED_ENTRIES, JOURNAL_WORDS_BYTES_MAX};
 use crate::redaction;
@@ -116,6 +117,7 @@ fn in_words(event: &JournalEvent) -> Option<String> {
         }
         JournalEvent::Result(result) => format!("ended {}: {}", result.outcome, result.error),
         JournalEvent::Ended { cause } => format!("its program ended: {cause}"),
+        JournalEvent::Conversed(recorded) => conversed(recorded),
         JournalEvent::Starting { .. }
         | JournalEvent::Started { .. }
         | JournalEvent::Usage(_)
@@ -124,6 +126,16 @@ fn in_words(event: &JournalEvent) -> Option<String> {
         | JournalEvent::Spawn { .. }
         | JournalEvent::Unblocked => return None,
     })
+}
+
+fn conversed(recorded: &Recorded) -> String {
+    match recorded {
+        Recorded::Turn { text, .. } => format!("the model: {text}"),
+        Recorded::Intent { tool, .. } => format!("begins {tool}"),
+        Recorded::Answer { text, .. } => format!("a tool: {text}"),
+        Recorded::Heard { text } => format!("is told: {text}"),
+        Recorded::Summary { text, .. } => format!("so far: {text}"),
+    }
 }
 
 /// What was seen so far.
@@ -150,6 +162,7 @@ impl Seen {
             | JournalEvent::Usage(_)
             | JournalEvent::Checkpoint { .. }
             | JournalEvent::Spawn { .. }
+            | JournalEvent::Conversed(_)
             | JournalEvent::Budget(BudgetNote::SetAside { .. } | BudgetNote::Spent { .. })
             | JournalEvent::Update { .. } => self.worked = true,
             JournalEvent::Ask { .. } => self.asks = true,

@@ -136,6 +136,7 @@ pub(super) fn expand(
             env: profile.env.clone(),
             pass_env: profile.pass_env.clone(),
             model: profile.model.clone(),
+            served: profile.served.clone(),
             prompt: profile.prompt.clone(),
         },
         worktree,

@@ -2,7 +2,7 @@
 //! always fits into one commit (spec 02, Bounds). Texts count as they are, the rest by its kind.
 
 use crate::agent::Agent;
-use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Verdict};
+use crate::brief::{Artifact, Brief, Evidence, ExpectedOutput, RunResult, Served, Verdict};
 use crate::change::{Action, Change};
 use crate::crystallization::{Handoff, References};
 use crate::goal::Goal;
@@ -102,6 +102,7 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Profile(_, profile) => {
             let tools: usize = profile.tools.names().map(|name| ENTRY + name.len()).sum();
             let texts = profile.prompt.len() + profile.workspace.len() + profile.model.len();
+            let texts = texts + served(&profile.served);
             ITEM + texts
                 + tools
                 + list(&profile.argv)
@@ -178,9 +179,14 @@ pub(super) fn brief(brief: &Brief) -> usize {
         .sum();
     let runner = &brief.runner;
     let texts = brief.goal.len() + brief.definition_of_done.len() + brief.workspace.len();
-    let runner_texts = runner.prompt.len() + runner.model.len();
+    let runner_texts = runner.prompt.len() + runner.model.len() + served(&runner.served);
     let runner_lists = list(&runner.argv) + pairs(&runner.env) + list(&runner.pass_env);
     ITEM + schema + lists + tools + inputs + texts + runner_texts + runner_lists
+}
+
+/// How a model is reached.
+fn served(served: &Served) -> usize {
+    served.provider.len() + served.base_url.len() + served.key_from.len()
 }
 
 /// A result.

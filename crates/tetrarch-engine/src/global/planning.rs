@@ -19,8 +19,9 @@ use super::owner::OwnerMsg;
 use crate::error::EngineError;
 use crate::pump::Pump;
 
-pub use model::{BadPlanner, Key, PlannerConfig, provide_tls};
+pub use model::{BadPlanner, PlannerConfig};
 use model::{Model, faults};
+pub use tetrarch_model::{Key, provide_tls};
 
 /// Questions that are asked at one time.
 const ASKED_AT_ONCE: usize = 2;

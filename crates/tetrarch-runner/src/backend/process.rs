@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backend::AgentBackend;
+use crate::backend::expected::Expected;
 use crate::children::Awaited;
 use crate::protocol::{
     brief_line, budget_line, granted_line, mail_line, rotate_line, saved_line, stop_line,
@@ -24,16 +25,14 @@ use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
 
-mod expected;
 mod feed;
 mod helm;
 mod ladder;
-mod launch;
+pub(super) mod launch;
 mod output;
 mod takes;
 mod verdict;
 
-use expected::Expected;
 use feed::{Feed, QUEUE_VERBS, note_down};
 use helm::{Helm, RECEIPTS_MAX, Said};
 use ladder::{Ladder, Push};
@@ -287,6 +286,8 @@ impl Attendance {
             Inbound::BudgetWarning { counter, used, limit } => {
                 (budget_line(*counter, *used, *limit), "`budget`".to_owned())
             }
+            // Only the llm runner records its conversation.
+            Inbound::Noted(_) => return,
         };
         match feed.offer(text) {
             Ok(()) => self.ladder.was_given_a_line(Instant::now()),

@@ -234,6 +234,14 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
     Ok(Some(Told::Plain(plain)))
 }
 
+/// Reads the fields of a `result`.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn read_result(fields: Map<String, Value>) -> Result<Told, String> {
+    result(parse(fields)?)
+}
+
 fn parse<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|cause| cause.to_string())
 }

@@ -84,6 +84,7 @@ async fn host(life: HostLife) {
         containment: Containment::default(),
         worktrees_dir: std::env::temp_dir().join("tetrarch-no-worktrees"),
         worktrees_max: 1,
+        prices: Default::default(),
     };
     tokio::spawn(serve(config, ordered, tell));
     tokio::spawn(async move { while observed.recv().await.is_some() {} });
@@ -151,6 +152,7 @@ fn start(program: &str) -> Start {
             env: Vec::new(),
             pass_env: Vec::new(),
             model: String::new(),
+            served: Default::default(),
             prompt: String::new(),
         },
         worktree: Worktree::None,
@@ -167,6 +169,7 @@ fn start(program: &str) -> Start {
         node: NodeId::task(1, 1),
         brief,
         checkpoint: None,
+        recorded: Vec::new(),
         trace: None,
     }
 }

@@ -113,6 +113,7 @@ impl Stage {
             containment: Containment::default(),
             worktrees_dir: dir.path().join("worktrees"),
             worktrees_max: 8,
+            prices: Default::default(),
         };
         std::fs::create_dir(&config.workspace_dir).unwrap();
         change(&mut config);
@@ -226,6 +227,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
             env: Vec::new(),
             pass_env: Vec::new(),
             model: String::new(),
+            served: Default::default(),
             prompt: String::new(),
         },
         worktree: Worktree::None,
@@ -242,6 +244,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
         node: NodeId::task(1, 2),
         brief,
         checkpoint: None,
+        recorded: Vec::new(),
         trace: None,
     }
 }

@@ -4,6 +4,7 @@ use prost::Message as _;
 use serde_json::Value;
 use tetrarch_core::budget::{Counter, Spend};
 use tetrarch_core::burn::Burn;
+use tetrarch_core::converse::{Call, Recorded};
 use tetrarch_core::cursor::{Claim, Cursor, Positions, Trials};
 use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::id::AgentId;
@@ -335,6 +336,20 @@ fn journal_events() -> Vec<JournalEvent> {
             by: text(),
             text: text(),
         },
+        JournalEvent::Conversed(Box::new(Recorded::Turn {
+            step: 1,
+            text: text(),
+            calls: vec![Call { id: text(), tool: text(), arguments: "{}".to_owned() }],
+        })),
+        JournalEvent::Conversed(Box::new(Recorded::Intent { step: 1, index: 2, tool: text() })),
+        JournalEvent::Conversed(Box::new(Recorded::Answer {
+            step: 1,
+            index: 2,
+            text: text(),
+            is_error: true,
+        })),
+        JournalEvent::Conversed(Box::new(Recorded::Heard { text: text() })),
+        JournalEvent::Conversed(Box::new(Recorded::Summary { step: 1, text: text() })),
         JournalEvent::Stopping { reason: text() },
         JournalEvent::Result(Box::new(result())),
         JournalEvent::Ended { cause: text() },

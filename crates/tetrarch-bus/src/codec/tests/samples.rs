@@ -19,7 +19,7 @@ use tetrarch_core::agent::{
 };
 use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
-    Runner, RunnerKind, Tools, Usage, Verdict, Worktree,
+    Runner, RunnerKind, Served, Tools, Usage, Verdict, Worktree,
 };
 use tetrarch_core::budget::{Account, Limits, Spend};
 use tetrarch_core::goal::{Goal, GoalState, GoalStatus};
@@ -124,6 +124,7 @@ fn brief() -> Brief {
             env: labels(),
             pass_env: words("HOME"),
             model: "m".to_owned(),
+            served: served(),
             prompt: "p".to_owned(),
         },
         worktree: Worktree::Isolated,
@@ -251,6 +252,7 @@ pub(super) fn profile() -> Profile {
         env: labels(),
         pass_env: words("PATH"),
         model: "m".to_owned(),
+        served: served(),
         prompt: "p".to_owned(),
         tools: words("t").into_iter().collect(),
         budget: limits(),
@@ -375,4 +377,14 @@ fn epic_records(full: bool) -> [Record; 12] {
         Record::Plan(Box::new(plan)),
         Record::Assignment(Box::new(dispatch::assignment(full))),
     ]
+}
+
+fn served() -> Served {
+    Served {
+        provider: "openai".to_owned(),
+        base_url: "http://localhost:1/v1".to_owned(),
+        key_from: "env:KEY".to_owned(),
+        max_output_tokens: Some(9),
+        context_tokens: Some(99),
+    }
 }

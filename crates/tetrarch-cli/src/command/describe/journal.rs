@@ -4,6 +4,7 @@ use serde_json::Value;
 use tetrarch_bus::codec;
 use tetrarch_bus::journal::Journaled;
 use tetrarch_core::budget::Spend;
+use tetrarch_core::converse::Recorded;
 use tetrarch_core::journal::{BudgetNote, JournalEvent};
 
 use crate::exit::{CliError, Code};
@@ -81,6 +82,7 @@ fn words(event: &JournalEvent) -> (&'static str, String) {
         JournalEvent::Update { update } => ("update", update.clone()),
         JournalEvent::Blocked { reason } => ("blocked", reason.clone()),
         JournalEvent::Unblocked => ("unblocked", String::new()),
+        JournalEvent::Conversed(recorded) => conversed(recorded),
         JournalEvent::Budget(note) => ("budget", budget(note)),
         JournalEvent::Verb { verb, stage, by, text, .. } => {
             (verb.as_str(), format!("{} by {by}: {text}", stage.as_str()))
@@ -91,6 +93,25 @@ fn words(event: &JournalEvent) -> (&'static str, String) {
             ("result", format!("{}: {said}", result.outcome))
         }
         JournalEvent::Ended { cause } => ("ended", cause.clone()),
+    }
+}
+
+/// A change of a conversation with a model; a call is told by `step/index`, as in its key.
+fn conversed(recorded: &Recorded) -> (&'static str, String) {
+    match recorded {
+        Recorded::Turn { step, text, calls } => {
+            let tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
+            let calls =
+                if tools.is_empty() { String::new() } else { format!(" [{}]", tools.join(", ")) };
+            ("turn", format!("{step}{calls} {text}"))
+        }
+        Recorded::Intent { step, index, tool } => ("intent", format!("{step}/{index} {tool}")),
+        Recorded::Answer { step, index, text, is_error } => {
+            let what = if *is_error { "tool error" } else { "tool result" };
+            (what, format!("{step}/{index} {text}"))
+        }
+        Recorded::Heard { text } => ("heard", text.clone()),
+        Recorded::Summary { step, text } => ("summary", format!("to {step}: {text}")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Projects and their profiles (spec 03, Identity; spec 12, Profiles).
 
 use crate::agent::{DEFAULT_PROFILE, Hosting, Mode, Profile, Project, Unsettled};
-use crate::brief::{RunnerKind, Tools};
+use crate::brief::{RunnerKind, Served, Tools};
 use crate::budget::{Account, Limits};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, ProfileName, ProjectName};
@@ -73,6 +73,7 @@ fn shipped_profile() -> Result<Profile, Refusal> {
         env: Vec::new(),
         pass_env: Vec::new(),
         model: String::new(),
+        served: Served::default(),
         prompt: String::new(),
         tools: Tools::default(),
         budget: Limits::default(),
@@ -90,6 +91,13 @@ pub(super) fn apply_profile(
     known_project(draft, project)?;
     if profile.kind == RunnerKind::Process && profile.argv.is_empty() {
         let detail = format!("profile {}: argv: the process runner needs a command", profile.name);
+        return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
+    }
+    if profile.kind == RunnerKind::Llm
+        && (profile.model.is_empty() || profile.served.provider.is_empty())
+    {
+        let detail =
+            format!("profile {}: the llm runner needs a provider and a model", profile.name);
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
     }
     let reason = format!("{project}/{}: {}", profile.name, profile.kind.as_str());

@@ -1,7 +1,7 @@
 //! The profiles that a plan file brings along (spec 12, Profiles).
 
 use crate::agent::Profile;
-use crate::brief::{RunnerKind, Worktree};
+use crate::brief::{RunnerKind, Served, Worktree};
 use crate::id::ProfileName;
 use crate::limits::{INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::plan::schema::DEFINITION_BYTES_MAX;
@@ -14,6 +14,11 @@ const NAMED_KEYS: &[&str] = &[
     "env",
     "passEnv",
     "model",
+    "provider",
+    "baseUrl",
+    "keyFrom",
+    "maxOutputTokens",
+    "contextTokens",
     "prompt",
     "tools",
     "budget",
@@ -49,12 +54,22 @@ pub(super) fn read_named(entry: &Entry<'_>) -> Option<Profile> {
 
 fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile> {
     fields.check_size(&[], DEFINITION_BYTES_MAX);
-    let kind = fields.word("runner", "process, echo", |text| {
+    let kind = fields.word("runner", "process, echo, llm", |text| {
         RunnerKind::parse(text).filter(|kind| *kind != RunnerKind::External)
     });
     let argv = fields.texts("argv");
     if kind.unwrap_or_default() == RunnerKind::Process && argv.is_empty() {
         fields.missing("argv", "a command and its arguments, which the process runner needs");
+    }
+    let served = read_served(fields);
+    let model = fields.text("model", TEXT_BYTES_MAX).unwrap_or_default();
+    if kind == Some(RunnerKind::Llm) {
+        if model.is_empty() {
+            fields.missing("model", "the model's name, which the llm runner needs");
+        }
+        if served.provider.is_empty() {
+            fields.missing("provider", "openai, anthropic or another, which the llm runner needs");
+        }
     }
     Some(Profile {
         name: name?,
@@ -62,7 +77,8 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
         argv,
         env: fields.get("env").map(|env| read_env(&env)).unwrap_or_default(),
         pass_env: read_pass_env(fields),
-        model: fields.text("model", TEXT_BYTES_MAX).unwrap_or_default(),
+        model,
+        served,
         prompt: fields.text("prompt", INSTRUCTION_BYTES_MAX).unwrap_or_default(),
         tools: fields.tools(),
         budget: fields.budget(),
@@ -70,6 +86,30 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
         workspace: fields.text("workspace", TEXT_BYTES_MAX).unwrap_or_default(),
         worktree: fields.word("worktree", "none, isolated, auto", Worktree::parse),
     })
+}
+
+/// How the model is reached. A key is named, never written.
+fn read_served(fields: &Fields<'_>) -> Served {
+    let text = |key| fields.text(key, TEXT_BYTES_MAX).unwrap_or_default();
+    let tokens = |key| {
+        let whole = fields.get(key)?.whole(1, u64::from(u32::MAX))?;
+        u32::try_from(whole).ok()
+    };
+    let served = Served {
+        provider: text("provider"),
+        base_url: text("baseUrl"),
+        key_from: text("keyFrom"),
+        max_output_tokens: tokens("maxOutputTokens"),
+        context_tokens: tokens("contextTokens"),
+    };
+    let named = served.key_from.is_empty() || served.key_variable().is_some_and(is_variable);
+    if let (Some(entry), false) = (fields.get("keyFrom"), named) {
+        entry.wrong(
+            "it is no reference to a variable",
+            "env:NAME; the key itself is never written down",
+        );
+    }
+    served
 }
 
 const VARIABLE: &str = "the name of a variable, without = and NUL";

@@ -24,7 +24,7 @@ pub(crate) const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"]
 
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LaunchError {
+pub(crate) enum LaunchError {
     /// There is no command.
     #[error("profile `{profile}` names no command; set its `argv`")]
     NoCommand { profile: String },
@@ -146,7 +146,7 @@ async fn contain(
 }
 
 /// Removes a run's own directory when nothing is in it.
-pub(super) async fn remove_if_empty(dir: &Path) {
+pub(crate) async fn remove_if_empty(dir: &Path) {
     if let Err(cause) = tokio::fs::remove_dir(dir).await {
         tracing::debug!(dir = %dir.display(), %cause, "the run's directory stays");
     }
@@ -204,7 +204,10 @@ fn located(program: &str, environment: &BTreeMap<OsString, OsString>, dir: &Path
 
 /// The directory a run works in, and whether it is the run's own. A relative workspace lies below
 /// `workspace_dir` and is created; an absolute one must be there.
-async fn directory(workspace_dir: &Path, start: &Start) -> Result<(PathBuf, bool), LaunchError> {
+pub(crate) async fn directory(
+    workspace_dir: &Path,
+    start: &Start,
+) -> Result<(PathBuf, bool), LaunchError> {
     let wanted = PathBuf::from(&start.brief.workspace);
     if wanted.components().any(|part| part == Component::ParentDir) && wanted.is_relative() {
         return Err(LaunchError::WorkspaceEscapes { path: wanted });

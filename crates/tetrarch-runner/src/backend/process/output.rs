@@ -16,7 +16,7 @@ use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use super::expected::Expected;
+use crate::backend::expected::Expected;
 use crate::files::Gate;
 use crate::lines::{Line, Lines, Tail, start_of};
 use crate::protocol::{NamedFile, Said, Told, invalid_line, read};

@@ -157,6 +157,26 @@ fn profiles_are_read_strictly() {
         "profiles.p.passEnv",
         "no variable",
     );
+    let model = json!({
+        "runner": "llm", "provider": "openai", "model": "m", "baseUrl": "http://x/v1",
+        "keyFrom": "env:KEY", "maxOutputTokens": 9, "contextTokens": 99,
+    });
+    let read = assert_read(&with(model.clone())).profiles[0].clone();
+    assert_eq!((read.kind, read.served.key_variable()), (RunnerKind::Llm, Some("KEY")));
+    assert_eq!((read.served.max_output_tokens, read.served.context_tokens), (Some(9), Some(99)));
+    for (key, value, why) in [
+        ("provider", json!(null), "is missing"),
+        ("model", json!(null), "is missing"),
+        ("keyFrom", json!("sk-1"), "no reference"),
+        ("maxOutputTokens", json!(0), "0"),
+    ] {
+        let mut wrong = model.clone();
+        match &value {
+            Value::Null => drop(wrong.as_object_mut().unwrap().remove(key)),
+            value => wrong[key] = value.clone(),
+        }
+        assert_refused(&with(wrong), &format!("profiles.p.{key}"), why);
+    }
     let mut named = plan_of(&[leaf("T1.1")]);
     named["profiles"] = json!({"a b": {"runner": "echo"}});
     assert_refused(&named, "profiles.a b", "' ' at position 1");

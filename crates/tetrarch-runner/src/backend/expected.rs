@@ -29,24 +29,24 @@ const CHECK_WITHIN: Duration = Duration::from_secs(10);
 /// Why a brief cannot be executed as it is.
 #[derive(Debug, thiserror::Error)]
 #[error("the brief's expected output is no usable JSON Schema: {reason}; correct the schema")]
-pub(super) struct BadSchema {
+pub(crate) struct BadSchema {
     reason: String,
 }
 
 /// What a deliverable must look like.
 #[derive(Debug, Clone)]
-pub(super) struct Expected {
+pub(crate) struct Expected {
     /// None: any text will do.
     schema: Option<Arc<Validator>>,
 }
 
 /// What is wrong with a deliverable.
 #[derive(Debug)]
-pub(super) struct Faults(Vec<Fault>);
+pub(crate) struct Faults(Vec<Fault>);
 
 impl Expected {
     /// Reads what a brief expects.
-    pub(super) async fn of(output: &ExpectedOutput) -> Result<Self, BadSchema> {
+    pub(crate) async fn of(output: &ExpectedOutput) -> Result<Self, BadSchema> {
         let text = match output {
             ExpectedOutput::Text => return Ok(Self { schema: None }),
             ExpectedOutput::Schema(text) => text.clone(),
@@ -59,7 +59,7 @@ impl Expected {
 
     /// Checks a deliverable. A text may also be the JSON that the schema wants: as a result both
     /// are kept as the same text.
-    pub(super) async fn check(&self, deliverable: Value) -> Result<(), Faults> {
+    pub(crate) async fn check(&self, deliverable: Value) -> Result<(), Faults> {
         let Some(schema) = self.schema.clone() else {
             return Ok(());
         };
@@ -71,7 +71,7 @@ impl Expected {
     }
 
     /// What becomes of a result that nobody can correct any more.
-    pub(super) async fn settle(&self, result: RunResult) -> RunResult {
+    pub(crate) async fn settle(&self, result: RunResult) -> RunResult {
         if result.outcome != Outcome::Success {
             return result;
         }
@@ -84,12 +84,12 @@ impl Expected {
 
 impl Faults {
     /// One by one, for the program.
-    pub(super) fn list(&self) -> &[Fault] {
+    pub(crate) fn list(&self) -> &[Fault] {
         &self.0
     }
 
     /// The result as a failure: its deliverable is kept as what there is.
-    pub(super) fn fail(&self, mut result: RunResult) -> RunResult {
+    pub(crate) fn fail(&self, mut result: RunResult) -> RunResult {
         result.outcome = Outcome::Failure;
         result.partial = std::mem::take(&mut result.deliverable);
         result.error = start_of(&self.to_string(), TEXT_BYTES_MAX).to_owned();

@@ -1,0 +1,58 @@
+//! What a session keeps of a conversation with a model, and the state of its run while that is summarised.
+
+use super::*;
+use crate::converse::Call;
+use crate::journal::JournalEvent;
+use crate::run::RunState;
+
+#[test]
+fn a_change_is_journaled_without_credentials_before_it_is_confirmed() {
+    let secret = format!("ghp_{}", "aB3".repeat(12));
+    let arguments = format!("{{\"key\":\"{secret}\"}}");
+    let calls = vec![Call { id: "1".to_owned(), tool: "push".to_owned(), arguments }];
+    let recorded = Recorded::Turn { step: 1, text: format!("I use {secret}"), calls };
+    let mut session = running(worker());
+    let said = |confirm| RunnerEvent::Conversed { recorded: Box::new(recorded.clone()), confirm };
+    let effects = session.step(NOW, Input::Runner(said(Some(7))));
+    let [Effect::Journal(JournalEvent::Conversed(kept)), Effect::Order(order)] = effects.as_slice()
+    else {
+        panic!("{effects:?}");
+    };
+    assert!(!format!("{kept:?}").contains(&secret), "{kept:?}");
+    assert!(matches!(**order, Order::Deliver { line: Inbound::Noted(7), .. }), "{order:?}");
+    assert_eq!(session.step(NOW, Input::Runner(said(None))).len(), 1);
+}
+
+#[test]
+fn a_summary_is_a_state_of_its_own_and_told_once() {
+    let mut session = running(worker());
+    for (begins, moved) in [
+        (true, Some(RunEvent::CompactionStarted)),
+        (true, None),
+        (false, Some(RunEvent::CompactionEnded)),
+        (false, None),
+    ] {
+        let effects = session.step(NOW, Input::Runner(RunnerEvent::Compacting { begins }));
+        let told = effects.iter().find_map(|effect| {
+            let Effect::Report(report) = effect else { return None };
+            let Report::Run { event, .. } = **report else { return None };
+            Some(event)
+        });
+        assert_eq!(told, moved);
+        assert_eq!(session.run_state() == RunState::Compacting, begins);
+    }
+}
+
+#[test]
+fn what_earlier_runs_recorded_is_given_to_the_next() {
+    let mut session = worker();
+    let heard = vec![Recorded::Heard { text: "left".to_owned() }];
+    session.go_on_with(heard.clone());
+    let effects = session.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let start = effects.iter().find_map(|effect| {
+        let Effect::Order(order) = effect else { return None };
+        let Order::Start(start) = &**order else { return None };
+        Some(start.recorded.clone())
+    });
+    assert_eq!(start, Some(heard));
+}

@@ -1,0 +1,141 @@
+//! A model behind an HTTP API, by way of `genai` (docs/decisions/0028, 0042): what is said to it, what it says,
+//! and what went wrong on the way, in words and with whether it may be said again. The key is in memory only
+//! and never in what is told. When something is said, and how often, is the caller's business.
+
+mod key;
+mod speech;
+mod trouble;
+mod words;
+
+use std::time::Duration;
+
+use genai::Client;
+use genai::ModelIden;
+use genai::adapter::AdapterKind;
+use genai::chat::{ChatOptions, ChatResponseFormat, ToolChoice};
+use genai::resolver::{AuthData, Endpoint, ProviderConfig};
+
+pub use key::Key;
+pub use speech::{Said, Speech};
+pub use trouble::{TRIES, Trouble, pause};
+pub use words::Request;
+
+/// What stands for a key where none is needed.
+const NO_KEY: &str = "none";
+/// How long a connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(30);
+
+/// Where a model is.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// The provider, by the name that `genai` gives its adapter: `openai`, `anthropic`, ...
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// Where it is served; none means the provider's own address.
+    pub base_url: Option<String>,
+    /// The key; none for servers that want none.
+    pub key: Option<Key>,
+}
+
+/// Why a model cannot be reached at all.
+#[derive(Debug, thiserror::Error)]
+pub enum BadAddress {
+    /// There is no such provider.
+    #[error("there is no {provider:?}; say openai or anthropic, or another adapter of genai")]
+    Provider {
+        /// What was named.
+        provider: String,
+    },
+    /// The client cannot be made.
+    #[error("its client cannot be made: {0}; look at the base url and the machine's certificates")]
+    Client(String),
+}
+
+/// Gives this process its one TLS implementation, which HTTP clients look for. Again does nothing.
+pub fn provide_tls() {
+    // Whoever was first gave the same one.
+    let _known = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// A model that can be spoken to.
+#[derive(Debug)]
+pub struct Model {
+    client: Client,
+    iden: ModelIden,
+    key: Option<Key>,
+}
+
+impl Model {
+    /// Prepares to speak to a model; nothing is sent.
+    ///
+    /// # Errors
+    /// There is no such provider, or no client can be made.
+    pub fn new(address: &Address) -> Result<Self, BadAddress> {
+        provide_tls();
+        let adapter = AdapterKind::from_lower_str(&address.provider)
+            .ok_or_else(|| BadAddress::Provider { provider: address.provider.clone() })?;
+        // A redirect would take the key to whoever it names.
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_WITHIN)
+            .build()
+            .map_err(|error| BadAddress::Client(error.to_string()))?;
+        let key = address.key.as_ref().map_or(NO_KEY, Key::plain);
+        let auth = AuthData::from_single(key);
+        let at = address.base_url.as_ref().map(|url| format!("{}/", url.trim_end_matches('/')));
+        let provider = ProviderConfig::from((at.map(Endpoint::from_owned), Some(auth)));
+        let client = Client::builder()
+            .with_reqwest(http)
+            .with_adapter_kind(adapter)
+            .append_provider_config(adapter, provider)
+            .build()
+            .map_err(|error| BadAddress::Client(error.to_string()))?;
+        let iden = ModelIden::new(adapter, address.model.as_str());
+        Ok(Self { client, iden, key: address.key.clone() })
+    }
+
+    /// Says something and gives the words of the whole answer.
+    ///
+    /// # Errors
+    /// What went wrong; no answer within `within` among it.
+    pub async fn say(&self, request: &Request<'_>, within: Duration) -> Result<String, Trouble> {
+        let options = options(request);
+        let asked = self.client.exec_chat(&self.iden, words::said(request), Some(&options));
+        match tokio::time::timeout(within, asked).await {
+            Ok(Ok(said)) => Ok(said.into_first_text().unwrap_or_default()),
+            Ok(Err(error)) => Err(Trouble::of(&error, self.key.as_ref())),
+            Err(_) => Err(Trouble::late(within)),
+        }
+    }
+
+    /// Says something and gives the answer as it comes.
+    ///
+    /// # Errors
+    /// It cannot even be sent.
+    pub async fn speech(&self, request: &Request<'_>, idle: Duration) -> Result<Speech, Trouble> {
+        let options = options(request)
+            .with_capture_usage(true)
+            .with_capture_content(true)
+            .with_capture_tool_calls(true)
+            .with_stream_header_timeout(idle)
+            .with_stream_read_timeout(idle);
+        let asked = self.client.exec_chat_stream(&self.iden, words::said(request), Some(&options));
+        match asked.await {
+            Ok(answer) => Ok(Speech::new(answer.stream, self.key.clone())),
+            Err(error) => Err(Trouble::of(&error, self.key.as_ref())),
+        }
+    }
+}
+
+fn options(request: &Request<'_>) -> ChatOptions {
+    let mut options = ChatOptions::default().with_max_tokens(request.max_output_tokens);
+    if !request.tools.is_empty() && !request.may_call {
+        options = options.with_tool_choice(ToolChoice::None);
+    }
+    if request.json_only {
+        options.with_response_format(ChatResponseFormat::JsonMode)
+    } else {
+        options
+    }
+}

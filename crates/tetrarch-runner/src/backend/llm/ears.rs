@@ -1,0 +1,454 @@
+//! What a conversation hears while something is under way: orders to end, verbs, letters, and what comes of
+//! what it told. Nothing that is under way is abandoned before its boundary, nor goes on after it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use tetrarch_core::id::RequestId;
+use tetrarch_core::order::{Inbound, RunnerEvent};
+use tetrarch_core::time::Millis;
+use tetrarch_core::verb::{Command, Stage, Wanted};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::seat::{Asked, Seat, Teller};
+
+/// Letters that wait to be read; the oldest give way.
+const LETTERS_MAX: usize = 64;
+
+/// Why a conversation ends without having come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// It was asked to stop.
+    Stopped(String),
+    /// Its next session goes on.
+    Rotated,
+    /// At once.
+    Killed,
+    /// Its time is over.
+    Wall(Millis),
+    /// Its turn is aborted; it goes on when it is steered.
+    Interrupted,
+}
+
+/// When something that is under way gives way to a request to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Yields {
+    /// At once: it has no effect.
+    AtOnce,
+    /// When the time to reach a boundary is over.
+    AfterDrain,
+}
+
+/// A message from the agent's inbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Letter {
+    pub(super) topic: String,
+    pub(super) from: String,
+    pub(super) body: String,
+}
+
+/// The ears of one conversation.
+#[derive(Debug)]
+pub(super) struct Ears {
+    lines: mpsc::Receiver<Inbound>,
+    lines_open: bool,
+    asked: watch::Receiver<Asked>,
+    /// What it is asked to do, and until when what is under way may take.
+    ending: Option<(Halt, Instant)>,
+    wall: Option<(Instant, Millis)>,
+    noted: u64,
+    letters: VecDeque<Letter>,
+    /// What became of what was to be set aside.
+    verdicts: BTreeMap<String, Result<(), String>>,
+    verbs: mpsc::Receiver<Command>,
+    verbs_open: bool,
+    /// Texts for the next boundary.
+    steers: VecDeque<Command>,
+    interrupt: Option<Command>,
+    /// It is to stand still; whether it does.
+    pause: Option<(RequestId, bool)>,
+    /// What is still to be told of verbs.
+    receipts: VecDeque<RunnerEvent>,
+    teller: Teller,
+}
+
+impl Ears {
+    pub(super) fn new(seat: Seat, wall: Option<Millis>) -> Self {
+        let Seat { lines, mut asked, verbs, teller } = seat;
+        asked.mark_changed();
+        let end =
+            |wall: Millis| Some((Instant::now().checked_add(Duration::from_millis(wall.0))?, wall));
+        Self {
+            lines,
+            lines_open: true,
+            asked,
+            ending: None,
+            wall: wall.and_then(end),
+            noted: 0,
+            letters: VecDeque::new(),
+            verdicts: BTreeMap::new(),
+            verbs,
+            verbs_open: true,
+            steers: VecDeque::new(),
+            interrupt: None,
+            pause: None,
+            receipts: VecDeque::new(),
+            teller,
+        }
+    }
+
+    /// The oldest letter that nobody has read.
+    pub(super) fn letter(&mut self) -> Option<Letter> {
+        self.letters.pop_front()
+    }
+
+    /// The oldest unread letter of one of these topics.
+    pub(super) fn letter_of(&mut self, topics: &[&str]) -> Option<Letter> {
+        let place = self.letters.iter().position(|it| topics.contains(&it.topic.as_str()))?;
+        self.letters.remove(place)
+    }
+
+    /// Takes in what has arrived, stands still while that is wanted, and says whether to end here.
+    pub(super) async fn boundary(&mut self) -> Result<(), Halt> {
+        while let Ok(command) = self.verbs.try_recv() {
+            self.take_command(command);
+        }
+        while let Ok(line) = self.lines.try_recv() {
+            self.take(line);
+        }
+        if !matches!(self.asked.has_changed(), Ok(false)) {
+            self.take_order();
+        }
+        self.tell_receipts().await;
+        while let Some((id, stands)) = self.pause {
+            if !stands {
+                self.pause = Some((id, true));
+                self.receipt(id, Stage::Effective, "");
+            }
+            self.listen(Yields::AtOnce).await?;
+        }
+        self.due(Yields::AtOnce).map_or(Ok(()), Err)
+    }
+
+    /// The oldest text that is to be put before the next step.
+    pub(super) fn steer(&mut self) -> Option<Command> {
+        self.steers.pop_front()
+    }
+
+    /// The turn was aborted: says so, and waits until a text comes.
+    pub(super) async fn steered(&mut self) -> Result<(), Halt> {
+        if let Some(command) = self.interrupt.take() {
+            self.receipt(command.id, Stage::Effective, "");
+        }
+        self.tell_receipts().await;
+        while self.steers.is_empty() {
+            match self.listen(Yields::AtOnce).await {
+                Err(Halt::Interrupted) => {
+                    let again = self.interrupt.take();
+                    let why = "its turn was aborted already";
+                    again.into_iter().for_each(|it| self.receipt(it.id, Stage::Refused, why));
+                }
+                heard => heard?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how far a verb has come.
+    pub(super) async fn confirm(&mut self, id: RequestId) {
+        self.receipt(id, Stage::Effective, "");
+        self.tell_receipts().await;
+    }
+
+    /// Waits until it is known whether a call may be made; why not.
+    pub(super) async fn verdict(&mut self, call: &str) -> Result<Result<(), String>, Halt> {
+        loop {
+            if let Some(verdict) = self.verdicts.remove(call) {
+                return Ok(verdict);
+            }
+            self.listen(Yields::AtOnce).await?;
+        }
+    }
+
+    /// Waits for something, and listens meanwhile.
+    pub(super) async fn during<T>(
+        &mut self,
+        yields: Yields,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Halt> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                heard = self.listen(yields) => heard?,
+            }
+        }
+    }
+
+    /// Waits until what was told under this number is recorded.
+    pub(super) async fn noted(&mut self, number: u64) -> Result<(), Halt> {
+        while self.noted < number {
+            self.listen(Yields::AfterDrain).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a letter of one of these topics; of any, when none is named.
+    pub(super) async fn await_letter(&mut self, topics: &[&str]) -> Result<Letter, Halt> {
+        loop {
+            let found = if topics.is_empty() { self.letter() } else { self.letter_of(topics) };
+            if let Some(letter) = found {
+                return Ok(letter);
+            }
+            self.listen(Yields::AtOnce).await?;
+        }
+    }
+
+    /// Waits for one thing to happen.
+    async fn listen(&mut self, yields: Yields) -> Result<(), Halt> {
+        if let Some(halt) = self.due(yields) {
+            return Err(halt);
+        }
+        self.tell_receipts().await;
+        let ends = [self.wall.as_ref().map(|(at, _)| *at), self.ending.as_ref().map(|(_, at)| *at)];
+        let deadline = ends.into_iter().flatten().min();
+        tokio::select! {
+            changed = self.asked.changed() => match changed {
+                Ok(()) => self.take_order(),
+                Err(_) => self.ending = Some((Halt::Killed, Instant::now())),
+            },
+            command = self.verbs.recv(), if self.verbs_open => match command {
+                Some(command) => self.take_command(command),
+                None => self.verbs_open = false,
+            },
+            line = self.lines.recv(), if self.lines_open => match line {
+                Some(line) => self.take(line),
+                None => self.lines_open = false,
+            },
+            () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {}
+        }
+        self.due(yields).map_or(Ok(()), Err)
+    }
+
+    fn due(&self, yields: Yields) -> Option<Halt> {
+        let now = Instant::now();
+        match (&self.ending, &self.wall) {
+            (Some((Halt::Killed, _)), _) => Some(Halt::Killed),
+            (_, Some((at, wall))) if *at <= now => Some(Halt::Wall(*wall)),
+            (Some((halt, _)), _) if yields == Yields::AtOnce => Some(halt.clone()),
+            (Some((halt, at)), _) if *at <= now => Some(halt.clone()),
+            (_, _) if self.interrupt.is_some() => Some(Halt::Interrupted),
+            (Some(_) | None, _) => None,
+        }
+    }
+
+    fn take_order(&mut self) {
+        let until = |drain: Millis| {
+            let now = Instant::now();
+            now.checked_add(Duration::from_millis(drain.0)).unwrap_or(now)
+        };
+        self.ending = match self.asked.borrow_and_update().clone() {
+            Asked::Nothing => None,
+            Asked::Stop { drain, reason, .. } => Some((Halt::Stopped(reason), until(drain))),
+            Asked::Rotate { drain, .. } => Some((Halt::Rotated, until(drain))),
+            Asked::Kill => Some((Halt::Killed, Instant::now())),
+        };
+    }
+
+    fn take(&mut self, line: Inbound) {
+        match line {
+            Inbound::Mail { topic, from, body } => {
+                if self.letters.len() >= LETTERS_MAX {
+                    self.letters.pop_front();
+                }
+                self.letters.push_back(Letter { topic, from, body });
+            }
+            Inbound::Noted(number) => self.noted = self.noted.max(number),
+            Inbound::Granted { call } => drop(self.verdicts.insert(call, Ok(()))),
+            Inbound::Withheld { call, why } => drop(self.verdicts.insert(call, Err(why))),
+            Inbound::BudgetWarning { counter, used, limit } => {
+                let (topic, from) = ("budget".to_owned(), "your host".to_owned());
+                let body = format!("{used} of {limit} {counter} are used; come to an end in time");
+                self.letters.push_back(Letter { topic, from, body });
+            }
+            // It makes no checkpoints.
+            Inbound::Saved => {}
+        }
+    }
+
+    fn take_command(&mut self, command: Command) {
+        self.receipt(command.id, Stage::Delivered, "");
+        match command.wanted {
+            Wanted::Steer { .. } => self.steers.push_back(command),
+            Wanted::Interrupt { .. } if self.interrupt.is_some() => {
+                self.receipt(command.id, Stage::Refused, "its turn is being aborted already");
+            }
+            Wanted::Interrupt { .. } => self.interrupt = Some(command),
+            Wanted::Pause if self.pause.is_some() => {
+                self.receipt(command.id, Stage::Refused, "it is paused already");
+            }
+            Wanted::Pause => self.pause = Some((command.id, false)),
+            Wanted::Resume => {
+                if let Some((id, false)) = self.pause.take() {
+                    self.receipt(id, Stage::Refused, "it was to go on before it stood still");
+                }
+                self.receipt(command.id, Stage::Effective, "");
+            }
+        }
+    }
+
+    fn receipt(&mut self, id: RequestId, stage: Stage, why: &str) {
+        let why = why.to_owned();
+        self.receipts.push_back(RunnerEvent::Receipt { id, stage, why });
+    }
+
+    /// Tells what is still to be told. Dropped half way it loses nothing.
+    async fn tell_receipts(&mut self) {
+        while let Some(event) = self.receipts.front() {
+            self.teller.tell(event.clone()).await;
+            self.receipts.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use tetrarch_core::id::{AgentId, Principal, RunId, Ulid};
+    use tetrarch_core::order::Observed;
+    use tokio::time::timeout;
+
+    /// The other ends of what the ears hear and tell.
+    struct Ends {
+        lines: mpsc::Sender<Inbound>,
+        asked: watch::Sender<Asked>,
+        verbs: mpsc::Sender<Command>,
+        told: mpsc::Receiver<Observed>,
+        _closing: watch::Sender<Option<Instant>>,
+    }
+
+    impl Ends {
+        async fn say(&self, id: u64, wanted: Wanted) {
+            let (id, by) = (RequestId(Ulid(id.into())), Principal::Agent(AgentId::Go));
+            self.verbs.send(Command { id, by, wanted }).await.unwrap();
+        }
+
+        /// The receipts so far: which verb, how far.
+        fn receipts(&mut self) -> Vec<(u64, Stage)> {
+            let mut all = Vec::new();
+            while let Ok(Observed { event, .. }) = self.told.try_recv() {
+                let RunnerEvent::Receipt { id, stage, .. } = event else { panic!("{event:?}") };
+                all.push((u64::try_from(id.0.0).unwrap(), stage));
+            }
+            all
+        }
+    }
+
+    fn ears(wall: Option<Millis>) -> (Ends, Ears) {
+        let (lines, lines_out) = mpsc::channel(8);
+        let (asked, asked_out) = watch::channel(Asked::Nothing);
+        let (verbs, verbs_out) = mpsc::channel(8);
+        let (observed, told) = mpsc::channel(64);
+        let (closing, closing_out) = watch::channel(None);
+        let teller = Teller::new(RunId(Ulid(1)), observed, closing_out);
+        let seat = Seat { lines: lines_out, asked: asked_out, verbs: verbs_out, teller };
+        (Ends { lines, asked, verbs, told, _closing: closing }, Ears::new(seat, wall))
+    }
+
+    fn stop() -> Asked {
+        Asked::Stop { drain: Millis(30_000), kill_grace: Millis(5), reason: "enough".to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_ends_what_has_no_effect_at_once_and_the_rest_after_its_drain() {
+        let (ends, mut ears) = ears(None);
+        ears.boundary().await.unwrap();
+        ends.asked.send_replace(stop());
+        let halt = Err(Halt::Stopped("enough".to_owned()));
+        assert_eq!(ears.during(Yields::AtOnce, pending::<()>()).await, halt);
+        assert_eq!(ears.boundary().await, halt);
+        let began = Instant::now();
+        assert_eq!(ears.during(Yields::AfterDrain, async { 7 }).await, Ok(7));
+        assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, halt);
+        assert_eq!(began.elapsed(), Duration::from_secs(30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kill_and_the_wall_clock_wait_for_nothing() {
+        let (ends, mut ears) = ears(Some(Millis(1_000)));
+        let wall = Err(Halt::Wall(Millis(1_000)));
+        assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, wall);
+        ends.asked.send_replace(Asked::Kill);
+        assert_eq!(ears.boundary().await, Err(Halt::Killed));
+        drop(ends);
+        assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, Err(Halt::Killed));
+    }
+
+    #[tokio::test]
+    async fn letters_are_kept_in_order_and_found_by_topic() {
+        let (ends, mut ears) = ears(None);
+        for topic in ["info", "answer", "result.ready"] {
+            let (from, body) = ("GO".to_owned(), "{}".to_owned());
+            ends.lines.send(Inbound::Mail { topic: topic.to_owned(), from, body }).await.unwrap();
+        }
+        ends.lines.send(Inbound::Noted(2)).await.unwrap();
+        ears.noted(2).await.unwrap();
+        assert_eq!(ears.await_letter(&["answer"]).await.unwrap().topic, "answer");
+        assert_eq!(ears.await_letter(&[]).await.unwrap().topic, "info");
+        assert_eq!(ears.letter().unwrap().topic, "result.ready");
+        assert_eq!(ears.letter(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn verbs_are_taken_at_boundaries_and_each_is_answered() {
+        let (mut ends, mut ears) = ears(None);
+        ends.say(1, Wanted::Steer { text: "left".to_owned() }).await;
+        ears.boundary().await.unwrap();
+        assert_eq!(ends.receipts(), [(1, Stage::Delivered)]);
+        let steer = ears.steer().unwrap();
+        ears.confirm(steer.id).await;
+        assert_eq!((steer.wanted.text(), ends.receipts()), ("left", vec![(1, Stage::Effective)]));
+
+        ends.say(2, Wanted::Pause).await;
+        ears.during(Yields::AtOnce, async { 7 }).await.unwrap();
+        assert_eq!(ends.receipts(), [], "what is under way goes on");
+        let stands = timeout(Duration::from_secs(60), ears.boundary()).await;
+        assert!(stands.is_err(), "it stands still");
+        ends.say(3, Wanted::Resume).await;
+        ears.boundary().await.unwrap();
+        let pause = [(2, Stage::Delivered), (2, Stage::Effective)];
+        let resume = [(3, Stage::Delivered), (3, Stage::Effective)];
+        assert_eq!(ends.receipts(), [pause, resume].concat());
+
+        ends.say(4, Wanted::Interrupt { reason: String::new() }).await;
+        let aborted = ears.during(Yields::AfterDrain, pending::<()>()).await;
+        assert_eq!(aborted, Err(Halt::Interrupted));
+        ends.say(5, Wanted::Interrupt { reason: String::new() }).await;
+        ends.say(6, Wanted::Steer { text: "on".to_owned() }).await;
+        ears.steered().await.unwrap();
+        assert_eq!(ears.steer().unwrap().wanted.text(), "on");
+        ears.boundary().await.unwrap();
+        let said = ends.receipts();
+        for told in [(4, Stage::Effective), (5, Stage::Refused), (6, Stage::Delivered)] {
+            assert!(said.contains(&told), "{said:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_waits_for_its_own_verdict() {
+        let (ends, mut ears) = ears(None);
+        let why = "too dear".to_owned();
+        ends.lines
+            .send(Inbound::Withheld { call: "b".to_owned(), why: why.clone() })
+            .await
+            .unwrap();
+        ends.lines.send(Inbound::Granted { call: "a".to_owned() }).await.unwrap();
+        assert_eq!(ears.verdict("a").await, Ok(Ok(())));
+        assert_eq!(ears.verdict("b").await, Ok(Err(why)));
+    }
+}

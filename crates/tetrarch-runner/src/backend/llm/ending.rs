@@ -1,0 +1,167 @@
+//! How a conversation ends by itself: its `finish`, or its last words, as a result that the brief's schema is
+//! satisfied with. What does not satisfy it is handed back once (spec 06, The brief).
+
+use serde_json::{Map, Value, json};
+use tetrarch_core::brief::{ExpectedOutput, Outcome, RunResult};
+use tetrarch_core::converse::{Effect, FINISH, ToolDefinition};
+use tetrarch_core::order::LocalFile;
+
+use crate::backend::expected::{Expected, Faults};
+use crate::files::Gate;
+use crate::protocol::{Told, read_result};
+
+/// What a conversation came to.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) result: RunResult,
+    pub(super) files: Vec<LocalFile>,
+}
+
+/// What is made of the model's wish to end.
+#[derive(Debug)]
+pub(super) enum Judged {
+    /// It ends.
+    Ends(Box<Ending>),
+    /// It cannot be read; what is wrong.
+    Unreadable(String),
+    /// Its deliverable does not satisfy the schema: the result as it would be without another try.
+    Refused(Box<Ending>, String),
+}
+
+/// The tool that ends a run.
+pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
+    let deliverable = match expected {
+        ExpectedOutput::Text => json!({"type": "string", "description": "The deliverable."}),
+        // A reference would lead elsewhere from here; the brief has the whole schema.
+        ExpectedOutput::Schema(schema) if schema.contains("\"$ref\"") => {
+            json!({"description": "The deliverable, as the schema of the brief says."})
+        }
+        ExpectedOutput::Schema(schema) => {
+            serde_json::from_str(schema).unwrap_or_else(|_| json!({}))
+        }
+    };
+    let texts =
+        |what: &str| json!({"type": "array", "items": {"type": "string"}, "description": what});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "outcome": {"type": "string", "enum": ["success", "failure"]},
+            "deliverable": deliverable,
+            "partial": {"type": "string", "description": "Whatever there is, when it is a failure."},
+            "error": {"type": "string", "description": "Why it is a failure."},
+            "evidence": {
+                "type": "object",
+                "properties": {
+                    "files": texts("Files written or changed."),
+                    "commands": texts("Commands run."),
+                    "tests": texts("Tests run, with their outcome."),
+                    "commits": texts("Commits made."),
+                },
+            },
+            "artifacts": {
+                "type": "array",
+                "description": "Files of the workspace to hand over.",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": {"type": "string"},
+                        "path": {"type": "string"},
+                        "mediaType": {"type": "string"},
+                    },
+                    "required": ["name", "path"],
+                },
+            },
+            "crystallization": {
+                "type": "string",
+                "description": "What whoever goes on from here has to know.",
+            },
+            "verdict": {
+                "type": "object",
+                "description": "For a review only.",
+                "properties": {
+                    "verdict": {"type": "string", "enum": ["pass", "fail", "needs_changes"]},
+                    "findings": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "where": {"type": "string"},
+                                "what": {"type": "string"},
+                                "severity": {"type": "string"},
+                            },
+                            "required": ["what"],
+                        },
+                    },
+                },
+            },
+        },
+        "required": ["outcome"],
+    });
+    ToolDefinition {
+        name: FINISH.to_owned(),
+        description: "Ends your work and hands over what it came to.".to_owned(),
+        schema,
+        effect: Effect::Idempotent,
+    }
+}
+
+/// Judges a call of `finish`.
+pub(super) async fn finish(
+    arguments: Map<String, Value>,
+    expected: &Expected,
+    gate: &mut Gate,
+) -> Judged {
+    let (result, deliverable, named) = match read_result(arguments) {
+        Ok(Told::Result { result, deliverable, files }) => (*result, deliverable, files),
+        Ok(
+            Told::Plain(_) | Told::Usage(_) | Told::Artifact(_) | Told::Takes(_) | Told::Taken(_),
+        ) => {
+            return Judged::Unreadable("it is no result".to_owned());
+        }
+        Err(error) => return Judged::Unreadable(error),
+    };
+    let mut files = Vec::with_capacity(named.len());
+    for file in named {
+        match gate.admit(file.name, &file.path, file.media_type) {
+            Ok(file) => files.push(file),
+            Err(refused) => return Judged::Unreadable(format!("artifact {refused}")),
+        }
+    }
+    let mut result = result;
+    if result.outcome == Outcome::Cancelled || result.outcome == Outcome::BudgetExceeded {
+        // Those are not the model's to say.
+        result.outcome = Outcome::Failure;
+    }
+    judge(result, deliverable, files, expected).await
+}
+
+/// Judges words that call nothing.
+pub(super) async fn spoken(text: String, expected: &Expected) -> Judged {
+    let mut result = RunResult::ended(Outcome::Success, "");
+    result.deliverable.clone_from(&text);
+    judge(result, Value::String(text), Vec::new(), expected).await
+}
+
+async fn judge(
+    result: RunResult,
+    deliverable: Value,
+    files: Vec<LocalFile>,
+    expected: &Expected,
+) -> Judged {
+    let checked =
+        if result.outcome == Outcome::Success { expected.check(deliverable).await } else { Ok(()) };
+    match checked {
+        Ok(()) => Judged::Ends(Box::new(Ending { result, files })),
+        Err(faults) => {
+            let words = handed_back(&faults);
+            let result = faults.fail(result);
+            Judged::Refused(Box::new(Ending { result, files }), words)
+        }
+    }
+}
+
+fn handed_back(faults: &Faults) -> String {
+    format!(
+        "{faults}. Correct it and call `{FINISH}` again; this is the only time it is handed back."
+    )
+}

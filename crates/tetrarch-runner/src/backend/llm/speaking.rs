@@ -1,0 +1,127 @@
+//! One turn of a model: asked once, heard as it speaks, and asked again when it is busy or breaks off, so often
+//! and no more (spec 06, Runners). Meanwhile the run is blocked.
+
+use std::time::Duration;
+
+use tetrarch_core::brief::{Outcome, RunResult};
+use tetrarch_core::converse::Reply;
+use tetrarch_core::order::RunnerEvent;
+use tetrarch_model::{Model, Request, Said, TRIES, Trouble, pause};
+use tokio::time::{sleep, timeout};
+
+use super::deltas::Deltas;
+use super::ears::{Ears, Halt, Yields};
+use crate::seat::Teller;
+
+/// How long a model may say nothing at all.
+const IDLE: Duration = Duration::from_secs(120);
+/// What is passed on of words that are said again from their beginning.
+const AGAIN: &str = "\n[it broke off and is asked again]\n";
+
+/// What is needed for a turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn<'a> {
+    pub(super) model: &'a Model,
+    pub(super) teller: &'a Teller,
+    /// Longest turn.
+    pub(super) within: Duration,
+    /// The variable with the key, for people.
+    pub(super) key_from: &'a str,
+    /// Tells one turn's waits from another's.
+    pub(super) seed: &'a str,
+}
+
+/// Why a turn brought nothing.
+#[derive(Debug)]
+pub(super) enum Silent {
+    /// The conversation is to end.
+    Halt(Halt),
+    /// The model cannot be heard; the failure.
+    Failed(String),
+}
+
+impl From<Halt> for Silent {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
+    }
+}
+
+impl Turn<'_> {
+    /// Asks until there is a whole answer, or none is to be expected.
+    pub(super) async fn ask(self, ears: &mut Ears, request: &Request<'_>) -> Result<Reply, Silent> {
+        let mut tries = 0;
+        let mut blocked = false;
+        let said = loop {
+            let heard = ears.during(Yields::AtOnce, self.hear(request)).await?;
+            let trouble = match heard {
+                Ok(reply) => break Ok(reply),
+                Err(trouble) => trouble,
+            };
+            tries += 1;
+            let text = format!("[the model did not answer: {}]", trouble.words);
+            self.teller.tell(RunnerEvent::Log { text }).await;
+            if !trouble.again || tries >= TRIES {
+                break Err(self.failure(tries, &trouble));
+            }
+            if !std::mem::replace(&mut blocked, true) {
+                self.teller.tell(RunnerEvent::Blocked { reason: reason(&trouble) }).await;
+            }
+            let wait = pause(tries, self.seed, trouble.after);
+            ears.during(Yields::AtOnce, sleep(wait)).await?;
+        };
+        if blocked {
+            self.teller.tell(RunnerEvent::Unblocked).await;
+        }
+        said.map_err(Silent::Failed)
+    }
+
+    async fn hear(self, request: &Request<'_>) -> Result<Reply, Trouble> {
+        let mut any = false;
+        let heard = timeout(self.within, async {
+            let mut speech = self.model.speech(request, IDLE.min(self.within)).await?;
+            let mut deltas = Deltas::default();
+            loop {
+                let (text, reply) = match speech.next().await? {
+                    Said::Text(text) => (deltas.add(&text), None),
+                    Said::More => (None, None),
+                    Said::All(reply) => (deltas.rest(), Some(reply)),
+                };
+                if let Some(text) = text {
+                    any = true;
+                    self.teller.tell(RunnerEvent::Text { text }).await;
+                }
+                if let Some(reply) = reply {
+                    return Ok(reply);
+                }
+            }
+        });
+        let heard = heard.await.unwrap_or_else(|_| Err(Trouble::late(self.within)));
+        if heard.is_err() && any {
+            self.teller.tell(RunnerEvent::Text { text: AGAIN.to_owned() }).await;
+        }
+        heard
+    }
+
+    fn failure(&self, tries: u32, trouble: &Trouble) -> String {
+        let key = match (trouble.status, self.key_from) {
+            (Some(401 | 403), "") => "; the profile names no key: set its keyFrom to env:NAME",
+            (Some(401 | 403), _) => "; look at the key in the variable that keyFrom names, ",
+            (_, _) => "",
+        };
+        let named = if key.ends_with(", ") { self.key_from } else { "" };
+        let requests =
+            if tries == 1 { "1 request".to_owned() } else { format!("{tries} requests") };
+        format!("the model was given up after {requests}: {}{key}{named}", trouble.words)
+    }
+}
+
+/// Why a run is blocked, in a word and in the server's.
+fn reason(trouble: &Trouble) -> String {
+    let word = if trouble.status == Some(429) { "rate_limited" } else { "model_unavailable" };
+    format!("{word}: {}", trouble.words)
+}
+
+/// The result of a run whose model cannot be heard.
+pub(super) fn failed(why: &str) -> RunResult {
+    RunResult::ended(Outcome::Failure, why)
+}

@@ -1,0 +1,432 @@
+//! A conversation from its first word to its end: what core's `converse` says comes next is done here.
+
+mod calls;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+use tetrarch_core::brief::{Outcome, RunResult, Usage};
+use tetrarch_core::budget::Spend;
+use tetrarch_core::converse::cost::{Price, Tokens, tokens_of};
+use tetrarch_core::converse::{
+    Call, Conversation, Due, Effect, Message, Next, Recorded, Reply, ToolDefinition, fitting,
+    opening,
+};
+use tetrarch_core::duration;
+use tetrarch_core::id::AgentId;
+use tetrarch_core::limits::{CONTEXT_TOKENS, OUTPUT_TOKENS};
+use tetrarch_core::order::{Exit, LocalFile, RunnerEvent, Start};
+use tetrarch_core::redaction::redact;
+use tetrarch_model::{Model, Request};
+
+use super::Begun;
+use super::ears::{Ears, Halt, Letter};
+use super::ending::{self, Ending, Judged};
+use super::own;
+use super::speaking::{Silent, Turn, failed};
+use crate::backend::expected::Expected;
+use crate::backend::process::launch::remove_if_empty;
+use crate::files::Gate;
+use crate::lines::start_of;
+use crate::seat::{Seat, Teller};
+use crate::serve::Ground;
+use crate::sweep::Traces;
+use crate::tools::Toolbox;
+
+/// Longest turn, unless the brief says otherwise.
+const TURN_WITHIN: Duration = Duration::from_secs(600);
+/// Turns in a row that may be cut off at the limit of output tokens.
+const CUT_MAX: u32 = 4;
+/// Bytes of its last words that an agent says of itself when it is asked.
+const STATUS_BYTES: usize = 1_024;
+/// What it is told of calls when its turn was aborted.
+const ABORTED: &str =
+    "The turn was aborted by people while this was under way; whether it took effect is not known.";
+const NOT_MADE: &str = "The turn was aborted by people; this was not done.";
+/// What it is told of an answer that was cut off.
+const CUT_OFF: &str =
+    "[Your answer was cut off at the limit of output tokens. Go on exactly where it ended.]";
+/// What it is asked for when the context is nearly full.
+const SUMMARISE: &str = "[The context is nearly full; what was said so far will be replaced by your summary. Write \
+    down all that you need to go on with the brief: what was done and with which effect, what was found out, \
+    what is still to be done. Call nothing.]";
+
+/// How a conversation ends.
+pub(super) enum End {
+    /// With a result.
+    Result(Box<Ending>),
+    /// Because it was told to.
+    Halt(Halt),
+}
+
+impl From<Halt> for End {
+    fn from(halt: Halt) -> Self {
+        Self::Halt(halt)
+    }
+}
+
+/// One conversation.
+pub(super) struct Talk {
+    agent: AgentId,
+    model: Model,
+    system: String,
+    tools: Vec<ToolDefinition>,
+    toolbox: Toolbox,
+    traces: Option<Traces>,
+    conversation: Conversation,
+    expected: Expected,
+    gate: Gate,
+    ears: Ears,
+    teller: Teller,
+    turn_within: Duration,
+    output_tokens: u32,
+    context_tokens: u64,
+    key_from: String,
+    price: Option<Price>,
+    unpriced: String,
+    usage: Usage,
+    told: u64,
+    asked: u64,
+    handed_back: bool,
+    cut: u32,
+    /// What the model says when it calls nothing, over turns that were cut off.
+    words: String,
+    dir: PathBuf,
+    dir_is_own: bool,
+}
+
+impl Talk {
+    pub(super) fn open(begun: Begun, start: Start, seat: Seat, ground: &Ground) -> Self {
+        let Begun { expected, model, tools, toolbox, traces, dir, dir_is_own } = begun;
+        let brief = &start.brief;
+        let (runner, served) = (&brief.runner, &brief.runner.served);
+        let system = opening::system(&start);
+        let schemas: usize = tools.iter().map(|tool| tool.schema.to_string().len()).sum();
+        let besides = system.len() + schemas;
+        let conversation = Conversation::open(opening::brief(brief), besides, &start.recorded);
+        let turn_within = brief.turn_timeout.map_or(TURN_WITHIN, |it| Duration::from_millis(it.0));
+        Self {
+            system,
+            model,
+            tools,
+            toolbox,
+            traces,
+            conversation,
+            expected,
+            gate: Gate::new(dir.clone()),
+            teller: seat.teller.clone(),
+            ears: Ears::new(seat, brief.wall),
+            turn_within,
+            output_tokens: served.max_output_tokens.unwrap_or(OUTPUT_TOKENS),
+            context_tokens: u64::from(served.context_tokens.unwrap_or(CONTEXT_TOKENS)),
+            key_from: served.key_from.clone(),
+            price: ground.prices.of(&served.provider, &runner.model),
+            unpriced: format!("{}/{}", served.provider, runner.model),
+            usage: Usage::default(),
+            told: 0,
+            asked: 0,
+            handed_back: false,
+            cut: 0,
+            words: String::new(),
+            dir,
+            dir_is_own,
+            agent: start.agent,
+        }
+    }
+
+    /// Holds it to its end.
+    pub(super) async fn hold(mut self) {
+        let isolation = match &self.traces {
+            Some(_) => {
+                "a conversation inside the host process; its commands are contained".to_owned()
+            }
+            None => "a conversation inside the host process; it starts no program".to_owned(),
+        };
+        self.teller.tell(RunnerEvent::Started { pid: None, isolation }).await;
+        if self.price.is_none() {
+            let text = format!(
+                "[there is no price of {}: its cost is unknown and not counted]",
+                self.unpriced
+            );
+            self.teller.tell(RunnerEvent::Log { text }).await;
+        }
+        let end = loop {
+            let on = match self.go_on().await {
+                Err(End::Halt(Halt::Interrupted)) => self.interrupted().await,
+                on => on,
+            };
+            if let Err(end) = on {
+                break end;
+            }
+        };
+        self.close(end).await;
+    }
+
+    /// One step further.
+    async fn go_on(&mut self) -> Result<(), End> {
+        self.ears.boundary().await?;
+        while let Some(steer) = self.ears.steer() {
+            let text = format!("[{} says]\n{}", steer.by, steer.wanted.text());
+            self.record(Recorded::Heard { text: fitting(&text) }).await;
+            self.ears.confirm(steer.id).await;
+        }
+        while let Some(letter) = self.ears.letter() {
+            self.hear(&letter).await;
+        }
+        let tools = &self.tools;
+        match self.conversation.next(|call| effect(tools, call)) {
+            Next::Ask if self.conversation.is_full(self.context_tokens) => self.compact().await,
+            Next::Ask => self.ask().await,
+            Next::Call(due) => self.call(due).await,
+            Next::Doubt(due, begun) => self.doubt(due, begun).await,
+            Next::Spoke(text) => self.spoke(text).await,
+            Next::GiveUp(why) => Err(self.fails(&why)),
+        }
+    }
+
+    /// The model's turn.
+    async fn ask(&mut self) -> Result<(), End> {
+        let messages = self.conversation.messages();
+        let reply = self.speak(&messages, true).await?;
+        let recorded = self.conversation.turn(&reply);
+        self.record(recorded).await;
+        self.conversation.weighed(reply.tokens);
+        if !reply.calls.is_empty() {
+            self.words.clear();
+            self.cut = 0;
+            return Ok(());
+        }
+        self.words.push_str(&reply.text);
+        if reply.is_cut {
+            self.cut += 1;
+            if self.cut >= CUT_MAX {
+                return Err(self.fails("its answers are longer than it may write"));
+            }
+            self.record(Recorded::Heard { text: CUT_OFF.to_owned() }).await;
+        }
+        Ok(())
+    }
+
+    /// Replaces what was said by a summary of it.
+    async fn compact(&mut self) -> Result<(), End> {
+        self.teller.tell(RunnerEvent::Compacting { begins: true }).await;
+        let mut messages = self.conversation.messages();
+        match messages.last_mut() {
+            Some(Message::User(text)) => {
+                text.push_str("\n\n");
+                text.push_str(SUMMARISE);
+            }
+            Some(Message::Model { .. } | Message::Answers(_)) | None => {
+                messages.push(Message::User(SUMMARISE.to_owned()));
+            }
+        }
+        let mut text = fitting(&self.speak(&messages, false).await?.text);
+        if text.trim().is_empty() {
+            self.conversation.last_words().clone_into(&mut text);
+        }
+        let step = self.conversation.step();
+        self.record(Recorded::Summary { step, text }).await;
+        self.teller.tell(RunnerEvent::Compacting { begins: false }).await;
+        Ok(())
+    }
+
+    /// Its turn was aborted: what was done stays, what was under way is said not to be known.
+    async fn interrupted(&mut self) -> Result<(), End> {
+        for (Due { step, index, .. }, begun) in self.conversation.unanswered() {
+            let text = if begun > 0 { ABORTED } else { NOT_MADE }.to_owned();
+            self.record(Recorded::Answer { step, index, text, is_error: true }).await;
+        }
+        self.teller.tell(RunnerEvent::Compacting { begins: false }).await;
+        Ok(self.ears.steered().await?)
+    }
+
+    /// What a call of the model costs when it reads all there is and writes so much.
+    fn worst(&self, output: u64) -> Spend {
+        let tokens = Tokens { input: self.conversation.tokens(), cached: 0, output };
+        self.spend(tokens)
+    }
+
+    fn spend(&self, tokens: Tokens) -> Spend {
+        let cost_micro = self.price.map_or(0, |price| price.of(tokens));
+        Spend { tokens: tokens.input.saturating_add(tokens.output), cost_micro, turns: 1 }
+    }
+
+    /// Sets aside what a call may cost at worst. A call that does not fit is not made.
+    async fn set_aside(&mut self) -> Result<String, End> {
+        self.asked += 1;
+        let call = format!("turn-{}", self.asked);
+        let worst = self.worst(self.output_tokens.into());
+        self.teller.tell(RunnerEvent::SetAside { call: call.clone(), worst }).await;
+        match self.ears.verdict(&call).await {
+            Ok(Ok(())) => Ok(call),
+            Ok(Err(why)) => {
+                let result = RunResult::ended(Outcome::BudgetExceeded, why);
+                let result = self.with_partial(result);
+                Err(End::Result(Box::new(Ending { result, files: Vec::new() })))
+            }
+            Err(halt) => {
+                self.spent(call, Spend::default()).await;
+                Err(halt.into())
+            }
+        }
+    }
+
+    async fn spent(&self, call: String, used: Spend) {
+        self.teller.tell(RunnerEvent::Spent { call, used }).await;
+    }
+
+    /// Says something to the model and counts what it took.
+    async fn speak(&mut self, messages: &[Message], may_call: bool) -> Result<Reply, End> {
+        let call = self.set_aside().await?;
+        let request = Request {
+            system: &self.system,
+            messages,
+            tools: &self.tools,
+            may_call,
+            max_output_tokens: self.output_tokens,
+            json_only: false,
+        };
+        let seed = format!("{}.{}", self.teller.run(), self.conversation.step());
+        let turn = Turn {
+            model: &self.model,
+            teller: &self.teller,
+            within: self.turn_within,
+            key_from: &self.key_from,
+            seed: &seed,
+        };
+        match turn.ask(&mut self.ears, &request).await {
+            Ok(mut reply) => {
+                if reply.tokens == Tokens::default() {
+                    // Whoever does not count is counted.
+                    let arguments: usize =
+                        reply.calls.iter().map(|call| call.arguments.len()).sum();
+                    reply.tokens.input = self.conversation.tokens();
+                    reply.tokens.output = tokens_of(reply.text.len() + arguments);
+                }
+                self.spent(call, self.spend(reply.tokens)).await;
+                self.count(reply.tokens).await;
+                Ok(reply)
+            }
+            Err(Silent::Halt(halt)) => {
+                // It was heard, and perhaps answered: what it read counts.
+                self.spent(call, self.worst(0)).await;
+                Err(End::Halt(halt))
+            }
+            Err(Silent::Failed(why)) => {
+                self.spent(call, Spend::default()).await;
+                Err(self.fails(&why))
+            }
+        }
+    }
+
+    async fn count(&mut self, tokens: Tokens) {
+        let usage = &mut self.usage;
+        usage.turns += 1;
+        usage.tokens_in = usage.tokens_in.saturating_add(tokens.input);
+        usage.tokens_out = usage.tokens_out.saturating_add(tokens.output);
+        let cost = self.price.map_or(0, |price| price.of(tokens));
+        usage.cost_micro = usage.cost_micro.saturating_add(cost);
+        self.teller.tell(RunnerEvent::Usage(*usage)).await;
+    }
+
+    /// The model spoke and called nothing: that is its deliverable.
+    async fn spoke(&mut self, text: String) -> Result<(), End> {
+        let said = std::mem::take(&mut self.words);
+        let text = if said.is_empty() { text } else { said };
+        match ending::spoken(text, &self.expected).await {
+            Judged::Ends(ending) => Err(End::Result(ending)),
+            Judged::Refused(ending, _) if self.handed_back => Err(End::Result(ending)),
+            Judged::Refused(_, text) | Judged::Unreadable(text) => {
+                self.handed_back = true;
+                self.record(Recorded::Heard { text }).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// A letter that nobody waits for.
+    async fn hear(&mut self, letter: &Letter) {
+        if letter.topic == own::STATUS_REQUEST {
+            self.say_status().await;
+        } else {
+            let mut text = own::words(letter);
+            redact(&mut text);
+            self.record(Recorded::Heard { text: fitting(&text) }).await;
+        }
+    }
+
+    /// Says how the work stands, in the model's last words: it is not asked for that.
+    async fn say_status(&self) {
+        let words = start_of(self.conversation.last_words(), STATUS_BYTES);
+        let summary = format!("turn {}. {words}", self.conversation.step());
+        let update = json!({"status": "in_progress", "summary": summary}).to_string();
+        self.teller.tell(RunnerEvent::Update { update }).await;
+    }
+
+    /// Tells a change and takes it.
+    async fn record(&mut self, recorded: Recorded) {
+        self.conversation.apply(&recorded);
+        let recorded = Box::new(recorded);
+        self.teller.tell(RunnerEvent::Conversed { recorded, confirm: None }).await;
+    }
+
+    /// The same, and waits until it is recorded.
+    async fn record_surely(&mut self, recorded: Recorded) -> Result<(), End> {
+        self.conversation.apply(&recorded);
+        self.told += 1;
+        let (recorded, confirm) = (Box::new(recorded), Some(self.told));
+        self.teller.tell(RunnerEvent::Conversed { recorded, confirm }).await;
+        Ok(self.ears.noted(self.told).await?)
+    }
+
+    fn fails(&self, why: &str) -> End {
+        End::Result(Box::new(Ending { result: self.with_partial(failed(why)), files: Vec::new() }))
+    }
+
+    fn with_partial(&self, mut result: RunResult) -> RunResult {
+        let words =
+            if self.words.is_empty() { self.conversation.last_words() } else { &self.words };
+        words.clone_into(&mut result.partial);
+        result
+    }
+
+    async fn close(self, end: End) {
+        let (result, files): (RunResult, Vec<LocalFile>) = match end {
+            End::Result(ending) => (ending.result, ending.files),
+            End::Halt(Halt::Stopped(reason)) => {
+                let stopped = RunResult::ended(Outcome::Cancelled, format!("stopped: {reason}"));
+                (self.with_partial(stopped), Vec::new())
+            }
+            End::Halt(Halt::Wall(wall)) => {
+                let over = format!("wall clock of {} ended", duration::print(wall));
+                (self.with_partial(RunResult::ended(Outcome::Failure, over)), Vec::new())
+            }
+            End::Halt(Halt::Rotated | Halt::Interrupted) => {
+                return self.leave(Exit::Code(0)).await;
+            }
+            End::Halt(Halt::Killed) => {
+                return self.leave(Exit::Signal(rustix::process::Signal::KILL.as_raw())).await;
+            }
+        };
+        let result = Box::new(RunResult { usage: self.usage, ..result });
+        self.teller.tell(RunnerEvent::Result { result, files }).await;
+        self.leave(Exit::Code(0)).await;
+    }
+
+    async fn leave(self, exit: Exit) {
+        if let Some(traces) = self.traces {
+            traces.until_gone().await;
+        }
+        if self.dir_is_own {
+            remove_if_empty(&self.dir).await;
+        }
+        self.teller.tell(RunnerEvent::Exited { exit, result: None }).await;
+    }
+}
+
+fn effect(tools: &[ToolDefinition], call: &Call) -> Effect {
+    let known = tools.iter().find(|tool| tool.name == call.tool);
+    // What there is not has no effect.
+    known.map_or(Effect::ReadOnly, |tool| tool.effect)
+}

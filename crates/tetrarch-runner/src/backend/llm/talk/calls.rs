@@ -1,0 +1,196 @@
+//! Calling tools: what is about to take effect is recorded before, what came of it after (spec 06, Effects).
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::{Map, Value};
+use tetrarch_core::converse::{Due, Effect, FINISH, Recorded, ToolDefinition, fitting};
+use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::redaction::redact;
+use tokio::time::timeout;
+
+use super::{End, Judged, Talk, effect, ending, own};
+use crate::backend::llm::ears::Yields;
+use crate::backend::llm::own::Own;
+use crate::tools::Toolbox;
+
+/// Answers to a call of which nobody knows whether it took effect.
+const REPEAT: &str = "repeat";
+const SKIP: &str = "skip";
+
+/// What came of a call, in words; the error as well.
+type Said = Result<String, String>;
+
+impl Talk {
+    /// Makes calls that are due.
+    pub(super) async fn call(&mut self, due: Vec<Due>) -> Result<(), End> {
+        if due.len() > 1 {
+            // They only look, so they are made side by side.
+            let looks = due.iter().map(|due| look(&self.tools, &self.toolbox, due));
+            let seen = self.ears.during(Yields::AfterDrain, join_all(looks)).await?;
+            for (due, said) in due.iter().zip(seen) {
+                self.answer(due, said).await;
+            }
+            return Ok(());
+        }
+        for due in due {
+            let said = match arguments(&self.tools, &due) {
+                Ok(arguments) => self.perform(&due, arguments).await?,
+                Err(error) => Err(error),
+            };
+            self.answer(&due, said).await;
+        }
+        Ok(())
+    }
+
+    async fn perform(&mut self, due: &Due, arguments: Map<String, Value>) -> Result<Said, End> {
+        if effect(&self.tools, &due.call) == Effect::Effectful {
+            let (step, index, tool) = (due.step, due.index, due.call.tool.clone());
+            self.record_surely(Recorded::Intent { step, index, tool }).await?;
+        }
+        if due.call.tool == FINISH {
+            return self.finish(arguments).await;
+        }
+        match Own::named(&due.call.tool) {
+            Some(own) => self.own(own, due, arguments).await,
+            None => {
+                let call = made(&self.toolbox, due, arguments);
+                Ok(self.ears.during(Yields::AfterDrain, call).await?)
+            }
+        }
+    }
+
+    async fn answer(&mut self, due: &Due, said: Said) {
+        let is_error = said.is_err();
+        let mut text = said.unwrap_or_else(|error| error);
+        redact(&mut text);
+        let (step, index, text) = (due.step, due.index, fitting(&text));
+        self.record(Recorded::Answer { step, index, text, is_error }).await;
+    }
+
+    async fn finish(&mut self, arguments: Map<String, Value>) -> Result<Said, End> {
+        match ending::finish(arguments, &self.expected, &mut self.gate).await {
+            Judged::Ends(ending) => Err(End::Result(ending)),
+            Judged::Refused(ending, _) if self.handed_back => Err(End::Result(ending)),
+            Judged::Refused(_, words) => {
+                self.handed_back = true;
+                Ok(Err(words))
+            }
+            Judged::Unreadable(words) => Ok(Err(words)),
+        }
+    }
+
+    async fn own(
+        &mut self,
+        own: Own,
+        due: &Due,
+        arguments: Map<String, Value>,
+    ) -> Result<Said, End> {
+        match own {
+            Own::AskHuman => match own::question(&arguments) {
+                Ok((question, options)) => self.ask_people(question, options).await,
+                Err(error) => Ok(Err(error)),
+            },
+            Own::AgentSpawn => Ok(match own::spawn(&arguments, &self.agent, due) {
+                Ok((id, request)) => {
+                    self.teller.tell(RunnerEvent::Spawn { request }).await;
+                    Ok(format!("asked as {id}; the answer comes as mail"))
+                }
+                Err(error) => Err(error),
+            }),
+            Own::TodoUpdate => Ok(match own::status(arguments) {
+                Ok(update) => {
+                    self.teller.tell(RunnerEvent::Update { update }).await;
+                    Ok("noted".to_owned())
+                }
+                Err(error) => Err(error),
+            }),
+            Own::MailWait => self.await_mail(own::wait(&arguments)).await,
+        }
+    }
+
+    /// Asks people and waits for their answer.
+    async fn ask_people(&mut self, question: String, options: Vec<String>) -> Result<Said, End> {
+        self.teller.tell(RunnerEvent::Ask { question, options }).await;
+        loop {
+            let topics = [own::ANSWER, own::ASK_REFUSED, own::STATUS_REQUEST];
+            let letter = self.ears.await_letter(&topics).await?;
+            if letter.topic == own::STATUS_REQUEST {
+                self.say_status().await;
+            } else {
+                return Ok(own::answer(&letter));
+            }
+        }
+    }
+
+    async fn await_mail(&mut self, seconds: u64) -> Result<Said, End> {
+        loop {
+            let waiting = timeout(Duration::from_secs(seconds), self.ears.await_letter(&[]));
+            let Ok(letter) = waiting.await else {
+                return Ok(Ok(format!("no mail came within {seconds} s")));
+            };
+            let letter = letter?;
+            if letter.topic == own::STATUS_REQUEST {
+                self.say_status().await;
+            } else {
+                return Ok(Ok(own::words(&letter)));
+            }
+        }
+    }
+
+    /// Nobody knows whether a call took effect that an earlier session began: people say what to do.
+    pub(super) async fn doubt(&mut self, due: Due, begun: u32) -> Result<(), End> {
+        let Due { step, index, call } = &due;
+        let (tool, wanted) = (&call.tool, fitting(&call.arguments));
+        let reason =
+            format!("effect_unknown: call {step}/{index} of {tool} was begun and never answered");
+        self.teller.tell(RunnerEvent::Blocked { reason: reason.clone() }).await;
+        // A person's answer is what it waits for: that is a state of its own, with more time.
+        self.teller.tell(RunnerEvent::Unblocked).await;
+        let mut question = format!(
+            "{reason} ({begun} times). Did it take effect? Say {REPEAT} to make it again, {SKIP} to go on without, \
+             or what came of it.\nIts arguments: {wanted}"
+        );
+        redact(&mut question);
+        let options = vec![REPEAT.to_owned(), SKIP.to_owned()];
+        let said = match self.ask_people(question, options).await? {
+            Ok(said) if said.trim() == REPEAT => match arguments(&self.tools, &due) {
+                Ok(arguments) => self.perform(&due, arguments).await?,
+                Err(error) => Err(error),
+            },
+            Ok(said) if said.trim() == SKIP => {
+                Err("it was left out: nobody knows whether an earlier try of it took effect"
+                    .to_owned())
+            }
+            Ok(said) => Ok(said),
+            Err(refused) => {
+                return Err(self.fails(&format!("{reason}; people could not be asked: {refused}")));
+            }
+        };
+        self.answer(&due, said).await;
+        Ok(())
+    }
+}
+
+/// The arguments of a call of a tool that there is.
+fn arguments(tools: &[ToolDefinition], due: &Due) -> Result<Map<String, Value>, String> {
+    if !tools.iter().any(|tool| tool.name == due.call.tool) {
+        let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        return Err(format!("there is no tool {}; there are: {}", due.call.tool, names.join(", ")));
+    }
+    match serde_json::from_str(&due.call.arguments) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        Ok(_) => Err("the arguments are no JSON object; write one".to_owned()),
+        Err(error) => Err(format!("the arguments are no JSON: {error}; write a JSON object")),
+    }
+}
+
+/// Makes a call of a tool of the toolbox that only looks.
+async fn look(tools: &[ToolDefinition], toolbox: &Toolbox, due: &Due) -> Said {
+    made(toolbox, due, arguments(tools, due)?).await
+}
+
+async fn made(toolbox: &Toolbox, due: &Due, arguments: Map<String, Value>) -> Said {
+    let outcome = toolbox.call(&due.call.tool, &Value::Object(arguments)).await;
+    if outcome.is_error { Err(outcome.text) } else { Ok(outcome.text) }
+}
