@@ -34,7 +34,7 @@ async fn who_reads_all_of_a_stream_ends_although_messages_go_meanwhile() {
     let last = bus.stream_last_seq(STATE).await.unwrap();
     for _ in 0..READINGS {
         let read = soon("the end of STATE", load(&bus)).await;
-        assert!(read.records.len() == 0, "only markers");
+        assert!(read.records.is_empty(), "only markers");
     }
     soon("the markers go", async {
         while bus.stream_messages(STATE).await.unwrap() > 0 {

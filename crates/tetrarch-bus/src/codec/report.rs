@@ -88,6 +88,12 @@ pub fn encode_report(report: &Report, id: RequestId) -> Result<Vec<u8>, CodecErr
     Ok(bytes)
 }
 
+fn settled(outcome: Option<pb::ApplyOutcome>) -> Result<Report, CodecError> {
+    let missing = || CodecError::Missing { field: "settled".to_owned() };
+    let (change, outcome) = change::read_outcome(outcome.ok_or_else(missing)?)?;
+    Ok(Report::Settled { change, outcome })
+}
+
 /// Reads the body of a report. The sender it names is checked elsewhere.
 pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
     let report: pb::Report = json::message("Report", body, Unknown::Refused)?;
@@ -134,11 +140,7 @@ pub(super) fn decode(body: Value) -> Result<Report, CodecError> {
             run: read::text("run", &report.run)?,
             made: Box::new(read::message("change", report.change)?),
         },
-        "settled" => {
-            let missing = || CodecError::Missing { field: "settled".to_owned() };
-            let (change, outcome) = change::read_outcome(report.settled.ok_or_else(missing)?)?;
-            Report::Settled { change, outcome }
-        }
+        "settled" => settled(report.settled)?,
         "budget.draw" => Report::Draw {
             run: read::text("run", &report.run)?,
             total: report.draw.map(Spend::from).unwrap_or_default(),

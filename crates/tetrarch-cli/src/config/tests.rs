@@ -133,6 +133,16 @@ fn every_default_is_one_that_may_be_set() {
     }
 }
 
+fn overseer_follows(config: &Config) {
+    let overseer = &config.overseer;
+    let appliers: Vec<String> = overseer.plan_appliers.iter().map(ToString::to_string).collect();
+    assert_eq!(appliers, ["PO-ci", "human:ada"]);
+    let reach = &overseer.reach;
+    assert!(reach.cross_agent && reach.all, "{reach:?}");
+    assert_eq!(reach.agents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["PO-ci"]);
+    assert!(overseer.proposes && !Stage::new().config().overseer.proposes, "quiet by default");
+}
+
 #[test]
 fn every_typed_value_follows_its_key() {
     let text = r#"
@@ -182,16 +192,7 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.liveness.window, Duration::from_millis(50));
     assert_eq!((config.limits.max_depth, config.limits.max_children), (1, 0));
     assert_eq!(config.limits.mode, Mode::Tight);
-    let appliers: Vec<String> =
-        config.overseer.plan_appliers.iter().map(ToString::to_string).collect();
-    assert_eq!(appliers, ["PO-ci", "human:ada"]);
-    let reach = &config.overseer.reach;
-    assert!(reach.cross_agent && reach.all, "{reach:?}");
-    assert_eq!(reach.agents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["PO-ci"]);
-    assert!(
-        config.overseer.proposes && !Stage::new().config().overseer.proposes,
-        "quiet by default"
-    );
+    overseer_follows(&config);
     assert_eq!(config.host.name.as_deref(), Some("build-2"));
     assert_eq!(config.host.labels, [("zone".to_owned(), "b".to_owned())]);
     assert_eq!(config.host.capacity, Some(16));

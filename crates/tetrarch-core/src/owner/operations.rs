@@ -7,6 +7,7 @@ mod projects;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, EpicId, Principal, ProjectName, QuestionId};
 use crate::mail::{MailBody, OpReply};
+use crate::overseer::Telemetry;
 use crate::plan::schema::PlanFile;
 use crate::request::{Op, Request};
 use crate::role::Role;
@@ -27,6 +28,18 @@ pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request,
         }
         Err(refusal) => super::refuse(draft, request, &refusal),
     }
+}
+
+/// The overseer looks at what stands still because somebody wants it now.
+fn look(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    telemetry: &Telemetry,
+    reply: OpReply,
+) -> OpReply {
+    let detail = overseeing::looked(draft, policy, telemetry);
+    overseeing::propose(draft, policy, telemetry);
+    OpReply { detail, ..reply }
 }
 
 fn apply(
@@ -89,11 +102,7 @@ fn apply(
         }
         Op::Plan(op) => planning::plan(draft, policy, request, op, reply),
         Op::QuestionAnswer { question, text } => answer(draft, request, *question, text, reply),
-        Op::OverseerTick(telemetry) => {
-            let detail = overseeing::looked(draft, policy, telemetry);
-            overseeing::propose(draft, policy, telemetry);
-            Ok(OpReply { detail, ..reply })
-        }
+        Op::OverseerTick(telemetry) => Ok(look(draft, policy, telemetry, reply)),
         Op::Goal(op) => {
             let detail = goals::operate(draft, request, op)?;
             Ok(OpReply { epic: Some(op.epic), detail, ..reply })

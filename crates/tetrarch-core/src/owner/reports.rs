@@ -5,7 +5,7 @@
 use crate::agent::Hosting;
 use crate::brief::{Outcome, RunResult, Usage};
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{AgentId, Principal, RunId};
+use crate::id::{AgentId, Principal, RequestId, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::liveness::Liveness;
@@ -140,18 +140,19 @@ fn apply(
             Ok(())
         }
         Report::SponsorSilent { request, sponsor } => {
-            let reason = format!("{sponsor} did not answer {request}");
-            let event = draft.event(EventKind::Alert, "03 Specialists escalate", reason);
-            event.agent = Some(id.clone());
-            let body = MailBody::SponsorSilent {
-                agent: id.clone(),
-                sponsor: sponsor.clone(),
-                request: *request,
-            };
-            draft.mail(Principal::Agent(sponsor.clone()), None, body);
+            sponsor_silent(draft, id, *request, sponsor);
             Ok(())
         }
     }
+}
+
+fn sponsor_silent(draft: &mut Draft<'_>, id: &AgentId, request: RequestId, sponsor: &AgentId) {
+    let reason = format!("{sponsor} did not answer {request}");
+    let event = draft.event(EventKind::Alert, "03 Specialists escalate", reason);
+    event.agent = Some(id.clone());
+    let (agent, sponsor) = (id.clone(), sponsor.clone());
+    let body = MailBody::SponsorSilent { agent, sponsor: sponsor.clone(), request };
+    draft.mail(Principal::Agent(sponsor), None, body);
 }
 
 fn short(text: &str) -> String {

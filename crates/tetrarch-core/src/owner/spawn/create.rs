@@ -5,7 +5,9 @@ use crate::admission::Grant;
 use crate::agent::{Agent, Hosting, Slot, Unsettled, Work};
 use crate::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use crate::budget::Account;
-use crate::id::{AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, derive_ulid};
+use crate::id::{
+    AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, Ulid, derive_ulid,
+};
 use crate::intensity::Circuit;
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
@@ -20,6 +22,16 @@ use crate::verb::Verbs;
 use super::target::Target;
 use crate::owner::{brief, plans, sessions};
 
+/// The name of a child: what it is to be, and of which domain.
+fn named(target: &Target<'_>, ulid: Ulid) -> AgentId {
+    let domain = target.wish.domain.clone().or_else(|| target.node.domain.clone());
+    match (target.wish.role, domain) {
+        (Role::Specialist, Some(domain)) => AgentId::Specialist(domain, ulid),
+        (Role::Reviewer, Some(domain)) => AgentId::Reviewer(domain, ulid),
+        (_, _) => AgentId::Worker(ulid),
+    }
+}
+
 /// Writes everything that one admitted child is.
 pub(super) fn create(
     draft: &mut Draft<'_>,
@@ -32,12 +44,7 @@ pub(super) fn create(
     let seed = draft.seed("spawn");
     let (epic, node) = (wanted.epic, &target.node);
     let ulid = derive_ulid(now, &seed, "agent", index);
-    let domain = target.wish.domain.clone().or_else(|| node.domain.clone());
-    let id = match (target.wish.role, domain) {
-        (Role::Specialist, Some(domain)) => AgentId::Specialist(domain, ulid),
-        (Role::Reviewer, Some(domain)) => AgentId::Reviewer(domain, ulid),
-        (_, _) => AgentId::Worker(ulid),
-    };
+    let id = named(target, ulid);
     let work = Work {
         epic,
         node: node.id,

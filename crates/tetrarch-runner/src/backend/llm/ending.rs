@@ -28,6 +28,29 @@ pub(super) enum Judged {
     Refused(Box<Ending>, String),
 }
 
+/// A reviewer's verdict.
+fn verdict() -> Value {
+    json!({
+        "type": "object",
+        "description": "For a review only.",
+        "properties": {
+            "verdict": {"type": "string", "enum": ["pass", "fail", "needs_changes"]},
+            "findings": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "where": {"type": "string"},
+                        "what": {"type": "string"},
+                        "severity": {"type": "string"},
+                    },
+                    "required": ["what"],
+                },
+            },
+        },
+    })
+}
+
 /// The tool that ends a run.
 pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
     let deliverable = match expected {
@@ -75,25 +98,7 @@ pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
                 "type": "string",
                 "description": "What whoever goes on from here has to know.",
             },
-            "verdict": {
-                "type": "object",
-                "description": "For a review only.",
-                "properties": {
-                    "verdict": {"type": "string", "enum": ["pass", "fail", "needs_changes"]},
-                    "findings": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "where": {"type": "string"},
-                                "what": {"type": "string"},
-                                "severity": {"type": "string"},
-                            },
-                            "required": ["what"],
-                        },
-                    },
-                },
-            },
+            "verdict": verdict(),
         },
         "required": ["outcome"],
     });
