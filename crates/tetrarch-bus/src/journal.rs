@@ -216,9 +216,10 @@ impl Left {
     fn take(&mut self, event: JournalEvent) {
         self.tally.take(&event);
         self.ended = matches!(event, JournalEvent::Ended { .. });
-        match event {
-            JournalEvent::Checkpoint { state } => self.checkpoint = Some(state),
-            other => other.into_recorded().into_iter().for_each(|it| self.conversation.push(it)),
+        if let JournalEvent::Checkpoint { state } = event {
+            self.checkpoint = Some(state);
+        } else if let Some(recorded) = event.into_recorded() {
+            self.conversation.push(recorded);
         }
     }
 }

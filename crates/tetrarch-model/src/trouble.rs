@@ -51,10 +51,12 @@ impl Trouble {
 
     pub(crate) fn of(error: &Error, key: Option<&Key>) -> Self {
         // What comes instead of a stream is wrapped in what reads it.
-        let error = match error {
-            Error::WebStream { error: inner, .. } => inner.downcast_ref::<Error>().unwrap_or(error),
-            other => other,
+        let inner = if let Error::WebStream { error: inner, .. } = error {
+            inner.downcast_ref()
+        } else {
+            None
         };
+        let error: &Error = inner.unwrap_or(error);
         let status = error.status().map(|status| status.as_u16());
         let again = match status {
             Some(status) => status == 408 || status == 429 || status >= 500,

@@ -75,25 +75,7 @@ pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
                 "type": "string",
                 "description": "What whoever goes on from here has to know.",
             },
-            "verdict": {
-                "type": "object",
-                "description": "For a review only.",
-                "properties": {
-                    "verdict": {"type": "string", "enum": ["pass", "fail", "needs_changes"]},
-                    "findings": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "where": {"type": "string"},
-                                "what": {"type": "string"},
-                                "severity": {"type": "string"},
-                            },
-                            "required": ["what"],
-                        },
-                    },
-                },
-            },
+            "verdict": verdict(),
         },
         "required": ["outcome"],
     });
@@ -103,6 +85,29 @@ pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
         schema,
         effect: Effect::Idempotent,
     }
+}
+
+/// What a reviewer finds.
+fn verdict() -> Value {
+    json!({
+        "type": "object",
+        "description": "For a review only.",
+        "properties": {
+            "verdict": {"type": "string", "enum": ["pass", "fail", "needs_changes"]},
+            "findings": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "where": {"type": "string"},
+                        "what": {"type": "string"},
+                        "severity": {"type": "string"},
+                    },
+                    "required": ["what"],
+                },
+            },
+        },
+    })
 }
 
 /// Judges a call of `finish`.
