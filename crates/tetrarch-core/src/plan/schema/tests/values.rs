@@ -113,9 +113,10 @@ fn profiles_are_read_strictly() {
         ("maxOutputTokens", json!(0), "0"),
     ] {
         let mut wrong = model.clone();
-        match &value {
-            Value::Null => drop(wrong.as_object_mut().unwrap().remove(key)),
-            value => wrong[key] = value.clone(),
+        if value.is_null() {
+            wrong.as_object_mut().unwrap().remove(key);
+        } else {
+            wrong[key] = value;
         }
         assert_refused(&with(wrong), &format!("profiles.p.{key}"), why);
     }
