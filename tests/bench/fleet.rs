@@ -117,6 +117,7 @@ impl Fleet {
         };
         self.operate(&Op::ProjectCreate(create)).await;
         for profile in profiles {
+            let profile = Box::new(profile);
             self.operate(&Op::ProfileApply { project: project.clone(), profile }).await;
         }
         project

@@ -210,7 +210,7 @@ pub enum Op {
         /// The project it belongs to.
         project: ProjectName,
         /// The profile.
-        profile: Profile,
+        profile: Box<Profile>,
     },
     /// `agent.register`: an external agent begins a session.
     AgentRegister,

@@ -52,11 +52,11 @@ impl Trouble {
     pub(crate) fn of(error: &Error, key: Option<&Key>) -> Self {
         // What comes instead of a stream is wrapped in what reads it.
         let inner = if let Error::WebStream { error: inner, .. } = error {
-            inner.downcast_ref::<Error>()
+            inner.downcast_ref()
         } else {
             None
         };
-        let error = inner.unwrap_or(error);
+        let error: &Error = inner.unwrap_or(error);
         let status = error.status().map(|status| status.as_u16());
         let again = match status {
             Some(status) => status == 408 || status == 429 || status >= 500,

@@ -48,7 +48,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             finish("ProjectRetire", &pb::ProjectRetire { request_id, sender, project })
         }
         Op::ProfileApply { project, profile } => {
-            let (project, profile) = (project.to_string(), Some(profile.into()));
+            let (project, profile) = (project.to_string(), Some((&**profile).into()));
             finish("ProfileApply", &pb::ProfileApply { request_id, sender, project, profile })
         }
         Op::AgentRegister => finish("AgentRegister", &pb::AgentRegister { request_id, sender }),
@@ -177,7 +177,8 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
         "profile.apply" => {
             let apply: pb::ProfileApply = json::message("ProfileApply", body, Unknown::Refused)?;
             let project = read::text("project", &apply.project)?;
-            Op::ProfileApply { project, profile: read::message("profile", apply.profile)? }
+            let profile = Box::new(read::message("profile", apply.profile)?);
+            Op::ProfileApply { project, profile }
         }
         "circuit.close" => {
             let close: pb::CircuitClose = json::message("CircuitClose", body, Unknown::Refused)?;

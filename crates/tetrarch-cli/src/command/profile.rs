@@ -50,6 +50,7 @@ pub(crate) async fn run(context: &Context, command: ProfileCommand) -> Result<()
     let mut replies = Vec::new();
     for profile in profiles {
         let name = profile.name.clone();
+        let profile = Box::new(profile);
         let op = Op::ProfileApply { project: project.clone(), profile };
         let reply = desk.operate(&op).await?;
         let mut value = reply_json(&reply);

@@ -104,7 +104,7 @@ fn ops() -> Vec<Op> {
         Op::ProjectCreate(least),
         Op::ProjectMode { project: id("demo"), mode: Mode::Tight },
         Op::ProjectRetire { project: id("demo") },
-        Op::ProfileApply { project: id("demo"), profile: profile() },
+        Op::ProfileApply { project: id("demo"), profile: Box::new(profile()) },
         Op::AgentRegister,
         Op::CircuitClose { agent: id("PO-a") },
         Op::AgentRetire { agent: id("W:~"), reason: "r".to_owned() },

@@ -172,12 +172,14 @@ fn profiles_are_the_projects_own() {
     let shipped = fleet.records.profiles[&(project(), name)].clone();
     let mut empty = shipped.clone();
     empty.argv = Vec::new();
-    let refused = fleet.op(&human(), Op::ProfileApply { project: project(), profile: empty });
+    let refused =
+        fleet.op(&human(), Op::ProfileApply { project: project(), profile: Box::new(empty) });
     assert_eq!(refused.error, Some(ErrorCode::InvalidRequest));
     let mut fast = shipped;
     fast.name = ProfileName::new("fast").unwrap();
     fast.model = "small".to_owned();
-    let applied = fleet.op(&human(), Op::ProfileApply { project: project(), profile: fast });
+    let applied =
+        fleet.op(&human(), Op::ProfileApply { project: project(), profile: Box::new(fast) });
     assert_eq!(applied.error, None);
     let epic = fleet.goal(tasks(1));
     let mut quick = wish(Role::Worker);

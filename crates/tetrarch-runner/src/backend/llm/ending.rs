@@ -110,6 +110,29 @@ pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
     }
 }
 
+/// What a reviewer finds.
+fn verdict() -> Value {
+    json!({
+        "type": "object",
+        "description": "For a review only.",
+        "properties": {
+            "verdict": {"type": "string", "enum": ["pass", "fail", "needs_changes"]},
+            "findings": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "where": {"type": "string"},
+                        "what": {"type": "string"},
+                        "severity": {"type": "string"},
+                    },
+                    "required": ["what"],
+                },
+            },
+        },
+    })
+}
+
 /// Judges a call of `finish`.
 pub(super) async fn finish(
     arguments: Map<String, Value>,
