@@ -31,6 +31,8 @@ impl Worktrees {
 
     /// Clears a worktree all of whose work is in the branch it was for.
     pub(crate) async fn clear(&self, order: &ApplyOrder) {
+        // An order that comes again is cleared again.
+        let _alone = self.merging.lock().await;
         let own = places(&self.dir).into_iter().find(|it| it.about.branch() == order.branch);
         let Some(place) = own else { return };
         let cleared = async {
