@@ -181,7 +181,6 @@ pub struct BriefWish {
 }
 
 /// An operation (spec 02).
-#[expect(clippy::large_enum_variant, reason = "requests are few at a time and read once")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
     /// `host.join`: a host orchestrator begins a life.

@@ -31,12 +31,7 @@ pub(super) fn operate(draft: &mut Draft<'_>, policy: &Policy, request: &Request,
 }
 
 /// The overseer looks at what stands still because somebody wants it now.
-fn look(
-    draft: &mut Draft<'_>,
-    policy: &Policy,
-    telemetry: &Telemetry,
-    reply: OpReply,
-) -> OpReply {
+fn look(draft: &mut Draft<'_>, policy: &Policy, telemetry: &Telemetry, reply: OpReply) -> OpReply {
     let detail = overseeing::looked(draft, policy, telemetry);
     overseeing::propose(draft, policy, telemetry);
     OpReply { detail, ..reply }

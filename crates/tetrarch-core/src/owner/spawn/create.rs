@@ -5,9 +5,7 @@ use crate::admission::Grant;
 use crate::agent::{Agent, Hosting, Slot, Unsettled, Work};
 use crate::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use crate::budget::Account;
-use crate::id::{
-    AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, Ulid, derive_ulid,
-};
+use crate::id::{AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, Ulid, derive_ulid};
 use crate::intensity::Circuit;
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;

@@ -28,29 +28,6 @@ pub(super) enum Judged {
     Refused(Box<Ending>, String),
 }
 
-/// A reviewer's verdict.
-fn verdict() -> Value {
-    json!({
-        "type": "object",
-        "description": "For a review only.",
-        "properties": {
-            "verdict": {"type": "string", "enum": ["pass", "fail", "needs_changes"]},
-            "findings": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "where": {"type": "string"},
-                        "what": {"type": "string"},
-                        "severity": {"type": "string"},
-                    },
-                    "required": ["what"],
-                },
-            },
-        },
-    })
-}
-
 /// The tool that ends a run.
 pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
     let deliverable = match expected {
