@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::budget::{Limits, Spend};
-use crate::id::{NodeId, ProfileName};
+use crate::id::{AgentId, NodeId, ProfileName};
 use crate::time::Millis;
 
 /// Tools an agent may use. No list means none (spec 06).
@@ -227,6 +227,8 @@ pub struct Brief {
     pub worktree: Worktree,
     /// Results of the nodes that the work depends on.
     pub inputs: Vec<NodeInput>,
+    /// Whose work it judges: its worktree begins where that agent's ended.
+    pub judges: Option<AgentId>,
 }
 
 /// Counters of a run; they only grow.

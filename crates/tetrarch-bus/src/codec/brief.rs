@@ -225,6 +225,7 @@ impl From<&Brief> for pb::Brief {
             runner: Some((&brief.runner).into()),
             worktree: brief.worktree.as_str().to_owned(),
             inputs: brief.inputs.iter().map(Into::into).collect(),
+            judges: read::show(brief.judges.as_ref()),
         }
     }
 }
@@ -249,6 +250,7 @@ impl TryFrom<pb::Brief> for Brief {
             runner: read::message("runner", brief.runner)?,
             worktree: read::word("worktree", &brief.worktree, &Worktree::ALL, Worktree::as_str)?,
             inputs: read::each("inputs", brief.inputs)?,
+            judges: read::optional("judges", &brief.judges)?,
         })
     }
 }

@@ -263,6 +263,7 @@ mod tests {
             },
             worktree: Worktree::None,
             inputs: Vec::new(),
+            judges: None,
         };
         let run = Run {
             id: RunId(ulid(1)),

@@ -42,6 +42,7 @@ fn brief() -> Brief {
         },
         worktree: Worktree::None,
         inputs: Vec::new(),
+        judges: None,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::agent::Profile;
 use crate::assignment::Purpose;
 use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::Limits;
-use crate::id::EpicId;
+use crate::id::{AgentId, EpicId};
 use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX};
 use crate::plan::{Node, NodeState, graph};
 use crate::request::{BriefWish, SubagentWish, TaskWish};
@@ -70,6 +70,12 @@ pub(super) fn budget(wish: &SubagentWish, node: Option<&Node>, profile: &Profile
         cost_micro: pick(wish.budget.cost_micro, node.cost_micro, profile.budget.cost_micro),
         turns: pick(wish.budget.turns, node.turns, profile.budget.turns),
     }
+}
+
+/// Who made what is under review.
+fn author(draft: &Draft<'_>, state: &NodeState) -> Option<AgentId> {
+    let made = draft.run(state.result.as_ref()?.run)?;
+    Some(made.agent.clone())
 }
 
 /// Expands a wish to the brief its run executes.
@@ -141,6 +147,7 @@ pub(super) fn expand(
         },
         worktree,
         inputs: inputs(draft, epic, node, review),
+        judges: state.filter(|_| review).and_then(|state| author(draft, state)),
     }
 }
 

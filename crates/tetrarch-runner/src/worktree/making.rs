@@ -76,6 +76,7 @@ impl Worktrees {
             let note = format!("[goes on in the worktree of {}]", place.about.run);
             return Ok(Some((place, note)));
         }
+        let left = self.left_by(start, &all, common).await?;
         if all.len() >= self.max {
             return Err(NoWorktree::TooMany { count: all.len(), max: self.max });
         }
@@ -85,7 +86,7 @@ impl Worktrees {
             agent,
             common: common.to_owned(),
             target: repository.target,
-            base: repository.base,
+            base: left.unwrap_or(repository.base),
             sub: text(sub)?.to_owned(),
             gitdir: None,
             run: run.clone(),
@@ -99,6 +100,22 @@ impl Worktrees {
             place.about.branch()
         );
         Ok(Some((place, note)))
+    }
+
+    /// What the agent left whose work a run judges, when it worked apart on this host.
+    async fn left_by(
+        &self,
+        start: &Start,
+        all: &[Place],
+        common: &str,
+    ) -> Result<Option<String>, NoWorktree> {
+        let Some(judged) = &start.brief.judges else { return Ok(None) };
+        let judged = judged.to_string();
+        let of_it = |it: &&Place| it.about.agent == judged && it.about.common == common;
+        match all.iter().rev().find(of_it) {
+            Some(place) => Ok(self.git(place.common()).commit(&place.about.branch()).await?),
+            None => Ok(None),
+        }
     }
 
     async fn repository(&self, workspace: &Path) -> Result<Repository, NoWorktree> {

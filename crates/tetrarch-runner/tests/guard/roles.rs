@@ -157,6 +157,7 @@ fn start(program: &str) -> Start {
         },
         worktree: Worktree::None,
         inputs: Vec::new(),
+        judges: None,
     };
     Start {
         run: RunId(fresh()),

@@ -232,6 +232,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
         },
         worktree: Worktree::None,
         inputs: Vec::new(),
+        judges: None,
     };
     Start {
         run: RunId(fresh()),

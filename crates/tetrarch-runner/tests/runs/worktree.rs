@@ -142,6 +142,22 @@ async fn a_run_works_apart_and_what_it_left_is_told_before_its_end() {
 }
 
 #[tokio::test]
+async fn who_judges_work_sees_it_as_it_was_left() {
+    let mut stage = Stage::new();
+    let repository = Repository::new(&stage);
+    let (made, _) = work(&mut stage, &repository, "echo four >> a").await;
+    let mut review = repository.apart("cat a");
+    review.brief.judges = Some(made.agent);
+    let seen = stage.run(review).await;
+    assert_eq!(seen.made().deliverable, "one\ntwo\nthree\nfour");
+    assert!(change(&seen).is_none(), "it changed nothing of its own: {:?}", seen.events);
+    let mut stranger = repository.apart("cat a");
+    stranger.brief.judges = Some("W:00000000000000000000000009".parse().unwrap());
+    let seen = stage.run(stranger).await;
+    assert_eq!(seen.made().deliverable, "one\ntwo\nthree");
+}
+
+#[tokio::test]
 async fn nothing_is_left_of_a_run_that_changed_nothing() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);

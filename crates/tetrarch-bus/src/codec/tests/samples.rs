@@ -134,6 +134,7 @@ fn brief() -> Brief {
             deliverable: "d".to_owned(),
             artifacts: vec![artifact()],
         }],
+        judges: Some(id("W:~")),
     }
 }
 
@@ -149,6 +150,7 @@ pub(super) fn run(full: bool) -> Run {
             turn_timeout: None,
             worktree: Worktree::None,
             inputs: Vec::new(),
+            judges: None,
             ..brief()
         }
     };
