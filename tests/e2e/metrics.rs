@@ -48,7 +48,8 @@ async fn a_fleet_tells_what_it_counts_to_whoever_asks() {
     assert_eq!(value(&text, "tetrarch_agents{liveness=\"offline\""), Some(0.0), "{text}");
     let commits = value(&text, "tetrarch_ledger_commit_duration_seconds_count").unwrap();
     assert!(commits >= 3.0, "{text}");
-    assert!(value(&text, "tetrarch_host_sessions{").is_some(), "{text}");
+    // The host's orchestrator.
+    assert!(value(&text, "tetrarch_host_agents{host=\"h1\"").is_some(), "{text}");
 
     let refused = fleet.run(["host", "--name", "other"]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);

@@ -182,7 +182,7 @@ fn a_task_that_stands_still_is_cut_and_its_parts_come_to_an_end() {
     assert!(why.contains("replan: asking did not help"), "{why}");
     let (told, _) = provenance(&fleet, "Come in");
     assert_eq!((&told["status"], &told["node"]), (&json!("accepted"), &json!("T1.1")), "{told}");
-    assert_eq!(told["template"], "split.1");
+    assert_eq!(told["template"], "split.2");
     assert_eq!(fleet.json(&["inbox"]), json!([]), "nobody had to be asked");
     fleet.ok(["doctor", "--check-ledger"]);
 }

@@ -59,7 +59,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let serves = serves(&command);
     let telemetry = Telemetry::start(&context.config, default_log(serves))?;
     let outcome = runtime.block_on(async {
-        if serves {
+        if counts(&command) {
             serve_metrics(&context.config)?;
         }
         dispatch(&context, command).await
@@ -73,6 +73,16 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 /// Whether it goes on until it is told to end.
 fn serves(command: &Command) -> bool {
     matches!(command, Command::Up(_) | Command::Serve(_) | Command::Host(_))
+}
+
+/// Whether it has something to tell to whoever asks for metrics. Of the programs that `up` starts, which share an
+/// address, the owner does.
+fn counts(command: &Command) -> bool {
+    match command {
+        Command::Serve(_) => true,
+        Command::Host(args) => !args.with_parent,
+        _ => false,
+    }
 }
 
 /// What is logged unless somebody says: what serves tells how it is doing, what answers and ends

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use opentelemetry::metrics::{Counter, Gauge, Histogram};
 use opentelemetry::{KeyValue, global};
+use tetrarch_core::agent::Agent;
 use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::id::HostName;
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::question::QuestionStatus;
@@ -33,6 +35,7 @@ pub(crate) struct OwnerMetrics {
     runs: Gauge<u64>,
     goals: Gauge<u64>,
     questions: Gauge<u64>,
+    placed: Gauge<u64>,
 }
 
 impl OwnerMetrics {
@@ -72,6 +75,10 @@ impl OwnerMetrics {
                 .u64_gauge("tetrarch.questions.open")
                 .with_description("Questions that wait for people")
                 .build(),
+            placed: meter
+                .u64_gauge("tetrarch.host.agents")
+                .with_description("Agents that are placed on a host and have not ended")
+                .build(),
         };
         metrics.leads.record(1, &[]);
         metrics
@@ -101,6 +108,14 @@ impl OwnerMetrics {
         tell(&self.goals, "status", GoalStatus::ALL.map(GoalStatus::as_str), goals);
         let open = records.questions.values().filter(|one| one.status == QuestionStatus::Open);
         self.questions.record(open.count() as u64, &[]);
+        let alive = records.agents.values().filter(|one| one.liveness != Liveness::Terminated);
+        let on = |host: &HostName| {
+            let here = |one: &&Agent| one.placement.as_ref().is_some_and(|it| it.host == *host);
+            alive.clone().filter(here).count() as u64
+        };
+        for host in records.hosts.keys() {
+            self.placed.record(on(host), &[KeyValue::new("host", host.to_string())]);
+        }
     }
 }
 
