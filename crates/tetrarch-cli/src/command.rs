@@ -78,11 +78,8 @@ fn serves(command: &Command) -> bool {
 /// Whether it has something to tell to whoever asks for metrics. Of the programs that `up` starts, which share an
 /// address, the owner does.
 fn counts(command: &Command) -> bool {
-    match command {
-        Command::Serve(_) => true,
-        Command::Host(args) => !args.with_parent,
-        _ => false,
-    }
+    matches!(command, Command::Serve(_))
+        || matches!(command, Command::Host(args) if !args.with_parent)
 }
 
 /// What is logged unless somebody says: what serves tells how it is doing, what answers and ends

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use opentelemetry::metrics::{Counter, Gauge, Histogram};
 use opentelemetry::{KeyValue, global};
-use tetrarch_core::agent::Agent;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::HostName;
 use tetrarch_core::ledger::Entry;
@@ -109,12 +108,13 @@ impl OwnerMetrics {
         let open = records.questions.values().filter(|one| one.status == QuestionStatus::Open);
         self.questions.record(open.count() as u64, &[]);
         let alive = records.agents.values().filter(|one| one.liveness != Liveness::Terminated);
-        let on = |host: &HostName| {
-            let here = |one: &&Agent| one.placement.as_ref().is_some_and(|it| it.host == *host);
-            alive.clone().filter(here).count() as u64
-        };
-        for host in records.hosts.keys() {
-            self.placed.record(on(host), &[KeyValue::new("host", host.to_string())]);
+        let mut placed: BTreeMap<&HostName, u64> =
+            records.hosts.keys().map(|host| (host, 0)).collect();
+        for placement in alive.filter_map(|one| one.placement.as_ref()) {
+            *placed.entry(&placement.host).or_default() += 1;
+        }
+        for (host, count) in placed {
+            self.placed.record(count, &[KeyValue::new("host", host.to_string())]);
         }
     }
 }

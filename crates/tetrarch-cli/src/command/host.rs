@@ -42,7 +42,7 @@ pub(crate) struct HostArgs {
     capacity: Option<u32>,
     /// Stop when standard input ends.
     #[arg(long, hide = true)]
-    with_parent: bool,
+    pub(crate) with_parent: bool,
 }
 
 /// Runs the command.
