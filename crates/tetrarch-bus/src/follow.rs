@@ -35,9 +35,9 @@ const QUIET: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) enum Step {
     /// The next message, and how many more the server had when it sent it: a hint, since it counts what is
-    /// deleted meanwhile. None is sure for what was the stream's last when the consumer was made.
+    /// deleted meanwhile, so that 0 may never come.
     Message { message: RawMessage, pending: u64 },
-    /// There is nothing from the position on.
+    /// There is nothing from the position on: when the consumer was made, or after a silence.
     Nothing,
 }
 
@@ -62,8 +62,6 @@ struct Live {
     messages: pull::Stream,
     losses: watch::Receiver<u64>,
     delivered: u64,
-    /// The stream's last sequence before the consumer was made.
-    through: u64,
     /// Deletes the consumer once nobody reads it.
     _guard: ConsumerGuard,
 }
@@ -237,7 +235,7 @@ impl Follower {
         if pending == 0 {
             self.quiet_at = last;
         }
-        self.live = Some(Live { messages, losses, delivered: 0, through: last, _guard: guard });
+        self.live = Some(Live { messages, losses, delivered: 0, _guard: guard });
         self.retry.reset();
         self.look_at = Instant::now() + QUIET;
         Ok(pending)
@@ -258,10 +256,9 @@ impl Follower {
             return None;
         }
         live.delivered = delivered;
-        let crossed = self.next <= live.through && live.through <= stored.seq;
         self.next = stored.seq + 1;
         self.look_at = Instant::now() + QUIET;
-        Some((stored, if crossed { 0 } else { pending }))
+        Some((stored, pending))
     }
 
     fn lose(&mut self, reason: &str) {
