@@ -74,7 +74,7 @@ pub(super) fn budget(wish: &SubagentWish, node: Option<&Node>, profile: &Profile
 
 /// Who made what is under review.
 fn author(draft: &Draft<'_>, state: &NodeState) -> Option<AgentId> {
-    let made = draft.run(state.result.as_ref()?.run)?;
+    let made = draft.run(state.result.as_ref()?.run?)?;
     Some(made.agent.clone())
 }
 
