@@ -22,6 +22,9 @@ const SERVER: [&str; 5] = ["$JS.", "$KV.", "$O.", "$SYS.", "_INBOX"];
 /// Words with two dots that are no subjects: topics of mail (spec 02, Mail).
 const TOPICS: [&str; 1] = ["spawn.sponsor.answer"];
 
+/// First words of dotted names that are no subjects: a vector's fields, a metric.
+const NAMES: [&str; 2] = ["given", "tetrarch"];
+
 /// Endings of file names that have dots inside.
 const FILES: [&str; 3] = [".json", ".toml", ".whl"];
 
@@ -49,7 +52,9 @@ fn is_subject(text: &str) -> bool {
     }
     let tokens: Vec<&str> = text.split('.').collect();
     let [head, rest @ ..] = tokens.as_slice() else { return false };
-    let named = TOPICS.contains(&text) || FILES.iter().any(|ending| text.ends_with(ending));
+    let named = TOPICS.contains(&text)
+        || NAMES.contains(head)
+        || FILES.iter().any(|ending| text.ends_with(ending));
     if named || rest.is_empty() || text.contains(char::is_whitespace) {
         return false;
     }

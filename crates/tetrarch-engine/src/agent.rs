@@ -113,8 +113,7 @@ impl Actor for AgentActor {
         );
         trace::follow(&span, trace.as_deref());
         let own = trace::onward(&span, trace.as_deref());
-        let host = shared.claim.host.to_string();
-        let stop_within = shared.stop_within;
+        let (host, stop_within) = (shared.claim.host.to_string(), shared.stop_within);
         let session = Session::hosted(shared, &launch, own.clone());
         let machine =
             Hosted::new(launch, run.clone(), host, None, own).stopping_within(stop_within);

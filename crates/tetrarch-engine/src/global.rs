@@ -12,6 +12,7 @@ mod memory;
 mod owner;
 mod planning;
 mod posting;
+mod publishing;
 mod reached;
 mod restore;
 mod settling;

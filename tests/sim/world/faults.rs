@@ -52,7 +52,7 @@ impl Faults {
             unheard: often(40),
             stale: often(40),
             spurious: often(6),
-            unanswered: often(25),
+            unanswered: often(60),
             lags: often(15),
             elections: often(6),
             bus: often(6),

@@ -35,6 +35,7 @@ use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
 use super::planning::{self, Asking, PlannerConfig};
 use super::posting;
+use super::publishing::{Committed, ENTRIES_FOR_OUTBOX, announce, record};
 use super::reached;
 use super::restore::Restored;
 use super::settling::Settling;
@@ -45,16 +46,10 @@ use crate::error::{EngineError, note_dead};
 use crate::metrics::Leading;
 use crate::pump::{Placed, Pump};
 
-/// Committed entries that wait for a half of the outbox; what comes before it waits when they are
-/// as many.
-const ENTRIES_FOR_OUTBOX: usize = 256;
 /// How often what is due is done when nothing else happens.
 const TICK_EVERY: Duration = Duration::from_secs(60);
 /// The least time to a deadline's tick: what one tick left over is not done in one go with requests.
 const DEADLINE_PAUSE: Duration = Duration::from_millis(20);
-
-/// A committed entry with its sequence in the ledger.
-type Committed = (u64, Arc<Entry>);
 
 /// What the owner's actor is told.
 pub(super) enum OwnerMsg {
@@ -429,55 +424,4 @@ impl OwnerState {
         let _ended = self.ending.try_send(ending);
         self.pumps.clear();
     }
-}
-
-/// Announces committed entries, in the ledger's order; what waits is announced together.
-fn announce(
-    mut announcer: Announcer,
-    unpublished: Vec<Committed>,
-    mut entries: mpsc::Receiver<Committed>,
-    announced: mpsc::Sender<Committed>,
-    ending: mpsc::Sender<Result<Ending, EngineError>>,
-) -> Pump {
-    Pump::run(async move {
-        let mut batch = unpublished;
-        loop {
-            if let Err(error) = announcer.announce(&batch).await {
-                // The spell may have ended for another reason already.
-                let _ended = ending.send(Err(error.into())).await;
-                return;
-            }
-            for entry in batch.drain(..) {
-                if announced.send(entry).await.is_err() {
-                    return;
-                }
-            }
-            if entries.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await == 0 {
-                return;
-            }
-        }
-    })
-}
-
-/// Records announced entries, in the ledger's order; what waits is recorded together.
-fn record(
-    mut recorder: Recorder,
-    mut announced: mpsc::Receiver<Committed>,
-    (recorded, memory): (watch::Sender<Recorded>, watch::Sender<Kept>),
-    ending: mpsc::Sender<Result<Ending, EngineError>>,
-) -> Pump {
-    Pump::run(async move {
-        let mut batch = Vec::new();
-        while announced.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await > 0 {
-            if let Err(error) = recorder.record(&batch).await {
-                // The spell may have ended for another reason already.
-                let _ended = ending.send(Err(error.into())).await;
-                return;
-            }
-            recorded.send_modify(|recorded| recorded.add(&batch));
-            let through = batch.last().map_or(0, |(seq, _)| *seq);
-            memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
-            batch.clear();
-        }
-    })
 }

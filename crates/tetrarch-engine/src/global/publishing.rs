@@ -1,0 +1,72 @@
+//! The two halves of the owner's outbox, each a task of its own: what is committed is announced, then
+//! recorded (docs/decisions/0008). Neither decides anything.
+
+use std::sync::Arc;
+
+use tetrarch_bus::outbox::{Announcer, Recorder};
+use tetrarch_core::ledger::Entry;
+use tokio::sync::{mpsc, watch};
+
+use super::Ending;
+use super::keeping::Recorded;
+use super::memory::Kept;
+use crate::error::EngineError;
+use crate::pump::Pump;
+
+/// Committed entries that wait for a half of the outbox; what comes before it waits when they are
+/// as many.
+pub(super) const ENTRIES_FOR_OUTBOX: usize = 256;
+
+/// A committed entry with its sequence in the ledger.
+pub(super) type Committed = (u64, Arc<Entry>);
+
+/// Announces committed entries, in the ledger's order; what waits is announced together.
+pub(super) fn announce(
+    mut announcer: Announcer,
+    unpublished: Vec<Committed>,
+    mut entries: mpsc::Receiver<Committed>,
+    announced: mpsc::Sender<Committed>,
+    ending: mpsc::Sender<Result<Ending, EngineError>>,
+) -> Pump {
+    Pump::run(async move {
+        let mut batch = unpublished;
+        loop {
+            if let Err(error) = announcer.announce(&batch).await {
+                // The spell may have ended for another reason already.
+                let _ended = ending.send(Err(error.into())).await;
+                return;
+            }
+            for entry in batch.drain(..) {
+                if announced.send(entry).await.is_err() {
+                    return;
+                }
+            }
+            if entries.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await == 0 {
+                return;
+            }
+        }
+    })
+}
+
+/// Records announced entries, in the ledger's order; what waits is recorded together.
+pub(super) fn record(
+    mut recorder: Recorder,
+    mut announced: mpsc::Receiver<Committed>,
+    (recorded, memory): (watch::Sender<Recorded>, watch::Sender<Kept>),
+    ending: mpsc::Sender<Result<Ending, EngineError>>,
+) -> Pump {
+    Pump::run(async move {
+        let mut batch = Vec::new();
+        while announced.recv_many(&mut batch, ENTRIES_FOR_OUTBOX).await > 0 {
+            if let Err(error) = recorder.record(&batch).await {
+                // The spell may have ended for another reason already.
+                let _ended = ending.send(Err(error.into())).await;
+                return;
+            }
+            recorded.send_modify(|recorded| recorded.add(&batch));
+            let through = batch.last().map_or(0, |(seq, _)| *seq);
+            memory.send_modify(|kept| kept.outbox_through = kept.outbox_through.max(through));
+            batch.clear();
+        }
+    })
+}
