@@ -12,11 +12,12 @@ mod plain;
 #[cfg(test)]
 mod protocol;
 #[cfg(test)]
+mod repository;
+#[cfg(test)]
 mod rotation;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]
 mod verbs;
-#[cfg(test)]
 #[cfg(test)]
 mod worktree;
