@@ -19,6 +19,7 @@ mod input;
 mod levels;
 mod life;
 mod llm;
+mod logs;
 mod long_haul;
 mod loops;
 mod metrics;

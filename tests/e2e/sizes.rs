@@ -61,7 +61,7 @@ async fn messages_of_every_size_are_taken_refused_or_set_aside_and_stop_nobody()
     for (pillar, held) in before.iter().zip(held) {
         // A dozen megabytes came in; what is kept of them is the bus's.
         let grown = resident(pillar).saturating_sub(held);
-        assert!(grown < 2 * GROWTH_KIB, "{} grew by {grown} KiB", pillar.command);
+        assert!(grown < 3 * GROWTH_KIB, "{} grew by {grown} KiB", pillar.command);
     }
     assert_goes_on(fleet);
 }

@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::Stream;
+use futures::stream::unfold;
 
 use crate::client::Bus;
 use crate::codec::{self, CodecError};
 use crate::error::{PublishError, ReadError};
+use crate::follow::Follower;
 use crate::retry::Retry;
 use crate::subject::Subject;
 use crate::subject::pattern::RUNS;
@@ -163,6 +166,21 @@ pub async fn read_journal(bus: &Bus, run: RunId, from: u64) -> Result<Vec<Journa
             batch.iter().map(|message| (message.seq, codec::decode_journal(&message.payload))),
         );
     }
+}
+
+/// Every entry of a run's journal from this sequence of the stream on, as they come, for ever. Waits
+/// while the bus is away.
+pub fn follow_journal(
+    bus: &Bus,
+    run: RunId,
+    from: u64,
+) -> impl Stream<Item = Journaled> + Send + use<> {
+    let subject = Subject::Run(run).to_string();
+    let follower = Follower::new(bus.clone(), RUNS, vec![subject], from);
+    unfold(follower, |mut follower| async move {
+        let message = follower.next().await;
+        Some(((message.seq, codec::decode_journal(&message.payload)), follower))
+    })
 }
 
 /// The last entries of a run's journal, oldest first, at most `count` and [`BATCH`] of them; those that

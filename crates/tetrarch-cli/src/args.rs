@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::command::{
     advise, agent, answer, artifact, budget, change, circuit, config, describe, doctor, events,
-    file, get, goal, guard, host, inbox, insights, mail, plan, profile, project, replay, run,
+    file, get, goal, guard, host, inbox, insights, logs, mail, plan, profile, project, replay, run,
     schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work,
     worktree,
 };
@@ -123,6 +123,8 @@ pub(crate) enum Command {
     Resume(verb::PauseArgs),
     /// Have the overseer look at what stands still.
     Tick(tick::TickArgs),
+    /// Show what an agent did: the journal of its run.
+    Logs(logs::LogsArgs),
     /// List what people are asked.
     Inbox(inbox::InboxArgs),
     /// Answer a question.

@@ -18,6 +18,7 @@ pub(crate) mod guard;
 pub(crate) mod host;
 pub(crate) mod inbox;
 pub(crate) mod insights;
+pub(crate) mod logs;
 pub(crate) mod mail;
 pub(crate) mod plan;
 pub(crate) mod profile;
@@ -113,6 +114,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Pause(args) => verb::pause(context, args).await,
         Command::Resume(args) => verb::resume(context, args).await,
         Command::Tick(args) => tick::run(context, args).await,
+        Command::Logs(args) => logs::run(context, args).await,
         Command::Inbox(args) => inbox::run(context, args).await,
         Command::Answer(args) => answer::run(context, args).await,
         Command::Change(command) => change::run(context, command).await,

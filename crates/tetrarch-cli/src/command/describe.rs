@@ -3,7 +3,7 @@
 //! in `sheets`, what programs get in `whole`.
 
 mod handoffs;
-mod journal;
+pub(super) mod journal;
 mod sheets;
 mod whole;
 

@@ -103,7 +103,10 @@ impl Left {
             // Its next session goes on here.
             return Ok(Vec::new());
         }
-        let Some((made, file)) = worktrees.made(place, &head, !succeeded).await? else {
+        // What it began from may be somebody else's work, which is not its own to propose.
+        let own = head != place.about.base;
+        let made = if own { worktrees.made(place, &head, !succeeded).await? } else { None };
+        let Some((made, file)) = made else {
             worktrees.discard(place).await?;
             return Ok(Vec::new());
         };

@@ -1,6 +1,6 @@
 //! Entries of a run's journal, for people in one line each and for programs as they are.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tetrarch_bus::codec;
 use tetrarch_bus::journal::Journaled;
 use tetrarch_core::budget::Spend;
@@ -13,20 +13,28 @@ use crate::output::{Cell, Tone};
 /// Bytes of one entry's text that a line shows.
 const TEXT_SHOWN: usize = 160;
 
-/// The entries' own JSON.
+/// The entries' own JSON; those that cannot be read are left out.
 ///
 /// # Errors
 /// An entry that cannot be written again.
 pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
+    let readable = journal.iter().filter(|(_, entry)| entry.is_ok());
+    Ok(Value::Array(readable.map(value).collect::<Result<_, _>>()?))
+}
+
+/// An entry's own JSON, or what is wrong with it.
+///
+/// # Errors
+/// It cannot be written again.
+pub(in crate::command) fn value((seq, entry): &Journaled) -> Result<Value, CliError> {
     let broken = |error: String| CliError::new(Code::Failed, error);
-    let readable = journal.iter().filter_map(|(_, entry)| entry.as_ref().ok());
-    let values: Result<Vec<Value>, CliError> = readable
-        .map(|entry| {
+    match entry {
+        Ok(entry) => {
             let bytes = codec::encode_journal(entry).map_err(|error| broken(error.to_string()))?;
             serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))
-        })
-        .collect();
-    Ok(Value::Array(values?))
+        }
+        Err(error) => Ok(json!({"seq": seq, "unreadable": error.to_string()})),
+    }
 }
 
 /// The entries' lines: place, what happened, in words.
@@ -42,6 +50,17 @@ pub(super) fn lines(journal: &[Journaled]) -> Vec<Vec<Cell>> {
         }
     };
     journal.iter().map(line).collect()
+}
+
+/// An entry's whole line.
+pub(in crate::command) fn line((seq, entry): &Journaled) -> String {
+    match entry {
+        Ok(entry) => {
+            let (what, words) = words(&entry.event);
+            format!("{:>6}  {what:<10}  {}", entry.index, words.trim())
+        }
+        Err(error) => format!("{seq:>6}  unreadable  {error}"),
+    }
 }
 
 /// The beginning of a long text.
