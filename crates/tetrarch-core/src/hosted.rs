@@ -245,7 +245,8 @@ impl Hosted {
     /// When something is due without any input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<BusTime> {
-        self.sponsors.values().copied().chain(self.updates.next_deadline()).min()
+        let others = self.updates.next_deadline().into_iter().chain(self.log.due());
+        self.sponsors.values().copied().chain(others).min()
     }
 
     /// Takes an input and says what to do.

@@ -2,6 +2,10 @@
 
 use crate::time::Millis;
 
+/// Output of a program that is no event is in its journal after this long at the latest: it is what is
+/// read after a crash.
+pub const LOG_JOURNALED_WITHIN: Millis = Millis::from_secs(1);
+
 /// Deepest `max_depth`: four levels, 0 to 3 (spec 03).
 pub const DEPTH_CEILING: u8 = 3;
 /// Concurrent sub-agents per parent (spec 03).

@@ -205,6 +205,9 @@ impl Hosted {
 
     /// Reports sponsors that did not answer in time (spec 03), and an update that waited.
     pub(super) fn tick(&mut self, now: BusTime, effects: &mut Vec<Effect>) {
+        if self.log.due().is_some_and(|due| due <= now) {
+            self.flush_log(effects);
+        }
         let held = self.updates.due(now);
         self.report_update(held, effects);
         let due: Vec<RequestId> =

@@ -2,8 +2,9 @@
 //! up to a bound per run. What is beyond it is only streamed.
 
 use crate::journal::JournalEvent;
-use crate::limits::DELIVERABLE_BYTES_MAX;
+use crate::limits::{DELIVERABLE_BYTES_MAX, LOG_JOURNALED_WITHIN};
 use crate::redaction::Lines;
+use crate::time::BusTime;
 
 use super::{Effect, Hosted};
 
@@ -20,6 +21,8 @@ pub(super) struct Log {
     /// Where its lines stand, for credentials that span several.
     pub(super) lines: Lines,
     gathered: String,
+    /// When what is gathered is journaled, whatever happens.
+    due: Option<BusTime>,
     kept: usize,
     full: bool,
 }
@@ -46,9 +49,15 @@ impl Log {
         entries
     }
 
+    /// When what is gathered is to be given.
+    pub(super) fn due(&self) -> Option<BusTime> {
+        self.due
+    }
+
     /// What is gathered and not yet given.
     pub(super) fn take(&mut self) -> Option<String> {
         let text = std::mem::take(&mut self.gathered);
+        self.due = None;
         (!text.is_empty()).then_some(text)
     }
 }
@@ -57,6 +66,9 @@ impl Hosted {
     pub(super) fn log_line(&mut self, text: &str, effects: &mut Vec<Effect>) {
         effects.push(Effect::Stream(text.to_owned()));
         let entries = self.log.add(text).into_iter();
+        if !self.log.gathered.is_empty() {
+            self.log.due.get_or_insert(self.now + LOG_JOURNALED_WITHIN);
+        }
         effects.extend(entries.map(|text| Effect::Journal(JournalEvent::Log { text })));
     }
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
 use crate::budget::Limits;
 use crate::id::{AgentId, AssignmentId, EpicId, ProfileName, ProjectName, SessionId, Ulid};
-use crate::limits::SPONSOR_ANSWER_WITHIN;
+use crate::limits::{LOG_JOURNALED_WITHIN, SPONSOR_ANSWER_WITHIN};
 use crate::mail::{Duty, MailBody, SessionOrder, SpawnAnswer};
 use crate::time::Millis;
 
@@ -349,6 +349,19 @@ fn anybody_else_asks_the_governor() {
     let mut hosted = running(worker());
     let effects = hosted.step(NOW, Input::SpawnRead(Ok((None, wanted()))));
     assert!(kinds(&effects).contains(&"request"), "{effects:?}");
+}
+
+#[test]
+fn a_program_that_says_nothing_else_has_its_words_in_the_journal_after_a_second() {
+    let mut hosted = running(worker());
+    let line = || Input::Runner(RunnerEvent::Log { text: "line".to_owned() });
+    hosted.step(NOW, line());
+    hosted.step(NOW + Millis(400), line());
+    let due = hosted.next_deadline().unwrap();
+    assert_eq!(due, NOW + LOG_JOURNALED_WITHIN, "since the first line");
+    assert!(hosted.step(BusTime(due.0 - 1), Input::Tick).is_empty());
+    assert_eq!(kinds(&hosted.step(due, Input::Tick)), ["journal"]);
+    assert_eq!(hosted.next_deadline(), None);
 }
 
 #[test]
