@@ -205,13 +205,20 @@ impl Lease {
         seen_at(bus, &key.subject()).await
     }
 
-    /// Takes a lease from its holder, if the key is still as it was seen: the owner's proof that
-    /// a silent host did not renew (spec 04). The next acquisition finds the key free.
+    /// Takes a lease from its holder, if the key is still as it was seen, `None` for a key that
+    /// was never held or expired: the owner's proof that a silent host did not renew (spec 04),
+    /// also where nobody was seen to hold it, for a replica that lags behind may have answered.
+    /// The next acquisition finds the key free.
     ///
     /// # Errors
     /// `WrongLast` means the holder has renewed meanwhile and is alive.
-    pub async fn revoke(bus: &Bus, key: &LeaseKey, seen: &LeaseSeen) -> Result<u64, PublishError> {
-        clear(bus, &key.subject(), seen.epoch, seen.seq).await
+    pub async fn revoke(
+        bus: &Bus,
+        key: &LeaseKey,
+        seen: Option<&LeaseSeen>,
+    ) -> Result<u64, PublishError> {
+        let (epoch, seq) = seen.map_or((0, 0), |seen| (seen.epoch, seen.seq));
+        clear(bus, &key.subject(), epoch, seq).await
     }
 
     /// Renews, telling `body`; gives the key's new sequence.

@@ -94,10 +94,10 @@ async fn revoking_works_only_on_a_holder_that_did_not_renew() {
     let mut lease = Lease::acquire(&bus, claim(host(), "a", None)).await.unwrap();
     let seen = Lease::look(&bus, &host()).await.unwrap().unwrap();
     lease.renew(Vec::new()).await.unwrap();
-    let error = Lease::revoke(&bus, &host(), &seen).await.unwrap_err();
+    let error = Lease::revoke(&bus, &host(), Some(&seen)).await.unwrap_err();
     assert!(matches!(error, PublishError::WrongLast { .. }), "{error}");
     let seen = Lease::look(&bus, &host()).await.unwrap().unwrap();
-    Lease::revoke(&bus, &host(), &seen).await.unwrap();
+    Lease::revoke(&bus, &host(), Some(&seen)).await.unwrap();
     let error = lease.renew(Vec::new()).await.unwrap_err();
     assert!(matches!(error, RenewError::Lost { holder: None, .. }), "{error}");
     assert_eq!(Lease::acquire(&bus, claim(host(), "b", None)).await.unwrap().epoch(), 2);

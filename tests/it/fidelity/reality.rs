@@ -208,7 +208,7 @@ impl Reality {
                 Outcome::Shown(seen.map(|seen| (seen.seq, seen.holder.is_some().to_string())))
             }
             Deed::Revoke { key: number } => match &self.looked[*number] {
-                Some(seen) => cleared(Lease::revoke(bus, &key(*number), seen).await),
+                Some(seen) => cleared(Lease::revoke(bus, &key(*number), Some(seen)).await),
                 None => Outcome::Nothing,
             },
             Deed::Own { .. }

@@ -335,12 +335,12 @@ impl Sweeping {
             Work::RevokeAny => {
                 let seen = around.seen();
                 let found = around.leases.look(&key, seen);
-                match found.held.then(|| around.leases.clear(&key, found.seq)) {
-                    Some(Ok(_)) => {
+                match around.leases.clear(&key, found.seq) {
+                    Ok(_) if found.held => {
                         around.tally.note("lease taken from a host that does not answer");
                     }
-                    Some(Err(_)) => self.works.push((late, host, work)),
-                    None => {}
+                    Ok(_) => {}
+                    Err(_) => self.works.push((late, host, work)),
                 }
             }
         }

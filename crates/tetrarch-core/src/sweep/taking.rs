@@ -1,7 +1,9 @@
 //! What becomes of the lease of a host that fell silent (spec 04, Hosts). Renewals are only heard
 //! of, and a word may be lost; so a lease that changed since it was looked at is a sign of life.
 //! One that did not is taken at exactly the revision it has had all that time, and only when that
-//! time is longer than what the host ran may run without a renewal. It takes nothing itself.
+//! time is longer than what the host ran may run without a renewal. One that nobody held is taken
+//! just so: a read may be answered by a replica that lags behind, and only a write at a revision
+//! proves what was read. It takes nothing itself.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +32,7 @@ pub enum Taking {
     Wait,
     /// Look at its lease, after this time.
     Look(Millis),
-    /// Take its lease, if it still has this revision.
+    /// Take its lease, held or not, if it still has this revision.
     Revoke(u64),
     /// It is lost: nobody holds its lease, and what it ran does not run any more.
     Lost {
@@ -105,19 +107,14 @@ impl Takings {
         let before = silent.seen.filter(|(before, _)| before.seq == found.seq);
         let moved = silent.seen.is_some() && before.is_none();
         let (_, since) = *silent.seen.insert(before.unwrap_or((found, now)));
-        let Silent { epoch, missed: Some(missed), .. } = *silent else { return Taking::Wait };
+        if silent.missed.is_none() {
+            return Taking::Wait;
+        }
         if moved && found.held {
             return self.alive(host);
         }
         let rest = rest(self.patience, since, now);
-        if rest > Millis(0) {
-            return Taking::Look(rest);
-        }
-        if found.held {
-            return Taking::Revoke(found.seq);
-        }
-        self.silent.remove(host);
-        Taking::Lost { epoch, missed }
+        if rest > Millis(0) { Taking::Look(rest) } else { Taking::Revoke(found.seq) }
     }
 
     /// Whether a lease could be taken at the revision it was seen at.
@@ -216,8 +213,21 @@ mod tests {
         takings.long(&host(), 4, 3, Moment(9 * W));
         let taken = takings.looked(&host(), free(8), Moment(9 * W));
         assert_eq!(taken, Taking::Look(Millis(PATIENCE)));
-        let lost = takings.looked(&host(), free(8), Moment(9 * W + PATIENCE));
-        assert_eq!(lost, Taking::Lost { epoch: 4, missed: 3 });
+        let again = takings.looked(&host(), free(8), Moment(9 * W + PATIENCE));
+        assert_eq!(again, Taking::Revoke(8));
+        assert_eq!(takings.revoked(&host(), true), Taking::Lost { epoch: 4, missed: 3 });
+    }
+
+    #[test]
+    fn that_nobody_holds_a_lease_is_proved_by_a_write_as_well() {
+        let mut takings = takings();
+        let never = free(0);
+        takings.begun(&host(), 4);
+        takings.looked(&host(), never, Moment(W));
+        assert_eq!(takings.long(&host(), 4, 3, Moment(9 * W)), Taking::Look(Millis(0)));
+        assert_eq!(takings.looked(&host(), never, Moment(9 * W)), Taking::Revoke(0));
+        let alive = Taking::Alive { epoch: 4 };
+        assert_eq!(takings.revoked(&host(), false), alive, "a replica lagged behind");
     }
 
     #[test]

@@ -322,12 +322,8 @@ impl Sweeping {
         let (bus, tell) = (self.bus.clone(), self.tell.clone());
         drop(tokio::spawn(async move {
             reach(Step::LossFound);
-            let taken = match &found {
-                Some(seen) => {
-                    Lease::revoke(&bus, &LeaseKey::Host(host.clone()), seen).await.map(drop)
-                }
-                None => Ok(()),
-            };
+            let key = LeaseKey::Host(host.clone());
+            let taken = Lease::revoke(&bus, &key, found.as_ref()).await;
             if let Err(error) = &taken {
                 tracing::warn!(%host, %error, "a silent host's lease was not taken");
             }
@@ -361,13 +357,13 @@ impl Sweeping {
 async fn revoked(bus: &Bus, host: &HostName, first: &mut Option<u64>) -> Result<(), EngineError> {
     let key = LeaseKey::Host(host.clone());
     loop {
-        let Some(seen) = Lease::look(bus, &key).await?.filter(|seen| seen.holder.is_some()) else {
-            return Ok(());
-        };
-        if *first.get_or_insert(seen.epoch) != seen.epoch {
+        let seen = Lease::look(bus, &key).await?;
+        let held = seen.as_ref().filter(|seen| seen.holder.is_some());
+        if held.is_some_and(|seen| *first.get_or_insert(seen.epoch) != seen.epoch) {
             return Ok(());
         }
-        match Lease::revoke(bus, &key, &seen).await {
+        // Also when nobody seems to hold it: the write proves that.
+        match Lease::revoke(bus, &key, seen.as_ref()).await {
             // It was renewed in between.
             Err(PublishError::WrongLast { .. }) => {}
             outcome => return outcome.map(drop).map_err(EngineError::from),
