@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 
 use tetrarch_core::dispatch::{DispatchMode, DispatchOutcome};
+use tetrarch_core::id::{EpicId, NodeId};
 use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::mail::{MailBody, StatusRequest};
 use tetrarch_core::overseer::Rung;
-use tetrarch_core::plan::{ESCALATED, NodeState};
+use tetrarch_core::plan::rollup::rollup;
+use tetrarch_core::plan::{ESCALATED, NodeState, NodeStatus};
 use tetrarch_core::question::QuestionStatus;
 
 use super::World;
@@ -100,6 +102,29 @@ impl World {
                     && blocker.needs.contains(&question.id.to_string())
             })
         })
+    }
+
+    /// Whether something of a goal waits for what was cancelled with its agent, and people were asked to
+    /// plan it anew.
+    pub(super) fn is_left_waiting(&self, epic: EpicId) -> bool {
+        let (Some(nodes), Some(states)) =
+            (self.truth.nodes.get(&epic), self.truth.node_states.get(&epic))
+        else {
+            return false;
+        };
+        let statuses = states.iter().map(|(id, state)| (*id, state.status)).collect();
+        let ids: Vec<NodeId> = nodes.keys().copied().collect();
+        let derived = rollup(&statuses, &ids).statuses;
+        let stands = |id: &NodeId, wanted| derived.get(id) == Some(&wanted);
+        let waits = nodes.values().any(|node| {
+            let lost = |needed: &NodeId| stands(needed, NodeStatus::Cancelled);
+            stands(&node.id, NodeStatus::Todo) && node.depends_on.iter().any(lost)
+        });
+        let told = |entry: &Entry| {
+            let of = entry.reviews.iter().filter(|review| review.epic == epic);
+            of.flat_map(|review| &review.asks).any(|ask| ask.draft.is_none())
+        };
+        waits && self.bus.ledger.iter().any(told)
     }
 
     /// In the end every assignment has ended, or people are asked about it.

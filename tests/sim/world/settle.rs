@@ -69,7 +69,7 @@ impl World {
         seat.is_some_and(|seat| seat.epoch() == agent.epoch)
     }
 
-    /// Reached with its result, or blocked with nothing left to do.
+    /// Reached with its result, or blocked with nothing left to do, or waiting for what is cancelled.
     fn is_closed(&self, epic: tetrarch_core::id::EpicId) -> bool {
         let Some(goal) = self.truth.goal_states.get(&epic) else { return false };
         match goal.status {
@@ -85,7 +85,8 @@ impl World {
                     .flat_map(|states| states.values().map(|state| state.status))
                     .collect();
                 let open = [NodeStatus::Queued, NodeStatus::InProgress];
-                states.contains(&NodeStatus::Blocked) && open.iter().all(|s| !states.contains(s))
+                let stands = states.contains(&NodeStatus::Blocked) || self.is_left_waiting(epic);
+                stands && open.iter().all(|s| !states.contains(s))
             }
         }
     }

@@ -4,6 +4,7 @@
 
 mod attempt;
 mod goal;
+mod waiting;
 
 use crate::assignment::{Assignment, AssignmentStatus, Purpose};
 use crate::error::{ErrorCode, Refusal};
@@ -147,6 +148,7 @@ pub(super) fn abandon(draft: &mut Draft<'_>, run: &Run, why: &str) {
         state.assignment = None;
         state.assignee = None;
     });
+    waiting::tell(draft, run.epic, run.node, why);
     settle(draft, run.epic);
 }
 

@@ -5,7 +5,7 @@ mod drafts;
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, node, plan_of, po, reply, success, task, tasks};
+use super::fleet::{Fleet, human, node, plan_of, po, reply, success, task, tasks, topics};
 use crate::brief::{Outcome, RunResult};
 use crate::error::ErrorCode;
 use crate::goal::GoalStatus;
@@ -15,7 +15,8 @@ use crate::mail::OpReply;
 use crate::plan::{DEPENDS, NodeStatus, PlanReason, PlanSource, schema};
 use crate::question::QuestionStatus;
 use crate::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
-use crate::request::{Op, RequestBody};
+use crate::request::{Op, Report, RequestBody};
+use crate::role::Role;
 
 pub(super) fn wanted<C>(epic: EpicId, base: u32, what: C) -> Wanted<C> {
     Wanted {
@@ -359,4 +360,25 @@ fn a_change_is_told_rather_than_the_work_that_went_on_beside_it() {
     let entry = fleet.group(vec![ended, changed]);
     let [event] = entry.plans.as_slice() else { panic!("{:?}", entry.plans) };
     assert_eq!((event.source, event.reason), (PlanSource::Overseer, PlanReason::Replan));
+}
+
+#[test]
+fn whoever_waits_for_what_ended_with_its_agent_is_put_to_people() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let child = fleet.sponsored(epic, &specialist).spawned[0].agent.clone();
+    fleet.report(&child, Report::Ready);
+    let below = fleet.agent(&child).work.as_ref().unwrap().node.to_string();
+    fleet.changes(&human(), add(epic, "P1", json!({"deps": [below.as_str()]})));
+    assert_eq!(fleet.status(epic, "T1.4"), NodeStatus::Todo);
+
+    let entry = fleet.end(&specialist, success("done"));
+    assert_eq!(fleet.status(epic, &below), NodeStatus::Cancelled, "it was for the specialist");
+    assert_eq!(topics(&entry, &AgentId::Go), ["plan.review_needed"]);
+    let told = entry.mail.iter().filter(|mail| mail.to == human());
+    assert_eq!(told.map(|mail| mail.body.topic()).collect::<Vec<_>>(), ["plan.review_needed"]);
+    let [review] = entry.reviews.as_slice() else { panic!("{:?}", entry.reviews) };
+    let [ask] = review.asks.as_slice() else { panic!("{:?}", review.asks) };
+    assert!(ask.text.contains("for ever: T1.4."), "{}", ask.text);
+    assert_eq!(fleet.status(epic, "T1.4"), NodeStatus::Todo, "only a plan helps");
 }
