@@ -16,15 +16,17 @@ use crate::acting;
 use crate::external::External;
 
 /// What the first asks for, in the ordinary run.
-const ASKED: usize = 1_000;
+const ASKED: usize = 300;
+/// The same with `FAULTS=all`.
+const ALL: usize = 10_000;
 /// What each of its children asks for.
-const BELOW: usize = 100;
+const BELOW: usize = 110;
 /// Control round trips of an idle fleet.
 const IDLE: usize = 200;
 
 fn asked() -> usize {
     let all = std::env::var("FAULTS").is_ok_and(|value| value == "all");
-    if all { 10 * ASKED } else { ASKED }
+    if all { ALL } else { ASKED }
 }
 
 /// The time from a question to the owner to its answer.
