@@ -16,6 +16,7 @@ mod gate;
 mod goals;
 mod hosts;
 mod input;
+mod judging;
 mod levels;
 mod life;
 mod llm;
