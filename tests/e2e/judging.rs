@@ -66,11 +66,11 @@ fn a_bare_goal_is_planned_and_reviewed_by_the_model_of_its_orchestrator() {
         {"id": "T1.2", "name": "end", "acceptance": ["it is ended"], "deps": ["T1.1"]},
     ]}], "output": "T1.2"});
     let maybe = finish(&json!({"outcome": "success", "verdict": {"verdict": "maybe"}}));
-    let pass = finish(&json!({"outcome": "success", "verdict": {"verdict": "pass", "findings": []}}));
-    let short = json!({"verdict": "needs_changes", "findings": [{"where": "end", "what": "too short"}]});
-    let turn = |words: &str, n: u64, response: &Value| {
-        json!({"match": {"userMessage": words, "turnIndex": n}, "response": response})
-    };
+    let pass =
+        finish(&json!({"outcome": "success", "verdict": {"verdict": "pass", "findings": []}}));
+    let short =
+        json!({"verdict": "needs_changes", "findings": [{"where": "end", "what": "too short"}]});
+    let turn = |words: &str, n: u64, response: &Value| json!({"match": {"userMessage": words, "turnIndex": n}, "response": response});
     let server = ModelServer::start(&[
         said(PLANNING, &plan.to_string()),
         turn("Review T1.1", 0, &maybe),
@@ -80,7 +80,8 @@ fn a_bare_goal_is_planned_and_reviewed_by_the_model_of_its_orchestrator() {
         turn("Review T1.2", 0, &pass),
     ]);
     let fleet = fleet();
-    let profiles = json!({"profiles": {"default": saying("done"), "orchestrator": judge(&server, VARIABLE)}});
+    let profiles =
+        json!({"profiles": {"default": saying("done"), "orchestrator": judge(&server, VARIABLE)}});
     let ended = goal(&fleet, "tidy", &profiles).ended();
     assert_eq!((ended.out.trim(), ended.code), ("done", Some(0)), "{}", ended.err);
     let planned = provenance(&fleet, "tidy");
@@ -93,10 +94,15 @@ fn a_bare_goal_is_planned_and_reviewed_by_the_model_of_its_orchestrator() {
     assert_eq!((verdicts.len(), with("pass"), with("too short")), (3, 2, 1), "{verdicts:?}");
     let asked = server.got();
     let corrected = asked.iter().filter(|body| body["messages"].to_string().contains("/verdict: "));
-    assert_eq!((asked.len(), corrected.count()), (5, 1), "a plan, and each result, once: {asked:?}");
+    assert_eq!(
+        (asked.len(), corrected.count()),
+        (5, 1),
+        "a plan, and each result, once: {asked:?}"
+    );
     let agents = fleet.json(&["get", "agents"]);
     let po = agents.as_array().unwrap().iter().find(|agent| agent["id"] == "PO-tidy");
-    assert!(po.is_some_and(|po| po["spent"] != json!({})), "{po:?}");
+    let turns = po.map(|po| &po["account"]["spent"]["turns"]);
+    assert_eq!(turns, Some(&json!("4")), "each turn of its reviews is counted: {po:?}");
     assert!(!fleet.ok(["events"]).contains(&secret));
     fleet.ok(["doctor", "--check-ledger"]);
 }
@@ -111,15 +117,17 @@ fn a_model_that_talks_garbage_leaves_the_goal_to_the_way_there_is_without() {
     ]);
     let fleet = fleet();
     let passing = r#"{"type":"result","outcome":"success","deliverable":"done","verdict":{"verdict":"pass"}}"#;
-    let profiles = |variable: &str| {
-        json!({"profiles": {"default": saying(passing), "orchestrator": judge(&server, variable)}})
-    };
+    let profiles = |variable: &str| json!({"profiles": {"default": saying(passing), "orchestrator": judge(&server, variable)}});
     let mut reviewed = profiles(VARIABLE);
     reviewed["output"] = json!("T1.1");
     reviewed["phases"] = json!([{"id": "P1", "name": "all", "tasks": [
         {"id": "T1.1", "name": "do it", "acceptance": ["it is done"], "review": true, "maxAttempts": 1},
     ]}]);
-    let rows = [("bare", &profiles(VARIABLE)), ("keyless", &profiles("NO_SUCH_KEY")), ("known", &reviewed)];
+    let rows = [
+        ("bare", &profiles(VARIABLE)),
+        ("keyless", &profiles("NO_SUCH_KEY")),
+        ("known", &reviewed),
+    ];
     let running = rows.map(|(title, more)| (title, goal(&fleet, title, more)));
     for (title, program) in running {
         let ended = program.ended();
@@ -132,7 +140,10 @@ fn a_model_that_talks_garbage_leaves_the_goal_to_the_way_there_is_without() {
     assert!(keyless["problems"].to_string().contains("no variable NO_SUCH_KEY"), "{keyless}");
     let verdicts = told(&fleet, "review.verdict");
     assert_eq!(verdicts.len(), 2, "{verdicts:?}");
-    assert!(verdicts[0].contains("no verdict by profile orchestrator: the verdict of"), "{verdicts:?}");
+    assert!(
+        verdicts[0].contains("no verdict by profile orchestrator: the verdict of"),
+        "{verdicts:?}"
+    );
     assert!(verdicts[1].contains("pass"), "{verdicts:?}");
     let asked = server.got();
     let reviews = asked.iter().filter(|body| body["messages"].to_string().contains("Review T1.1"));

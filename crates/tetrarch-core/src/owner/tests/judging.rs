@@ -8,8 +8,8 @@ use crate::agent::{ORCHESTRATOR_PROFILE, Profile};
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::id::{AgentId, EpicId, ProfileName};
 use crate::ledger::{Entry, EventKind};
-use crate::owner::{Input, asked_of};
 use crate::overseer::Telemetry;
+use crate::owner::{Input, asked_of};
 use crate::plan::{ATTEMPTS_EXHAUSTED, NodeStatus, schema};
 use crate::planner::{Bounds, Planner, Proposal};
 use crate::request::{Op, Report};
@@ -80,7 +80,12 @@ fn answered(fleet: &mut Fleet, answer: Option<&Value>) -> EpicId {
     let epic = fleet.op(&human(), bare(&json!({}))).epic.unwrap();
     let id = fleet.records.plannings.values().next().unwrap().id;
     let answer = answer.map(Value::to_string);
-    fleet.one(Input::Proposed(Box::new(Proposal { id, answer, attempts: 1, problems: Vec::new() })));
+    fleet.one(Input::Proposed(Box::new(Proposal {
+        id,
+        answer,
+        attempts: 1,
+        problems: Vec::new(),
+    })));
     epic
 }
 
