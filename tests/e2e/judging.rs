@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tetrarch_tests::model::{ModelServer, said};
-use tetrarch_tests::{Fleet, Program};
+use tetrarch_tests::{Fleet, Program, wait};
 
 /// The key that only the server is shown.
 const KEY: &str = "sk-test-0123456789";
@@ -148,5 +148,46 @@ fn a_model_that_talks_garbage_leaves_the_goal_to_the_way_there_is_without() {
     let asked = server.got();
     let reviews = asked.iter().filter(|body| body["messages"].to_string().contains("Review T1.1"));
     assert_eq!(reviews.count(), 3, "two repairs: {asked:?}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[test]
+fn a_review_that_everybody_died_of_goes_on_and_its_verdict_counts_once() {
+    let pass = json!({"content": json!({"verdict": "pass"}).to_string()});
+    // Nothing is answered while the first host and the first orchestrator live.
+    let slow = json!({
+        "match": {"userMessage": "Review T1.1", "sequenceIndex": 0},
+        "response": pass, "chaos": {"latencyMs": 30_000},
+    });
+    let server = ModelServer::start(&[
+        slow,
+        json!({"match": {"userMessage": "Review T1.1"}, "response": pass}),
+    ]);
+    let mut fleet = fleet();
+    let plan = json!({
+        "phases": [{"id": "P1", "name": "all", "tasks": [
+            {"id": "T1.1", "name": "do it", "acceptance": ["it is done"], "review": true},
+        ]}],
+        "profiles": {"default": saying("done"), "orchestrator": judge(&server, VARIABLE)},
+    });
+    let running = goal(&fleet, "cut-off", &plan);
+    wait::until("the review is under way", || {
+        let agents = fleet.json(&["get", "agents"]);
+        let mut all = agents.as_array()?.iter();
+        all.any(|it| {
+            it["id"].as_str().is_some_and(|id| id.starts_with("R:")) && it["liveness"] == "active"
+        })
+        .then_some(())
+    });
+    fleet.stop();
+    drop(running);
+    fleet.start();
+    let reached = || fleet.json(&["get", "goals"]).to_string().contains("completed").then_some(());
+    wait::until("the goal is reached", reached);
+    assert_eq!(told(&fleet, "review.verdict").len(), 1);
+    let runs = fleet.json(&["get", "runs"]);
+    let reviews =
+        runs.as_array().unwrap().iter().filter(|run| run.to_string().contains("R:general"));
+    assert_eq!(reviews.count(), 2, "its reviewer went on in a next session: {runs}");
     fleet.ok(["doctor", "--check-ledger"]);
 }
