@@ -13,6 +13,7 @@ pub(crate) mod fleet;
 mod forgetting;
 mod goals;
 mod holding;
+mod judging;
 mod overseeing;
 mod planning;
 mod post;
