@@ -8,6 +8,7 @@ mod circuits;
 mod consulting;
 mod crystallizing;
 mod deadlines;
+mod denials;
 mod files;
 pub(crate) mod fleet;
 mod forgetting;
