@@ -19,7 +19,7 @@ use crate::dice::Dice;
 use crate::tally::Tally;
 
 /// Times an agent of one node may end badly, so that its attempts are not used up.
-pub(crate) const FAILURES_MAX: usize = 3;
+const FAILURES_MAX: usize = 3;
 
 /// A message that has not arrived.
 #[derive(Debug, Clone)]
@@ -113,7 +113,8 @@ impl Reach<'_> {
         let failed = self.watch.failures.entry((epic, node)).or_default();
         let added = self.truth.nodes.get(&epic).and_then(|nodes| nodes.get(&node));
         let attempts = added.map_or(1, |node| node.max_attempts);
-        let may_fail = self.faulty && *failed < FAILURES_MAX && attempts > 1;
+        // The last attempt is spared.
+        let may_fail = self.faulty && *failed < FAILURES_MAX && *failed + 1 < attempts as usize;
         if may_fail {
             *failed += 1;
         }

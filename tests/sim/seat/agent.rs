@@ -14,7 +14,7 @@ use tetrarch_core::run::Run;
 
 use super::Own;
 use crate::program::Program;
-use crate::wire::{FAILURES_MAX, Reach, Wire};
+use crate::wire::{Reach, Wire};
 use crate::work::one_worker;
 
 /// An agent that executes a brief.
@@ -160,10 +160,8 @@ impl Agent {
 
     /// Appends to the journal, unless that is another's; in a storm it may seem so for nothing.
     fn append(&mut self, event: JournalEvent, reach: &mut Reach<'_>) -> bool {
-        let node = (self.run.epic, self.run.node);
-        let failed = reach.watch.failures.get(&node).copied().unwrap_or(0);
-        if reach.faulty && failed < FAILURES_MAX && reach.dice.percent(reach.spurious) {
-            *reach.watch.failures.entry(node).or_default() += 1;
+        let spurious = reach.faulty && reach.dice.percent(reach.spurious);
+        if spurious && reach.may_fail(self.run.epic, self.run.node) {
             reach.tally.note("session fenced for nothing");
             return false;
         }

@@ -247,7 +247,7 @@ impl World {
             work.is_some_and(|work| {
                 let node = self.truth.nodes.get(&work.epic).and_then(|all| all.get(&work.node));
                 let failed = self.watch.failures.get(&(work.epic, work.node)).copied();
-                node.is_none_or(|node| node.max_attempts < 2) || failed.unwrap_or(0) > 3
+                node.is_none_or(|node| failed.unwrap_or(0) + 1 >= node.max_attempts.min(5) as usize)
             })
         };
         let ids: Vec<AgentId> = ids.into_iter().filter(|id| !spared(id)).collect();
