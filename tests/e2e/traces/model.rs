@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tetrarch_tests::model::{ModelServer, said};
+use tetrarch_tests::model::ModelServer;
 use tetrarch_tests::{Fleet, Program, wait};
 use tokio::net::TcpListener;
 
@@ -55,9 +55,9 @@ fn ask(fleet: &Fleet, epic: &str, task: &str) {
     let ended = Program::start(&mut command).ended();
     assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
     wait::until("the agent is done", || {
-        let runs = fleet.json(&["get", "runs"]);
-        let done = |run: &Value| run["state"] == "done";
-        (runs.as_array()?.iter().any(done)).then_some(())
+        let runs = fleet.ok(["get", "runs"]);
+        assert!(!runs.contains("failed"), "{runs}");
+        runs.contains(" done ").then_some(())
     });
 }
 
@@ -76,7 +76,10 @@ async fn ports() -> (SocketAddr, SocketAddr) {
 
 fn calls(turn: u64, calls: &Value) -> Value {
     let usage = json!({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110});
-    let response = json!({"toolCalls": calls, "usage": usage});
+    self::turn(turn, &json!({"toolCalls": calls, "usage": usage}))
+}
+
+fn turn(turn: u64, response: &Value) -> Value {
     json!({"match": {"userMessage": "look around", "turnIndex": turn}, "response": response})
 }
 
@@ -207,8 +210,10 @@ fn told_in_one_trace(spans: &[Span]) {
 async fn what_was_said_is_told_only_to_those_who_ask_and_without_credentials() {
     let secret = format!("sk-{}", "x9Y".repeat(12));
     let look = json!([{"id": "c0", "name": "read_file", "arguments": {"path": "seen.txt"}}]);
-    let server =
-        ModelServer::start(&[calls(0, &look), said("look around", &format!("I saw {secret}"))]);
+    let server = ModelServer::start(&[
+        calls(0, &look),
+        turn(1, &json!({"content": format!("I saw {secret}")})),
+    ]);
     let collector = Collector::start().await;
     let mut fleet = Fleet::prepared()
         .with_env("TETRARCH_TELEMETRY_OTLP_ENDPOINT", &collector.url)
