@@ -14,7 +14,7 @@ struct Row {
 }
 
 /// A crate is added here together with its record in `docs/decisions/`.
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 8] = [
     Row { name: "failpoint", ours: &[], outside: Some(&["rustix"]) },
     Row {
         name: "core",
@@ -32,10 +32,19 @@ const ROWS: [Row; 7] = [
         ]),
     },
     Row { name: "bus", ours: &["core", "failpoint"], outside: None },
-    Row { name: "model", ours: &["core"], outside: None },
-    Row { name: "engine", ours: &["core", "bus", "failpoint", "model"], outside: None },
-    Row { name: "runner", ours: &["core", "bus", "failpoint", "model"], outside: None },
-    Row { name: "cli", ours: &["core", "bus", "engine", "runner"], outside: None },
+    Row { name: "telemetry", ours: &["core"], outside: None },
+    Row { name: "model", ours: &["core", "telemetry"], outside: None },
+    Row {
+        name: "engine",
+        ours: &["core", "bus", "failpoint", "model", "telemetry"],
+        outside: None,
+    },
+    Row {
+        name: "runner",
+        ours: &["core", "bus", "failpoint", "model", "telemetry"],
+        outside: None,
+    },
+    Row { name: "cli", ours: &["core", "bus", "engine", "runner", "telemetry"], outside: None },
 ];
 
 /// Outside packages that one crate alone may name.

@@ -22,8 +22,8 @@ const SERVER: [&str; 5] = ["$JS.", "$KV.", "$O.", "$SYS.", "_INBOX"];
 /// Words with two dots that are no subjects: topics of mail (spec 02, Mail).
 const TOPICS: [&str; 1] = ["spawn.sponsor.answer"];
 
-/// First words of dotted names that are no subjects: a vector's fields, a metric.
-const NAMES: [&str; 2] = ["given", "tetrarch"];
+/// First words of dotted names that are no subjects: a vector's fields, a metric, telemetry's words.
+const NAMES: [&str; 3] = ["gen_ai", "given", "tetrarch"];
 
 /// Endings of file names that have dots inside.
 const FILES: [&str; 3] = [".json", ".toml", ".whl"];

@@ -43,7 +43,7 @@ pub(crate) mod worktree;
 use crate::args::{Args, Command};
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::telemetry::{Telemetry, serve_metrics};
+use crate::telemetry::{Counting, Telemetry};
 
 /// Loads the configuration, starts telemetry and the runtime, and runs the command.
 ///
@@ -58,11 +58,9 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let context = Context::load(&global)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let serves = serves(&command);
-    let telemetry = Telemetry::start(&context.config, default_log(serves))?;
+    let mut telemetry = Telemetry::start(&context.config, default_log(serves), counting(&command))?;
     let outcome = runtime.block_on(async {
-        if counts(&command) {
-            serve_metrics(&context.config)?;
-        }
+        telemetry.serve_metrics()?;
         dispatch(&context, command).await
     });
     telemetry.stop();
@@ -76,11 +74,15 @@ fn serves(command: &Command) -> bool {
     matches!(command, Command::Up(_) | Command::Serve(_) | Command::Host(_))
 }
 
-/// Whether it has something to tell to whoever asks for metrics. Of the programs that `up` starts, which share an
-/// address, the owner does.
-fn counts(command: &Command) -> bool {
-    matches!(command, Command::Serve(_))
-        || matches!(command, Command::Host(args) if !args.with_parent)
+/// Whether it has something to tell to whoever asks for metrics. The programs that `up` starts share an address.
+fn counting(command: &Command) -> Counting {
+    if matches!(command, Command::Host(args) if args.with_parent) {
+        Counting::BesideOwner
+    } else if matches!(command, Command::Serve(_) | Command::Host(_)) {
+        Counting::Alone
+    } else {
+        Counting::Nobody
+    }
 }
 
 /// What is logged unless somebody says: what serves tells how it is doing, what answers and ends

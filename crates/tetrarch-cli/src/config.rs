@@ -174,6 +174,8 @@ pub(crate) struct TelemetryConfig {
     pub(crate) prometheus_listen: Option<String>,
     /// What is logged, unless the command's own default holds.
     pub(crate) log: Option<String>,
+    /// Whether spans say what was said to models and tools, and by them.
+    pub(crate) content: bool,
 }
 
 impl Config {
@@ -229,6 +231,7 @@ impl Config {
                 otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
                 prometheus_listen: settings.text("telemetry.prometheus_listen"),
                 log: settings.text("telemetry.log"),
+                content: settings.flag("telemetry.content"),
             },
             bus,
             settings,

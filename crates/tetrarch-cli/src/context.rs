@@ -15,6 +15,7 @@ use tetrarch_bus::watch::Replies;
 use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
 use tetrarch_core::mail::{MailBody, OpReply};
 use tetrarch_core::request::Op;
+use tetrarch_telemetry::trace::of_environment;
 
 use crate::args::{GlobalArgs, Output};
 use crate::config::Config;
@@ -177,6 +178,8 @@ impl Desk {
     ) -> Result<MailBody, CliError> {
         self.room(Room::is_none)?;
         let mut replies = Replies::open(&self.bus, &self.human).await?;
+        // What a program asks for in a trace is part of it.
+        let trace = trace.or_else(of_environment);
         let envelope = Envelope { msg_id: Some(id.to_string()), trace, ..Envelope::default() };
         let headers = envelope.headers(subject);
         let payload = Bytes::from(payload);

@@ -1,6 +1,6 @@
 //! What this process says of itself: log lines on standard error, and spans to a collector when
 //! one is configured (spec 07, Traces). Without one nothing is made for spans, so it costs
-//! nothing. Programs that serve can be asked for what they count.
+//! nothing. Programs that serve tell the collector what they count, and can be asked for it.
 
 mod scraped;
 
@@ -8,9 +8,11 @@ use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use tetrarch_telemetry::{count_with, scope, tell_content};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -22,10 +24,13 @@ use tracing_subscriber::{EnvFilter, Layer};
 use crate::config::Config;
 use crate::exit::{CliError, Code};
 
+use scraped::Page;
+
 /// The name under which spans are found at the collector.
 const SERVICE: &str = "tetrarch";
-/// Where a collector takes spans, below its address.
+/// Where a collector takes spans, below its address, and what is counted.
 const TRACES: &str = "/v1/traces";
+const METRICS: &str = "/v1/metrics";
 /// Time for the collector to take one batch, and at the end all that is left.
 const EXPORT_WITHIN: Duration = Duration::from_secs(3);
 /// Spans of our own crates; those of the exporter's own requests would never end.
@@ -35,6 +40,19 @@ const OURS: &str = "tetrarch";
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     spans: Option<SdkTracerProvider>,
+    meters: Option<SdkMeterProvider>,
+    page: Option<Page>,
+}
+
+/// Which programs tell what they count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// One that answers and ends: nobody is told.
+    Nobody,
+    /// One that serves.
+    Alone,
+    /// One that serves beside the owner, with the same configuration: it is asked at the port after the owner's.
+    BesideOwner,
 }
 
 impl Telemetry {
@@ -43,12 +61,16 @@ impl Telemetry {
     ///
     /// # Errors
     /// The filter is wrong, the exporter cannot be made, or the process logs already.
-    pub(crate) fn start(config: &Config, default: &str) -> Result<Self, CliError> {
+    pub(crate) fn start(
+        config: &Config,
+        default: &str,
+        counting: Counting,
+    ) -> Result<Self, CliError> {
         let filter = config.telemetry.log.as_deref().unwrap_or(default);
         let filter = EnvFilter::try_new(filter)
             .map_err(|error| CliError::new(Code::Usage, format!("--log {filter}: {error}")))?;
         let spans = config.telemetry.otlp_endpoint.as_deref().map(provider).transpose()?;
-        let exported = spans.as_ref().map(|spans| exported(spans.tracer(SERVICE)));
+        let exported = spans.as_ref().map(|spans| exported(spans.tracer_with_scope(scope())));
         let lines = tracing_subscriber::fmt::layer()
             .compact()
             .with_writer(stderr)
@@ -59,25 +81,68 @@ impl Telemetry {
             .with(lines)
             .try_init()
             .map_err(|error| CliError::new(Code::Failed, format!("cannot log: {error}")))?;
-        Ok(Self { spans })
+        if config.telemetry.content {
+            tell_content();
+        }
+        let page = match (counting, config.telemetry.prometheus_listen.as_deref()) {
+            (Counting::Nobody, _) | (_, None) => None,
+            (Counting::Alone, Some(listen)) => Some(Page::at(listen)),
+            (Counting::BesideOwner, Some(listen)) => Page::after(listen),
+        };
+        let collector = config.telemetry.otlp_endpoint.as_deref();
+        let collector = collector.filter(|_| counting != Counting::Nobody);
+        let meters = counted(collector, page.as_ref())?;
+        Ok(Self { spans, meters, page })
     }
 
-    /// Sends what is left; waits at most 3 s for a collector that does not answer.
+    /// Serves what is counted, when an address for it is configured. Inside of a runtime.
+    ///
+    /// # Errors
+    /// Nobody can listen at the address.
+    pub(crate) fn serve_metrics(&mut self) -> Result<(), CliError> {
+        self.page.take().map_or(Ok(()), Page::serve)
+    }
+
+    /// Sends what is left; waits at most 3 s each for a collector that does not answer.
     pub(crate) fn stop(self) {
         if let Some(spans) = self.spans
             && let Err(error) = spans.shutdown_with_timeout(EXPORT_WITHIN)
         {
             tracing::warn!(%error, "the collector did not take the last spans");
         }
+        if let Some(meters) = self.meters
+            && let Err(error) = meters.shutdown_with_timeout(EXPORT_WITHIN)
+        {
+            tracing::warn!(%error, "the collector did not take what was counted last");
+        }
     }
 }
 
-/// Serves what is counted from now on, when an address for it is configured. Inside of a runtime.
-///
-/// # Errors
-/// Nobody can listen at the address.
-pub(crate) fn serve_metrics(config: &Config) -> Result<(), CliError> {
-    config.telemetry.prometheus_listen.as_deref().map_or(Ok(()), scraped::serve)
+/// Has what is counted from now on read by whoever is to be told.
+fn counted(
+    collector: Option<&str>,
+    page: Option<&Page>,
+) -> Result<Option<SdkMeterProvider>, CliError> {
+    if collector.is_none() && page.is_none() {
+        return Ok(None);
+    }
+    let mut meters = SdkMeterProvider::builder().with_resource(resource());
+    if let Some(page) = page {
+        meters = meters.with_reader(page.reader()?);
+    }
+    if let Some(collector) = collector {
+        let exporter = MetricExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(endpoint(collector, METRICS))
+            .with_timeout(EXPORT_WITHIN)
+            .build()
+            .map_err(|error| refused(collector, &error))?;
+        meters = meters.with_periodic_exporter(exporter);
+    }
+    let meters = meters.build();
+    count_with(meters.clone());
+    Ok(Some(meters))
 }
 
 /// Colours are for terminals whose owner did not refuse them (<https://no-color.org>).
@@ -90,12 +155,10 @@ fn provider(collector: &str) -> Result<SdkTracerProvider, CliError> {
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(endpoint(collector))
+        .with_endpoint(endpoint(collector, TRACES))
         .with_timeout(EXPORT_WITHIN)
         .build()
-        .map_err(|error| {
-            CliError::new(Code::Usage, format!("telemetry.otlp_endpoint {collector}: {error}"))
-        })?;
+        .map_err(|error| refused(collector, &error))?;
     let spans =
         SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter);
     Ok(spans.build())
@@ -109,9 +172,14 @@ fn resource() -> Resource {
         .build()
 }
 
-fn endpoint(collector: &str) -> String {
+fn refused(collector: &str, error: &dyn std::fmt::Display) -> CliError {
+    CliError::new(Code::Usage, format!("telemetry.otlp_endpoint {collector}: {error}"))
+}
+
+/// Where a collector takes something; its address may name the place for spans or not.
+fn endpoint(collector: &str, place: &str) -> String {
     let base = collector.trim_end_matches('/');
-    if base.ends_with(TRACES) { base.to_owned() } else { format!("{base}{TRACES}") }
+    format!("{}{place}", base.strip_suffix(TRACES).unwrap_or(base))
 }
 
 fn exported<S>(tracer: SdkTracer) -> impl Layer<S>
@@ -177,7 +245,7 @@ mod tests {
             tracing::info_span!("admit_the_agent", epic = "E-42").in_scope(|| ());
             tracing::info_span!(target: "hyper", "send_a_request").in_scope(|| ());
         });
-        Telemetry { spans: Some(spans) }.stop();
+        Telemetry { spans: Some(spans), meters: None, page: None }.stop();
         let (first, body) = took.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(first, "POST /v1/traces HTTP/1.1");
         for text in ["service.name", "tetrarch", "admit_the_agent", "E-42"] {
@@ -189,7 +257,8 @@ mod tests {
     #[test]
     fn an_address_may_name_the_place_or_not() {
         for text in ["http://c:4318", "http://c:4318/", "http://c:4318/v1/traces"] {
-            assert_eq!(endpoint(text), "http://c:4318/v1/traces");
+            assert_eq!(endpoint(text, TRACES), "http://c:4318/v1/traces");
+            assert_eq!(endpoint(text, METRICS), "http://c:4318/v1/metrics");
         }
     }
 

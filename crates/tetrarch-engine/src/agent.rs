@@ -26,6 +26,7 @@ use tetrarch_core::order::{Order, RunnerEvent};
 use tetrarch_core::request::Report;
 use tetrarch_core::run::Run;
 use tetrarch_failpoint::{Step, reach, reach_if};
+use tetrarch_telemetry::{Whose, ended, invoke_agent, trace};
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument;
 
@@ -34,7 +35,6 @@ use crate::pulse::Pulse;
 use crate::pump::{Placed, Pump};
 use crate::reading::Reader;
 use crate::session::{Admitted, Session, Shared};
-use crate::trace;
 
 /// What an agent's actor is told.
 #[derive(Debug)]
@@ -102,17 +102,14 @@ impl Actor for AgentActor {
         args: AgentArgs,
     ) -> Result<AgentState, ActorProcessingErr> {
         let AgentArgs { shared, launch, run, ledger_seq, orders, trace, pulse } = args;
-        let span = tracing::info_span!(
-            "invoke_agent",
-            otel.name = %format!("invoke_agent {}", launch.agent),
-            gen_ai.operation.name = "invoke_agent",
-            gen_ai.agent.id = %launch.agent,
-            gen_ai.conversation.id = %launch.session,
-            tetrarch.run = %run.id,
-            tetrarch.node = %run.node,
-        );
-        trace::follow(&span, trace.as_deref());
-        let own = trace::onward(&span, trace.as_deref());
+        let whose = Whose {
+            agent: launch.agent.to_string(),
+            profile: run.brief.runner.profile.to_string(),
+            run: run.id.to_string(),
+            trace,
+        };
+        let span = invoke_agent(&whose, &run.brief.runner, run.node);
+        let own = trace::onward(&span, whose.trace.as_deref());
         let (host, stop_within) = (shared.claim.host.to_string(), shared.stop_within);
         let session = Session::hosted(shared, &launch, own.clone());
         let machine =
@@ -324,6 +321,9 @@ impl AgentState {
                 let seed = self.session.session.to_string();
                 let id = RequestId::derive(now, &seed, report.kind(), self.reports);
                 self.session.report(id, &report).await?;
+                if let Report::Result { result, .. } = &*report {
+                    ended(&self.span, result.outcome, &result.usage);
+                }
                 reach_if(Step::ReadyReported, || matches!(*report, Report::Ready));
                 reach_if(Step::ResultReported, || matches!(*report, Report::Result { .. }));
                 reach_if(Step::CrashReported, || matches!(*report, Report::Crashed { .. }));

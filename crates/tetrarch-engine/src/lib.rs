@@ -17,7 +17,6 @@ mod pulse;
 mod pump;
 mod reading;
 mod session;
-pub mod trace;
 mod tree;
 
 pub use error::EngineError;

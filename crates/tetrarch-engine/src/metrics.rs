@@ -1,5 +1,5 @@
 //! What is counted of owners and hosts, through OpenTelemetry's global meter: whoever starts the process decides
-//! whether anybody reads it, and without a reader it costs nothing. It never takes part in a decision.
+//! whether anybody reads it, and without a reader no record is looked at. It never takes part in a decision.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::question::QuestionStatus;
 use tetrarch_core::records::Records;
 use tetrarch_core::run::RunState;
+use tetrarch_telemetry::is_counted;
 use tokio::time::Instant;
 
 /// The meter's name.
@@ -149,8 +150,11 @@ impl Leading {
         Self { metrics: OwnerMetrics::leading(), looked: None }
     }
 
-    /// Looks at all records, once a second at most.
+    /// Looks at all records, once a second at most, and only for somebody.
     pub(crate) fn look(&mut self, records: &Records, waiting: usize) {
+        if !is_counted() {
+            return;
+        }
         let now = Instant::now();
         if self.looked.is_none_or(|looked| now - looked >= LOOK_EVERY) {
             self.looked = Some(now);

@@ -16,6 +16,7 @@ use tetrarch_core::mail::Launch;
 use tetrarch_core::orchestrator::{Collected, Effect, Input, Orchestrator};
 use tetrarch_core::plan::PlanEvent;
 use tetrarch_core::request::{HOST_RESTART, Report};
+use tetrarch_telemetry::{create_agent, trace};
 use tokio::sync::watch;
 
 use crate::error::EngineError;
@@ -23,7 +24,6 @@ use crate::pulse::Pulse;
 use crate::pump::{Placed, Places, Pump};
 use crate::reading::Reader;
 use crate::session::{Admitted, Session, Shared};
-use crate::trace;
 
 /// Plan events of one epic that are in the mailbox.
 const PLANS_IN_MAILBOX: usize = 32;
@@ -224,13 +224,7 @@ impl ProjectState {
             Effect::Leave(epic) => drop(self.plans.remove(&epic)),
             Effect::Collect(epic) => return self.collect(epic).await.map(Some),
             Effect::Request { id, request, trace } => {
-                let span = tracing::info_span!(
-                    "create_agent",
-                    otel.kind = "client",
-                    gen_ai.operation.name = "create_agent",
-                    tetrarch.epic = %request.epic,
-                    tetrarch.node = request.node.map(tracing::field::display),
-                );
+                let span = create_agent(request.epic, request.node);
                 trace::follow(&span, trace.as_deref());
                 let onward = trace::onward(&span, trace.as_deref());
                 self.session.request(id, &request, onward.as_deref()).await?;

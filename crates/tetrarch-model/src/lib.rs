@@ -1,6 +1,7 @@
 //! A model behind an HTTP API, by way of `genai` (docs/decisions/0028, 0042): what is said to it, what it says,
 //! and what went wrong on the way, in words and with whether it may be said again. The key is in memory only
-//! and never in what is told. When something is said, and how often, is the caller's business.
+//! and never in what is told. When something is said, and how often, is the caller's business. Each request has a
+//! span and is counted, whoever makes it.
 
 mod key;
 mod speech;
@@ -14,6 +15,8 @@ use genai::ModelIden;
 use genai::adapter::AdapterKind;
 use genai::chat::{ChatOptions, ChatResponseFormat, ToolChoice};
 use genai::resolver::{AuthData, Endpoint, ProviderConfig};
+use tetrarch_core::converse::Reply;
+use tetrarch_telemetry::{Chat, Chats, Prompt, Whose};
 
 use tetrarch_core::brief::Served;
 
@@ -21,6 +24,8 @@ pub use key::Key;
 pub use speech::{Said, Speech};
 pub use trouble::{TRIES, Trouble, pause};
 pub use words::Request;
+
+use speech::Deadline;
 
 /// What stands for a key where none is needed.
 const NO_KEY: &str = "none";
@@ -108,6 +113,7 @@ pub struct Model {
     client: Client,
     iden: ModelIden,
     key: Option<Key>,
+    chats: Chats,
 }
 
 impl Model {
@@ -136,7 +142,18 @@ impl Model {
             .build()
             .map_err(|error| BadAddress::Client(error.to_string()))?;
         let iden = ModelIden::new(adapter, address.model.as_str());
-        Ok(Self { client, iden, key: address.key.clone() })
+        let chats = Chats::with(tetrarch_telemetry::Served {
+            provider: address.provider.clone(),
+            model: address.model.clone(),
+            server: address.base_url.as_deref().and_then(server),
+        });
+        Ok(Self { client, iden, key: address.key.clone(), chats })
+    }
+
+    /// The same, spoken to on somebody's behalf: what its spans say.
+    #[must_use]
+    pub fn on_behalf_of(self, whose: Whose) -> Self {
+        Self { chats: self.chats.on_behalf_of(whose), ..self }
     }
 
     /// Says something and gives the words of the whole answer.
@@ -144,20 +161,36 @@ impl Model {
     /// # Errors
     /// What went wrong; no answer within `within` among it.
     pub async fn say(&self, request: &Request<'_>, within: Duration) -> Result<String, Trouble> {
+        let chat = self.begin(request);
         let options = options(request);
         let asked = self.client.exec_chat(&self.iden, words::said(request), Some(&options));
-        match tokio::time::timeout(within, asked).await {
-            Ok(Ok(said)) => Ok(said.into_first_text().unwrap_or_default()),
-            Ok(Err(error)) => Err(Trouble::of(&error, self.key.as_ref())),
-            Err(_) => Err(Trouble::late(within)),
-        }
+        let trouble = match tokio::time::timeout(within, asked).await {
+            Ok(Ok(said)) => {
+                let answered = words::answered(&said);
+                let text = said.into_first_text().unwrap_or_default();
+                let reply = Reply { text, ..Reply::default() };
+                chat.answered(&answered, &reply);
+                return Ok(reply.text);
+            }
+            Ok(Err(error)) => Trouble::of(&error, self.key.as_ref()),
+            Err(_) => Trouble::late(within),
+        };
+        chat.failed(&trouble.kind(), &trouble.words);
+        Err(trouble)
     }
 
-    /// Says something and gives the answer as it comes.
+    /// Says something and gives the answer as it comes: all of it within `within`, and never nothing for `idle`.
     ///
     /// # Errors
     /// It cannot even be sent.
-    pub async fn speech(&self, request: &Request<'_>, idle: Duration) -> Result<Speech, Trouble> {
+    pub async fn speech(
+        &self,
+        request: &Request<'_>,
+        idle: Duration,
+        within: Duration,
+    ) -> Result<Speech, Trouble> {
+        let chat = self.begin(request);
+        let deadline = Deadline::after(within);
         let options = options(request)
             .with_capture_usage(true)
             .with_capture_content(true)
@@ -166,10 +199,28 @@ impl Model {
             .with_stream_read_timeout(idle);
         let asked = self.client.exec_chat_stream(&self.iden, words::said(request), Some(&options));
         match asked.await {
-            Ok(answer) => Ok(Speech::new(answer.stream, self.key.clone())),
-            Err(error) => Err(Trouble::of(&error, self.key.as_ref())),
+            Ok(answer) => {
+                let (stream, key) = (answer.stream, self.key.clone());
+                Ok(Speech::new(stream, key, chat, deadline))
+            }
+            Err(error) => {
+                let trouble = Trouble::of(&error, self.key.as_ref());
+                chat.failed(&trouble.kind(), &trouble.words);
+                Err(trouble)
+            }
         }
     }
+
+    fn begin(&self, request: &Request<'_>) -> Chat {
+        let Request { system, messages, max_output_tokens, json_only, .. } = *request;
+        self.chats.begin(&Prompt { system, messages, max_output_tokens, json_only })
+    }
+}
+
+/// The name and the port of the server behind an address.
+fn server(url: &str) -> Option<(String, u16)> {
+    let url = reqwest::Url::parse(url).ok()?;
+    Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
 }
 
 fn options(request: &Request<'_>) -> ChatOptions {

@@ -1,8 +1,12 @@
 //! An answer as it comes.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use genai::chat::{ChatStream, ChatStreamEvent};
 use tetrarch_core::converse::Reply;
+use tetrarch_telemetry::Chat;
+use tokio::time::{Instant, timeout_at};
 
 use crate::key::Key;
 use crate::trouble::Trouble;
@@ -19,34 +23,73 @@ pub enum Said {
     All(Reply),
 }
 
+/// When an answer has to be complete.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    within: Duration,
+    /// None is never.
+    until: Option<Instant>,
+}
+
+impl Deadline {
+    /// So long from now.
+    pub(crate) fn after(within: Duration) -> Self {
+        Self { within, until: Instant::now().checked_add(within) }
+    }
+}
+
 /// An answer that is being given.
 pub struct Speech {
     stream: ChatStream,
     key: Option<Key>,
+    /// None once it is over.
+    chat: Option<Chat>,
+    deadline: Deadline,
 }
 
 impl Speech {
-    pub(crate) fn new(stream: ChatStream, key: Option<Key>) -> Self {
-        Self { stream, key }
+    pub(crate) fn new(
+        stream: ChatStream,
+        key: Option<Key>,
+        chat: Chat,
+        deadline: Deadline,
+    ) -> Self {
+        Self { stream, key, chat: Some(chat), deadline }
     }
 
     /// Listens on. Dropping it between two calls loses nothing.
     ///
     /// # Errors
-    /// What went wrong; an answer that ends without its end among it.
+    /// What went wrong; an answer that ends without its end among it, and one that takes too long.
     pub async fn next(&mut self) -> Result<Said, Trouble> {
-        match self.stream.next().await {
-            Some(Ok(ChatStreamEvent::Chunk(chunk))) => Ok(Said::Text(chunk.content)),
-            Some(Ok(ChatStreamEvent::End(end))) => Ok(Said::All(words::reply(end))),
-            Some(Ok(
+        let next = match self.deadline.until {
+            Some(until) => timeout_at(until, self.stream.next()).await,
+            None => Ok(self.stream.next().await),
+        };
+        let trouble = match next {
+            Ok(Some(Ok(ChatStreamEvent::Chunk(chunk)))) => return Ok(Said::Text(chunk.content)),
+            Ok(Some(Ok(ChatStreamEvent::End(end)))) => {
+                let answered = words::heard(&end);
+                let reply = words::reply(end);
+                if let Some(chat) = self.chat.take() {
+                    chat.answered(&answered, &reply);
+                }
+                return Ok(Said::All(reply));
+            }
+            Ok(Some(Ok(
                 ChatStreamEvent::Start
                 | ChatStreamEvent::ReasoningChunk(_)
                 | ChatStreamEvent::ThoughtSignatureChunk(_)
                 | ChatStreamEvent::ToolCallChunk(_)
                 | ChatStreamEvent::Heartbeat,
-            )) => Ok(Said::More),
-            Some(Err(error)) => Err(Trouble::of(&error, self.key.as_ref())),
-            None => Err(Trouble::broken_off()),
+            ))) => return Ok(Said::More),
+            Ok(Some(Err(error))) => Trouble::of(&error, self.key.as_ref()),
+            Ok(None) => Trouble::broken_off(),
+            Err(_) => Trouble::late(self.deadline.within),
+        };
+        if let Some(chat) = self.chat.take() {
+            chat.failed(&trouble.kind(), &trouble.words);
         }
+        Err(trouble)
     }
 }

@@ -1,5 +1,6 @@
 //! What went wrong with a request, and when it may be sent again.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use genai::Error;
@@ -25,6 +26,8 @@ pub struct Trouble {
     pub words: String,
     /// The status of the answer; none when none came, or it broke off.
     pub status: Option<u16>,
+    /// In a word, for whoever counts.
+    kind: &'static str,
     /// Whether it may be sent again.
     pub again: bool,
     /// How long the server wants to be left alone.
@@ -38,6 +41,7 @@ impl Trouble {
         Self {
             words: format!("no answer within {within:?}"),
             status: None,
+            kind: "timeout",
             again: true,
             after: None,
         }
@@ -46,7 +50,13 @@ impl Trouble {
     /// An answer that ended before it was complete.
     pub(crate) fn broken_off() -> Self {
         let words = "the answer broke off before its end".to_owned();
-        Self { words, status: None, again: true, after: None }
+        Self { words, status: None, kind: "broken_off", again: true, after: None }
+    }
+
+    /// In a word: the status of the answer, or what became of it.
+    #[must_use]
+    pub fn kind(&self) -> Cow<'static, str> {
+        self.status.map_or(Cow::Borrowed(self.kind), |status| status.to_string().into())
     }
 
     pub(crate) fn of(error: &Error, key: Option<&Key>) -> Self {
@@ -69,7 +79,8 @@ impl Trouble {
             Some(status) => format!("HTTP {status}: {said}"),
             None => said.to_owned(),
         };
-        Self { words, status, again, after: error.headers().and_then(retry_after) }
+        let kind = if again { "connection_error" } else { "invalid_request" };
+        Self { words, status, kind, again, after: error.headers().and_then(retry_after) }
     }
 }
 
@@ -144,6 +155,7 @@ mod tests {
             let error = Error::WebStream { model_iden: iden, cause, error: Box::new(error) };
             let trouble = Trouble::of(&error, Some(&key));
             assert_eq!((trouble.status, trouble.again), (Some(status), again), "{trouble:?}");
+            assert_eq!(trouble.kind(), status.to_string());
             assert!(!trouble.words.contains("sk-secret"), "{trouble:?}");
             assert!(trouble.words.len() <= WORDS_BYTES + 16, "{trouble:?}");
         }

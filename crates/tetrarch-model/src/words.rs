@@ -1,12 +1,13 @@
 //! A conversation in the words of the library, and back.
 
 use genai::chat::{
-    ChatMessage, ChatRequest, ContentPart, MessageContent, StopReason, StreamEnd, Tool, ToolCall,
-    ToolResponse,
+    ChatMessage, ChatRequest, ChatResponse, ContentPart, MessageContent, StopReason, StreamEnd,
+    Tool, ToolCall, ToolResponse, Usage,
 };
 use serde_json::{Value, json};
 use tetrarch_core::converse::cost::Tokens;
 use tetrarch_core::converse::{Answer, Call, Message, Reply, ToolDefinition};
+use tetrarch_telemetry::Answered;
 
 /// What is said to a model.
 #[derive(Debug, Clone, Copy)]
@@ -75,18 +76,43 @@ fn response(answer: &Answer) -> ToolResponse {
     ToolResponse::new(answer.call.id.as_str(), text).with_fn_name(answer.call.tool.as_str())
 }
 
+/// What is told of an answer that came as a whole.
+pub(crate) fn answered(said: &ChatResponse) -> Answered {
+    Answered {
+        model: Some(said.provider_model_iden.model_name.to_string()),
+        id: said.response_id.clone(),
+        finish: said.stop_reason.as_ref().map(|reason| reason.raw().to_owned()),
+        tokens: counted(&said.usage),
+    }
+}
+
+/// What is told of an answer whose end was heard.
+pub(crate) fn heard(end: &StreamEnd) -> Answered {
+    Answered {
+        // It is not told of answers that come in parts.
+        model: None,
+        id: end.captured_response_id.clone(),
+        finish: end.captured_stop_reason.as_ref().map(|reason| reason.raw().to_owned()),
+        tokens: end.captured_usage.as_ref().and_then(counted),
+    }
+}
+
+/// What a call took; none when the provider does not count.
+fn counted(usage: &Usage) -> Option<Tokens> {
+    let count = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
+    let cached = usage.prompt_tokens_details.as_ref().and_then(|details| details.cached_tokens);
+    let tokens = Tokens {
+        input: count(usage.prompt_tokens),
+        cached: count(cached),
+        output: count(usage.completion_tokens),
+    };
+    (tokens != Tokens::default()).then_some(tokens)
+}
+
 /// What a model said in a turn whose end was heard.
 pub(crate) fn reply(end: StreamEnd) -> Reply {
     let is_cut = matches!(end.captured_stop_reason, Some(StopReason::MaxTokens(_)));
-    let tokens = end.captured_usage.map(|usage| {
-        let count = |number: Option<i32>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
-        let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens);
-        Tokens {
-            input: count(usage.prompt_tokens),
-            cached: count(cached),
-            output: count(usage.completion_tokens),
-        }
-    });
+    let tokens = end.captured_usage.as_ref().and_then(counted);
     let mut text = String::new();
     let mut calls = Vec::new();
     for part in end.captured_content.into_iter().flat_map(MessageContent::into_parts) {

@@ -85,6 +85,8 @@ pub struct ToolboxConfig<'a> {
     pub containment: &'a Containment,
     /// The run's control group, if it has one.
     pub cgroup: Option<PathBuf>,
+    /// What its programs are part of, a W3C `traceparent`, unless a span of the call says better.
+    pub trace: Option<&'a str>,
 }
 
 /// Why there are no tools.
@@ -169,7 +171,7 @@ impl Toolbox {
         } else {
             "no programs".to_owned()
         };
-        let commands = Commands::new(config.run, config.life, cgroup, bounds);
+        let commands = Commands::new(config.run, config.life, config.trace, cgroup, bounds);
         Ok(Self {
             allowed: Arc::new(allowed),
             workspace: Arc::new(workspace),

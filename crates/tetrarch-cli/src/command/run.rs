@@ -20,6 +20,7 @@ use tetrarch_core::mail::OpReply;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::{Op, ProjectCreate};
+use tetrarch_telemetry::{invoke_workflow, trace};
 
 use crate::context::{Context, Desk, new_id};
 use crate::exit::{CliError, Code};
@@ -95,8 +96,9 @@ async fn execute(
 ) -> Result<(), CliError> {
     let started = Instant::now();
     let from = desk.bus.stream_last_seq(LEDGER).await?;
-    let span = tracing::info_span!("invoke_workflow", otel.name = "invoke_workflow plan");
-    let trace = tetrarch_engine::trace::onward(&span, None);
+    let (span, caller) = (invoke_workflow("plan"), trace::of_environment());
+    trace::follow(&span, caller.as_deref());
+    let trace = trace::onward(&span, caller.as_deref());
     create_project(desk, &prepared.plan, project).await?;
     let reply = give_goal(desk, &prepared.document, project, trace).await?;
     let none = || CliError::new(Code::Failed, "the owner's answer names no goal");

@@ -121,7 +121,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("telemetry.otlp_endpoint", CollectorUrl, Follows("nothing is exported")),
     used("telemetry.prometheus_listen", Listen, Follows("not served")),
     used("telemetry.log", Filter, Follows("info for up, serve and host, else warn")),
-    later("telemetry.content", Flag, Is("false")),
+    used("telemetry.content", Flag, Is("false")),
     later("people.page_listen", Listen, Is("127.0.0.1:7878")),
     later("people.channels", Names, Is("")),
     used("people.approval_ttl", Span(SECOND, ANY), Is("24h")),

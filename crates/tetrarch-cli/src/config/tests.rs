@@ -178,6 +178,7 @@ fn every_typed_value_follows_its_key() {
         memory_max = "2GiB"
         processes_max = 100
         [telemetry]
+        content = true
         otlp_endpoint = "http://collector:4318"
         log = "info,tetrarch_bus=debug"
     "#;
@@ -210,6 +211,7 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.retention.go_ttl_secs, 15, "a cluster's elections take longer");
     assert_eq!(config.telemetry.otlp_endpoint.as_deref(), Some("http://collector:4318"));
     assert_eq!(config.telemetry.log.as_deref(), Some("info,tetrarch_bus=debug"));
+    assert!(config.telemetry.content && !Stage::new().config().telemetry.content);
 }
 
 #[test]

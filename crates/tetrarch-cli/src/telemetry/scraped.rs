@@ -6,52 +6,104 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_prometheus::PrometheusExporter;
 use prometheus::{Registry, TextEncoder};
 
-use super::resource;
 use crate::exit::{CliError, Code};
 
 /// The text format's media type.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Has everything that is counted from now on served at this address, by the runtime it is called in.
-///
-/// # Errors
-/// Nobody can listen there.
-pub(super) fn serve(listen: &str) -> Result<(), CliError> {
-    let refused = |error: &dyn std::fmt::Display| {
-        let what = format!("telemetry.prometheus_listen {listen}: {error}");
+/// What is counted, and where it can be read.
+#[derive(Debug)]
+pub(super) struct Page {
+    listen: String,
+    /// Whether the process does without it when nobody can listen there.
+    dispensable: bool,
+    registry: Registry,
+}
+
+impl Page {
+    /// At this address, without which the process does not start.
+    pub(super) fn at(listen: &str) -> Self {
+        Self { listen: listen.to_owned(), dispensable: false, registry: Registry::new() }
+    }
+
+    /// At the port after this one, which nobody chose; none when there is none.
+    pub(super) fn after(listen: &str) -> Option<Self> {
+        let (address, port) = listen.rsplit_once(':')?;
+        // Any port is any port.
+        let port = match port.parse::<u16>().ok()? {
+            0 => 0,
+            port => port.checked_add(1)?,
+        };
+        Some(Self { dispensable: true, ..Self::at(&format!("{address}:{port}")) })
+    }
+
+    /// What reads for it.
+    ///
+    /// # Errors
+    /// The registry does not take it.
+    pub(super) fn reader(&self) -> Result<PrometheusExporter, CliError> {
+        opentelemetry_prometheus::exporter()
+            .with_registry(self.registry.clone())
+            .build()
+            .map_err(|error| self.refused(&error))
+    }
+
+    /// Has it served by the runtime this is called in.
+    ///
+    /// # Errors
+    /// Nobody can listen there.
+    pub(super) fn serve(self) -> Result<(), CliError> {
+        let listener = match std::net::TcpListener::bind(&self.listen) {
+            Ok(listener) => listener,
+            Err(error) if self.dispensable => {
+                tracing::warn!(at = self.listen, %error, "metrics are not served");
+                return Ok(());
+            }
+            Err(error) => return Err(self.refused(&error)),
+        };
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let at = listener.local_addr()?;
+        let pages = Router::new()
+            .route("/metrics", get(metrics))
+            .route("/health", get(|| async { "live\n" }))
+            .with_state(self.registry);
+        // It ends with the process.
+        drop(tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, pages).await {
+                tracing::error!(%error, "metrics are not served any more");
+            }
+        }));
+        tracing::info!(%at, "metrics are served");
+        Ok(())
+    }
+
+    fn refused(&self, error: &dyn std::fmt::Display) -> CliError {
+        let what = format!("telemetry.prometheus_listen {}: {error}", self.listen);
         CliError::new(Code::Usage, what).hint("name an address of this machine and a free port")
-    };
-    let registry = Registry::new();
-    let reader = opentelemetry_prometheus::exporter()
-        .with_registry(registry.clone())
-        .build()
-        .map_err(|error| refused(&error))?;
-    let meters = SdkMeterProvider::builder().with_resource(resource()).with_reader(reader).build();
-    let listener = std::net::TcpListener::bind(listen).map_err(|error| refused(&error))?;
-    listener.set_nonblocking(true)?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let at = listener.local_addr()?;
-    opentelemetry::global::set_meter_provider(meters);
-    let pages = Router::new()
-        .route("/metrics", get(metrics))
-        .route("/health", get(|| async { "live\n" }))
-        .with_state(registry);
-    // It ends with the process.
-    drop(tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, pages).await {
-            tracing::error!(%error, "metrics are not served any more");
-        }
-    }));
-    tracing::info!(%at, "metrics are served");
-    Ok(())
+    }
 }
 
 async fn metrics(State(registry): State<Registry>) -> Response {
     match TextEncoder::new().encode_to_string(&registry.gather()) {
         Ok(text) => ([(header::CONTENT_TYPE, TEXT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_beside_an_owner_is_asked_at_the_next_port() {
+        let after = |listen| Page::after(listen).map(|page| page.listen);
+        assert_eq!(after("127.0.0.1:9464").as_deref(), Some("127.0.0.1:9465"));
+        assert_eq!(after("[::1]:9464").as_deref(), Some("[::1]:9465"));
+        assert_eq!(after("127.0.0.1:0").as_deref(), Some("127.0.0.1:0"));
+        assert_eq!(after("127.0.0.1:65535"), None);
     }
 }

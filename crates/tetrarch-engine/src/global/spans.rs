@@ -2,8 +2,7 @@
 
 use tetrarch_core::owner::Input;
 use tetrarch_core::request::{Request, RequestBody};
-
-use crate::trace;
+use tetrarch_telemetry::trace;
 
 /// Gives a request's decision a span of its own and lets what it causes follow that.
 pub(super) fn traced(input: Input) -> Input {

@@ -17,6 +17,7 @@ use tetrarch_core::converse::ToolDefinition;
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::role::Role;
 use tetrarch_model::{Address, BadAddress, Model};
+use tetrarch_telemetry::Whose;
 
 use crate::backend::AgentBackend;
 use crate::backend::expected::{BadSchema, Expected};
@@ -73,7 +74,7 @@ impl Llm {
 
     async fn begin(&self, start: &Start) -> Result<Begun, CannotBegin> {
         let expected = Expected::of(&start.brief.expected_output).await?;
-        let model = reach(&start.brief.runner)?;
+        let model = reach(&start.brief.runner)?.on_behalf_of(whose(start));
         let (dir, dir_is_own) = directory(&self.ground.workspace_dir, start).await?;
         let brief = &start.brief;
         let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"));
@@ -92,6 +93,7 @@ impl Llm {
             life: &self.ground.life,
             containment: &self.ground.containment,
             cgroup: cgroup.as_ref().map(|group| group.dir().to_owned()),
+            trace: start.trace.as_deref(),
         })?;
         let form = match Role::of(&start.agent) {
             Role::Reviewer => Some(Expected::of(&ending::form()).await?),
@@ -111,6 +113,16 @@ impl Llm {
         tools.extend(toolbox.definitions().into_iter().map(offered));
         let traces = runs.then(|| Traces::of_mark(Mark::Run(start.run), cgroup));
         Ok(Begun { expected, form, model, tools, toolbox, traces, dir, dir_is_own })
+    }
+}
+
+/// Whose conversation it is, for those who look from outside.
+fn whose(start: &Start) -> Whose {
+    Whose {
+        agent: start.agent.to_string(),
+        profile: start.brief.runner.profile.to_string(),
+        run: start.run.to_string(),
+        trace: start.trace.clone(),
     }
 }
 

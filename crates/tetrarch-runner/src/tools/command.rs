@@ -16,11 +16,13 @@ use std::time::Duration;
 use rustix::process::Pid;
 use serde::Deserialize;
 use tetrarch_core::id::RunId;
+use tetrarch_telemetry::trace;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
+use tracing::Span;
 
 use super::Outcome;
 use super::allowed::Allowed;
@@ -70,7 +72,13 @@ pub(super) struct Commands {
 impl Commands {
     /// Commands of a run. Their environment is the host's, without all that could be a secret:
     /// what a profile passes on is for the model's harness.
-    pub(super) fn new(run: RunId, life: &HostLife, cgroup: Option<Group>, bounds: Bounds) -> Self {
+    pub(super) fn new(
+        run: RunId,
+        life: &HostLife,
+        trace: Option<&str>,
+        cgroup: Option<Group>,
+        bounds: Bounds,
+    ) -> Self {
         let passed = |name: &OsStr| {
             name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
         };
@@ -78,6 +86,7 @@ impl Commands {
             std::env::vars_os().filter(|(name, _)| passed(name)).collect();
         environment.insert(RUN_VARIABLE.into(), run.to_string().into());
         environment.insert(LIFE_VARIABLE.into(), life.to_string().into());
+        environment.extend(trace.map(|trace| (trace::VARIABLE.into(), trace.into())));
         Self { run, environment, cgroup, bounds, started: AtomicU64::new(0), turn: Arc::default() }
     }
 
@@ -172,6 +181,7 @@ impl Commands {
             .current_dir(format!("/proc/self/fd/{}", dir.as_raw_fd()))
             .env_clear()
             .envs(&self.environment)
+            .envs(trace::onward(&Span::current(), None).map(|own| (trace::VARIABLE, own)))
             .env(CALL_VARIABLE, &call)
             .stdin(Stdio::null())
             .stdout(input.try_clone()?)

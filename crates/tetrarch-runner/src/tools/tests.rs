@@ -57,6 +57,7 @@ impl Bench {
             life: &HostLife::new(&HostName::new("bench").unwrap(), "i", Ulid::from_parts(1, 1)),
             containment: &Containment::default(),
             cgroup: None,
+            trace: None,
         });
         Self { toolbox: toolbox.unwrap(), place }
     }

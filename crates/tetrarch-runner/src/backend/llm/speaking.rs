@@ -7,7 +7,7 @@ use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::converse::Reply;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_model::{Model, Request, Said, TRIES, Trouble, pause};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::deltas::Deltas;
 use super::ears::{Ears, Halt, Yields};
@@ -77,8 +77,8 @@ impl Turn<'_> {
 
     async fn hear(self, request: &Request<'_>) -> Result<Reply, Trouble> {
         let mut any = false;
-        let heard = timeout(self.within, async {
-            let mut speech = self.model.speech(request, IDLE.min(self.within)).await?;
+        let heard = async {
+            let mut speech = self.model.speech(request, IDLE.min(self.within), self.within).await?;
             let mut deltas = Deltas::default();
             loop {
                 let (text, reply) = match speech.next().await? {
@@ -94,8 +94,8 @@ impl Turn<'_> {
                     return Ok(reply);
                 }
             }
-        });
-        let heard = heard.await.unwrap_or_else(|_| Err(Trouble::late(self.within)));
+        };
+        let heard = heard.await;
         if heard.is_err() && any {
             self.teller.tell(RunnerEvent::Text { text: AGAIN.to_owned() }).await;
         }

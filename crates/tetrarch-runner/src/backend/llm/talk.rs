@@ -19,12 +19,13 @@ use tetrarch_core::limits::{CONTEXT_TOKENS, OUTPUT_TOKENS, REPAIRS_MAX};
 use tetrarch_core::order::{Exit, LocalFile, RunnerEvent, Start};
 use tetrarch_core::redaction::redact;
 use tetrarch_model::{Model, Request};
+use tetrarch_telemetry::Whose;
 
-use super::Begun;
 use super::ears::{Ears, Halt, Letter};
 use super::ending::{self, Ending, Judged};
 use super::own;
 use super::speaking::{Silent, Turn, failed};
+use super::{Begun, whose};
 use crate::backend::expected::Expected;
 use crate::backend::process::launch::remove_if_empty;
 use crate::files::Gate;
@@ -69,6 +70,7 @@ impl From<Halt> for End {
 /// One conversation.
 pub(super) struct Talk {
     agent: AgentId,
+    whose: Whose,
     model: Model,
     system: String,
     tools: Vec<ToolDefinition>,
@@ -135,6 +137,7 @@ impl Talk {
             words: String::new(),
             dir,
             dir_is_own,
+            whose: whose(&start),
             agent: start.agent,
         }
     }

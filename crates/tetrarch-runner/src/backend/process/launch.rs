@@ -9,6 +9,7 @@ use std::process::Stdio;
 
 use rustix::process::Pid;
 use tetrarch_core::order::Start;
+use tetrarch_telemetry::trace;
 use tokio::process::{Child, Command};
 
 use crate::cgroup::Group;
@@ -256,8 +257,8 @@ fn environment(
         ("TETRARCH_TASK", start.brief.goal.clone()),
     ];
     environment.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
-    if let Some(trace) = &start.trace {
-        environment.insert("TRACEPARENT".into(), trace.into());
+    if let Some(traceparent) = &start.trace {
+        environment.insert(trace::VARIABLE.into(), traceparent.into());
     }
     environment
 }

@@ -113,6 +113,7 @@ fn what_is_required_and_missing_leaves_no_tools() {
             life: &life,
             containment: &Containment { required: true, ..Containment::default() },
             cgroup: None,
+            trace: None,
         })
     };
     let refused = made(&["run"]).unwrap_err().to_string();

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use tetrarch_core::converse::{Due, Effect, FINISH, Recorded, ToolDefinition, fitting};
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::redaction::redact;
+use tetrarch_telemetry::{ToolCall, Whose};
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::{End, Talk, effect, ending, own};
 use crate::backend::llm::ears::Yields;
@@ -26,7 +28,7 @@ impl Talk {
     pub(super) async fn call(&mut self, due: Vec<Due>) -> Result<(), End> {
         if due.len() > 1 {
             // They only look, so they are made side by side.
-            let looks = due.iter().map(|due| look(&self.tools, &self.toolbox, due));
+            let looks = due.iter().map(|due| look(&self.whose, &self.tools, &self.toolbox, due));
             let seen = self.ears.during(Yields::AfterDrain, join_all(looks)).await?;
             for (due, said) in due.iter().zip(seen) {
                 self.answer(due, said).await;
@@ -34,13 +36,27 @@ impl Talk {
             return Ok(());
         }
         for due in due {
-            let said = match arguments(&self.tools, &due) {
-                Ok(arguments) => self.perform(&due, arguments).await?,
-                Err(error) => Err(error),
-            };
+            let said = self.make(&due).await?;
             self.answer(&due, said).await;
         }
         Ok(())
+    }
+
+    /// Makes a call of whichever tool.
+    async fn make(&mut self, due: &Due) -> Result<Said, End> {
+        let told = ToolCall::begin(&self.whose, &due.call);
+        let arguments = match arguments(&self.tools, due) {
+            Ok(arguments) => arguments,
+            Err(error) => return Ok(tell(told, Err(error))),
+        };
+        match self.perform(due, arguments).instrument(told.span()).await {
+            Ok(said) => Ok(tell(told, said)),
+            Err(End::Result(ending)) => {
+                told.end_run();
+                Err(End::Result(ending))
+            }
+            Err(End::Halt(halt)) => Err(End::Halt(halt)),
+        }
     }
 
     async fn perform(&mut self, due: &Due, arguments: Map<String, Value>) -> Result<Said, End> {
@@ -148,10 +164,7 @@ impl Talk {
         redact(&mut question);
         let options = vec![REPEAT.to_owned(), SKIP.to_owned()];
         let said = match self.ask_people(question, options).await? {
-            Ok(said) if said.trim() == REPEAT => match arguments(&self.tools, &due) {
-                Ok(arguments) => self.perform(&due, arguments).await?,
-                Err(error) => Err(error),
-            },
+            Ok(said) if said.trim() == REPEAT => self.make(&due).await?,
             Ok(said) if said.trim() == SKIP => {
                 Err("it was left out: nobody knows whether an earlier try of it took effect"
                     .to_owned())
@@ -180,8 +193,22 @@ fn arguments(tools: &[ToolDefinition], due: &Due) -> Result<Map<String, Value>, 
 }
 
 /// Makes a call of a tool of the toolbox that only looks.
-async fn look(tools: &[ToolDefinition], toolbox: &Toolbox, due: &Due) -> Said {
-    made(toolbox, due, arguments(tools, due)?).await
+async fn look(whose: &Whose, tools: &[ToolDefinition], toolbox: &Toolbox, due: &Due) -> Said {
+    let told = ToolCall::begin(whose, &due.call);
+    let said = match arguments(tools, due) {
+        Ok(arguments) => made(toolbox, due, arguments).instrument(told.span()).await,
+        Err(error) => Err(error),
+    };
+    tell(told, said)
+}
+
+/// Tells whoever looks from outside what came of a call.
+fn tell(told: ToolCall, said: Said) -> Said {
+    match &said {
+        Ok(words) => told.end(words, false),
+        Err(words) => told.end(words, true),
+    }
+    said
 }
 
 async fn made(toolbox: &Toolbox, due: &Due, arguments: Map<String, Value>) -> Said {

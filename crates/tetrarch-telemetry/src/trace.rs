@@ -6,6 +6,9 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, Tra
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
+/// The variable by which programs are told of a trace.
+pub const VARIABLE: &str = "TRACEPARENT";
+
 /// Makes a span a child of the trace that a message carries.
 pub fn follow(span: &Span, traceparent: Option<&str>) {
     if let Some(parent) = traceparent.and_then(parse) {
@@ -30,6 +33,12 @@ pub fn onward(span: &Span, incoming: Option<&str>) -> Option<String> {
     incoming.map(str::to_owned)
 }
 
+/// The trace that whoever started this process told it of; none when there is none, or it is none.
+#[must_use]
+pub fn of_environment() -> Option<String> {
+    std::env::var(VARIABLE).ok().filter(|text| parse(text).is_some())
+}
+
 fn parse(traceparent: &str) -> Option<SpanContext> {
     let mut parts = traceparent.split('-');
     let (_version, trace, span, flags) =
@@ -42,4 +51,32 @@ fn parse(traceparent: &str) -> Option<SpanContext> {
         TraceState::default(),
     );
     context.is_valid().then_some(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_trace_is_not_followed() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(parse(good).unwrap().trace_flags(), TraceFlags::SAMPLED);
+        for bad in [
+            "",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-xx",
+        ] {
+            assert!(parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn without_an_exporter_what_came_in_is_passed_on() {
+        let span = tracing::info_span!("a_span");
+        follow(&span, Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
+        assert_eq!(onward(&span, Some("as it came")), Some("as it came".to_owned()));
+        assert_eq!(onward(&span, None), None);
+    }
 }
