@@ -16,7 +16,7 @@ use genai::adapter::AdapterKind;
 use genai::chat::{ChatOptions, ChatResponseFormat, ToolChoice};
 use genai::resolver::{AuthData, Endpoint, ProviderConfig};
 use tetrarch_core::converse::Reply;
-use tetrarch_telemetry::{Chat, Chats, Prompt, Served, Whose};
+use tetrarch_telemetry::{Chat, Chats, Prompt, Whose};
 
 pub use key::Key;
 pub use speech::{Said, Speech};
@@ -98,7 +98,7 @@ impl Model {
             .build()
             .map_err(|error| BadAddress::Client(error.to_string()))?;
         let iden = ModelIden::new(adapter, address.model.as_str());
-        let chats = Chats::with(Served {
+        let chats = Chats::with(tetrarch_telemetry::Served {
             provider: address.provider.clone(),
             model: address.model.clone(),
             server: address.base_url.as_deref().and_then(server),
