@@ -113,6 +113,8 @@ struct Indexes {
     expected: BTreeSet<(BusTime, AssignmentId)>,
     dispatched: BTreeMap<AssignmentId, BTreeSet<DispatchId>>,
     ended: BTreeSet<(BusTime, Ended)>,
+    /// Runs that have ended and whose journals are not kept, by since when.
+    unarchived: BTreeSet<(BusTime, RunId)>,
     closed: BTreeSet<(BusTime, EpicId)>,
     /// Schedules, by when they are due next.
     due: BTreeSet<(BusTime, ScheduleId)>,
@@ -352,6 +354,9 @@ impl Records {
         let Some(status) = self.run_status.get(&id) else { return };
         if status.state.is_terminal() {
             self.indexes.ended.insert((status.since, Ended::Run(id)));
+            if status.archive.is_none() {
+                self.indexes.unarchived.insert((status.since, id));
+            }
             return;
         }
         let decided = self.agents.get(&status.agent).is_some_and(|agent| {
@@ -367,6 +372,7 @@ impl Records {
         if let Some(status) = self.run_status.get(&id) {
             self.indexes.standing.remove(&(status.state, status.waiting_since(), id));
             self.indexes.ended.remove(&(status.since, Ended::Run(id)));
+            self.indexes.unarchived.remove(&(status.since, id));
         }
     }
 
@@ -414,6 +420,11 @@ impl Records {
     /// Agents with something that is not settled yet.
     pub fn unsettled(&self) -> impl Iterator<Item = &AgentId> {
         self.indexes.unsettled.iter()
+    }
+
+    /// Ended runs whose journals are not kept as artifacts, with since when, longest first.
+    pub fn unarchived(&self) -> impl Iterator<Item = (BusTime, RunId)> {
+        self.indexes.unarchived.iter().copied()
     }
 
     /// Runs that stand in a state, with since when nothing was done about it, longest first;
