@@ -23,6 +23,7 @@
     agent.py asked         waits to be asked how it stands, twice, and says so; tells by which names it was asked
     agent.py helm <file>   takes steers and interrupts, and notes them in a file, where it counts too; ends when
                            it is steered to
+    agent.py bomb N        asks for N workers as fast as it can, and tells how many it got and was denied
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
 
@@ -77,6 +78,20 @@ def deeper(brief):
         line = read()
         if line["type"] == "mail" and line["topic"].startswith("spawn."):
             return {"depth": brief["depth"], "answer": line}
+
+
+def bomb(brief, count):
+    """Reads while it asks: whoever does not read is told to, by a full pipe."""
+    count, told = int(count), {"spawn.accepted": 0, "spawn.denied": 0}
+    asking = threading.Thread(target=lambda: [ask("bomblet") for _ in range(count)], daemon=True)
+    asking.start()
+    while sum(told.values()) < count:
+        line = read()
+        if line["type"] == "mail" and line["topic"] in ("spawn.accepted", "spawn.sponsor.answer"):
+            told["spawn.accepted" if line["body"].get("spawnedAgents") else "spawn.denied"] += 1
+        elif line["type"] == "mail" and line["topic"] == "spawn.denied":
+            told["spawn.denied"] += 1
+    return {"depth": brief["depth"], **told}
 
 
 def save(**state):
@@ -333,6 +348,6 @@ def asked(brief):
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
         "turn": turn, "deaf": deaf, "pace": pace, "record": record, "letter": letter, "stuck": stuck, "mute": mute,
         "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder, "silent": silent,
-        "asked": asked, "leak": leak, "helm": helm}
+        "asked": asked, "bomb": bomb, "leak": leak, "helm": helm}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

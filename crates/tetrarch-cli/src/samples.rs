@@ -16,6 +16,7 @@ pub(crate) fn agent(id: &str, parent: Option<&str>, liveness: Liveness) -> Agent
         id: id.parse().unwrap(),
         session: None,
         mail_read: 0,
+        denials: Default::default(),
         epoch: 1,
         liveness,
         reason: String::new(),

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::brief::{RunnerKind, Served, Tools, Worktree};
 use crate::budget::{Account, Limits, Spend};
+use crate::denials::Denials;
 use crate::id::{
     AgentId, AssignmentId, EpicId, HostName, NodeId, Principal, ProfileName, ProjectName, RunId,
     SessionId,
@@ -158,6 +159,8 @@ pub struct Agent {
     pub created: BusTime,
     /// Of GO, up to where its mail was decided on, in sequences of `MAIL`; others have cursors.
     pub mail_read: u64,
+    /// What it asked for of late and was not given.
+    pub denials: Denials,
 }
 
 impl Agent {

@@ -17,6 +17,7 @@ pub mod check;
 pub mod converse;
 pub mod crystallization;
 pub mod cursor;
+pub mod denials;
 pub mod dispatch;
 pub mod duration;
 pub mod error;

@@ -128,6 +128,8 @@ pub enum MailBody {
         parent: AgentId,
         /// The reasons, by index.
         denied: Vec<Denied>,
+        /// How many it was denied of late, with these.
+        count: u32,
     },
     /// `agent.crashed` or `agent.offline`.
     AgentLost {

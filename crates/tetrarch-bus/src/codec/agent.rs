@@ -6,6 +6,7 @@ use tetrarch_core::agent::{
 };
 use tetrarch_core::brief::{RunnerKind, Served, Worktree};
 use tetrarch_core::budget::Spend;
+use tetrarch_core::denials::Denials;
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::time::BusTime;
@@ -151,6 +152,11 @@ impl From<&Agent> for pb::Agent {
             since_unix_ms: agent.since.0,
             ending: agent.ending.as_ref().map(Into::into),
             mail_read: agent.mail_read,
+            denials: (agent.denials != Denials::default()).then(|| pb::Denials {
+                since_unix_ms: agent.denials.since.0,
+                count: agent.denials.count,
+                told: agent.denials.told,
+            }),
             parent: read::show(agent.parent.as_ref()),
             depth: agent.depth.into(),
             max_depth: agent.max_depth.into(),
@@ -188,6 +194,11 @@ impl TryFrom<pb::Agent> for Agent {
             since: BusTime(agent.since_unix_ms),
             ending: read::maybe("ending", agent.ending)?,
             mail_read: agent.mail_read,
+            denials: agent.denials.map_or_else(Denials::default, |it| Denials {
+                since: BusTime(it.since_unix_ms),
+                count: it.count,
+                told: it.told,
+            }),
             parent: read::optional("parent", &agent.parent)?,
             depth: read::small("depth", agent.depth)?,
             max_depth: read::small("maxDepth", agent.max_depth)?,

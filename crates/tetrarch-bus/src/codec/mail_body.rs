@@ -35,12 +35,13 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
             let (agent, session) = (agent.to_string(), session.to_string());
             around(mail, &pb::AgentCompleted { agent, session, reason: reason.clone() })
         }
-        MailBody::Violation { sender, parent, denied } => around(
+        MailBody::Violation { sender, parent, denied, count } => around(
             mail,
             &pb::Violation {
                 sender: sender.to_string(),
                 parent: parent.to_string(),
                 denied: denied.iter().map(Into::into).collect(),
+                count: *count,
             },
         ),
         MailBody::AgentLost { agent, session, crashed: _, cause } => {
@@ -151,6 +152,7 @@ fn read_notice(topic: &str, body: Value) -> Result<MailBody, CodecError> {
                 sender: read::text("sender", &violation.sender)?,
                 parent: read::text("parent", &violation.parent)?,
                 denied: read::each("denied", violation.denied)?,
+                count: violation.count,
             }
         }
         "agent.crashed" | "agent.offline" => {

@@ -286,7 +286,9 @@ fn says(letter: &Letter) -> String {
         MailBody::ResultReady(ready) => {
             format!("{} {}: {}", ready.agent, ready.node, ready.result.outcome)
         }
-        MailBody::Violation { sender, parent, .. } => format!("{sender} for {parent}"),
+        MailBody::Violation { sender, parent, count, .. } => {
+            format!("{sender} for {parent}, denied {count} of late")
+        }
         MailBody::Receipt(receipt) => {
             format!("{} ({}) was {}", receipt.of.seq, receipt.of.topic, receipt.stage.as_str())
         }

@@ -11,7 +11,7 @@ use crate::admission::{self, Admission, ParentView, Standing, Wish};
 use crate::agent::Agent;
 use crate::error::{DenialReason, ErrorCode, Refusal};
 use crate::id::{AgentId, Principal};
-use crate::ledger::EventKind;
+use crate::ledger::{EventKind, Record};
 use crate::limits::{SPAWN_REASON_BYTES_MAX, SUBAGENTS_PER_REQUEST_MAX};
 use crate::liveness::Liveness;
 use crate::mail::{Denied, MailBody, SpawnAnswer, Spawned};
@@ -251,15 +251,7 @@ fn answer(
         event.agent = Some(parent.clone());
         event.epic = Some(wanted.epic);
     }
-    let violations: Vec<Denied> =
-        denied.iter().filter(|denied| denied.reason.is_violation()).cloned().collect();
-    if !violations.is_empty() {
-        let sender = request.sender.from.clone();
-        let above = draft.agent(parent).and_then(|agent| agent.parent.clone());
-        let to = Principal::Agent(above.unwrap_or(AgentId::Go));
-        let body = MailBody::Violation { sender, parent: parent.clone(), denied: violations };
-        draft.mail(to, Some(wanted.epic), body);
-    }
+    tell_of_denials(draft, request, wanted, parent, &denied);
     if !wanted.ack_required {
         return;
     }
@@ -283,4 +275,37 @@ fn answer(
         corrections,
     };
     draft.mail(request.sender.from.clone(), Some(wanted.epic), MailBody::SpawnAnswer(answer));
+}
+
+/// Tells the parent orchestrator, once for many: of whoever asked when it is an agent, else of whom
+/// it asked for.
+fn tell_of_denials(
+    draft: &mut Draft<'_>,
+    request: &Request,
+    wanted: &SpawnRequest,
+    parent: &AgentId,
+    denied: &[Denied],
+) {
+    if denied.is_empty() {
+        return;
+    }
+    let sender = request.sender.from.clone();
+    let violations: Vec<Denied> =
+        denied.iter().filter(|denied| denied.reason.is_violation()).cloned().collect();
+    let asking = sender.agent().and_then(|agent| draft.agent(agent));
+    let count = match asking.or_else(|| draft.agent(parent)).cloned() {
+        Some(mut counted) => {
+            let tells = counted.denials.note(denied.len(), !violations.is_empty(), draft.now);
+            let count = counted.denials.count;
+            draft.put(Record::Agent(Box::new(counted)));
+            tells.then_some(count)
+        }
+        None => (!violations.is_empty()).then_some(1),
+    };
+    let Some(count) = count else { return };
+    let above = draft.agent(parent).and_then(|agent| agent.parent.clone());
+    let to = Principal::Agent(above.unwrap_or(AgentId::Go));
+    let told = if violations.is_empty() { denied.to_vec() } else { violations };
+    let body = MailBody::Violation { sender, parent: parent.clone(), denied: told, count };
+    draft.mail(to, Some(wanted.epic), body);
 }

@@ -146,6 +146,7 @@ fn bodies() -> Vec<MailBody> {
             sender: id("human:ada"),
             parent: id("PO-demo"),
             denied: vec![denied(DenialReason::Conflict)],
+            count: 7,
         },
         lost(true),
         lost(false),

@@ -22,6 +22,7 @@ use tetrarch_core::brief::{
     Runner, RunnerKind, Served, Tools, Usage, Verdict, Worktree,
 };
 use tetrarch_core::budget::{Account, Limits, Spend};
+use tetrarch_core::denials::Denials;
 use tetrarch_core::goal::{Goal, GoalState, GoalStatus};
 use tetrarch_core::intensity::{Circuit, FailureCause, Failures};
 use tetrarch_core::ledger::{Decision, Record};
@@ -174,6 +175,11 @@ fn agent(full: bool) -> Agent {
         id: id("S:api:~"),
         session: full.then(|| id("~")),
         mail_read: if full { 7 } else { 0 },
+        denials: if full {
+            Denials { since: BusTime(8), count: 9, told: true }
+        } else {
+            Denials::default()
+        },
         epoch: u64::MAX,
         liveness: Liveness::Stale,
         reason: "r".to_owned(),

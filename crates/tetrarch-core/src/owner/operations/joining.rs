@@ -150,6 +150,7 @@ pub(super) fn structural(
         verbs: Verbs::default(),
         created: before.map_or(now, |agent| agent.created),
         mail_read: 0,
+        denials: Default::default(),
         id,
     }
 }

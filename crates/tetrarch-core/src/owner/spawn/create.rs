@@ -59,6 +59,7 @@ pub(super) fn create(
         id: id.clone(),
         session: Some(session),
         mail_read: 0,
+        denials: Default::default(),
         epoch: 1,
         liveness: Liveness::Register,
         reason: "admitted".to_owned(),

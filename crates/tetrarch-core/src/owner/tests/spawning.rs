@@ -174,12 +174,12 @@ fn tools_and_budgets_come_from_the_parent() {
     armed.tools = Some(["sh", "net"].into_iter().collect::<Tools>());
     let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![armed]));
     assert_denied(&answer, DenialReason::ToolNotAllowed);
+    assert_eq!(topics(fleet.ledger.last().unwrap(), &id("GO")), ["governor.violation"]);
     let mut rich = wish(Role::Worker);
     rich.budget.tokens = Some(101);
     let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![rich]));
     assert_denied(&answer, DenialReason::BudgetExceeded);
-    let entry = fleet.ledger.last().unwrap();
-    assert_eq!(topics(entry, &id("GO")), ["governor.violation"]);
+    assert_eq!(topics(fleet.ledger.last().unwrap(), &id("GO")), [""; 0], "it was told");
 }
 
 #[test]
@@ -423,4 +423,32 @@ fn a_stale_epoch_may_not_ask() {
     let input = fleet.asking(&nobody, RequestBody::Spawn(request(epic, "T1.1", worker())));
     let refused = answer(&fleet.one(input));
     assert_denied(&refused, DenialReason::Unauthorized);
+}
+
+#[test]
+fn whoever_asks_for_thousands_gets_three_and_is_one_alert() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let before = fleet.ledger.len();
+    for _ in 0..1_000 {
+        fleet.spawn(&po(), request(epic, "-", worker()));
+    }
+    assert_eq!(fleet.agent(&po()).slots.len(), 3);
+    assert_eq!(fleet.agent(&po()).denials.count, 997);
+    let told = |fleet: &Fleet, to: &str| {
+        let entries = fleet.ledger[before..].iter();
+        entries
+            .flat_map(|entry| topics(entry, &id(to)))
+            .filter(|it| *it == "governor.violation")
+            .count()
+    };
+    assert_eq!(told(&fleet, "GO"), 1, "its orchestrator is told, once");
+
+    let worker_of = fleet.agent(&po()).slots[0].child.clone();
+    fleet.report(&worker_of, Report::Ready);
+    for _ in 0..200 {
+        let answer = fleet.spawn(&worker_of, request(epic, "-", worker()));
+        assert_denied(&answer, DenialReason::RoleNotAllowed);
+    }
+    assert_eq!(told(&fleet, "PO-demo"), 1, "another asks: another alert");
+    assert_eq!(told(&fleet, "GO"), 1);
 }
