@@ -23,7 +23,7 @@
     agent.py asked         waits to be asked how it stands, twice, and says so; tells by which names it was asked
     agent.py helm <file>   takes steers and interrupts, and notes them in a file, where it counts too; ends when
                            it is steered to
-    agent.py bomb N        asks for N workers as fast as it can, and tells how many it got and was denied
+    agent.py bomb N how    asks for N workers as fast as it can, and tells how many it got and was denied, or stays
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
 
@@ -80,7 +80,7 @@ def deeper(brief):
             return {"depth": brief["depth"], "answer": line}
 
 
-def bomb(brief, count):
+def bomb(brief, count, how="tell"):
     """Reads while it asks: whoever does not read is told to, by a full pipe."""
     count, told = int(count), {"spawn.accepted": 0, "spawn.denied": 0}
     asking = threading.Thread(target=lambda: [ask("bomblet") for _ in range(count)], daemon=True)
@@ -91,6 +91,8 @@ def bomb(brief, count):
             told["spawn.accepted" if line["body"].get("spawnedAgents") else "spawn.denied"] += 1
         elif line["type"] == "mail" and line["topic"] == "spawn.denied":
             told["spawn.denied"] += 1
+    while how == "stay":
+        read()
     return {"depth": brief["depth"], **told}
 
 

@@ -19,6 +19,7 @@ pub(crate) struct External {
     /// Its connection.
     pub(crate) bus: Bus,
     inbox: Subscriber,
+    vitals: String,
 }
 
 impl External {
@@ -29,11 +30,10 @@ impl External {
         let id = name.parse().unwrap();
         let bus = fleet.bus(&Party::External(id)).await;
         let inbox = bus.client().subscribe(format!("mail.{name}.>")).await.unwrap();
-        let mut agent = Self { name, bus, inbox };
+        let mut agent = Self { name, bus, inbox, vitals: String::new() };
         let answer = agent.ask(&format!("op.agent.register.{}", agent.name), json!({})).await;
-        let session = json!({"session": answer["body"]["session"], "epoch": 1}).to_string();
-        let beat = format!("hb.{}", agent.name);
-        agent.bus.client().publish(beat, session.into()).await.unwrap();
+        agent.vitals = json!({"session": answer["body"]["session"], "epoch": 1}).to_string();
+        agent.beat().await;
         let id = agent.name.parse().unwrap();
         ledger
             .until("the external agent is active", |records| {
@@ -42,6 +42,12 @@ impl External {
             })
             .await;
         agent
+    }
+
+    /// Says that it lives.
+    pub(crate) async fn beat(&self) {
+        let vitals = self.vitals.clone().into();
+        self.bus.client().publish(format!("hb.{}", self.name), vitals).await.unwrap();
     }
 
     /// Gives its project a goal and gives the epic's id.

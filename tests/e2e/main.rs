@@ -17,6 +17,7 @@ mod gate;
 mod goals;
 mod hosts;
 mod input;
+mod judging;
 mod levels;
 mod life;
 mod llm;

@@ -319,6 +319,9 @@ pub struct Profile {
 
 /// The profile a bare task uses.
 pub const DEFAULT_PROFILE: &str = "default";
+/// The profile by which a project's orchestrator judges (docs/decisions/0052). A project without it has one
+/// that decides by rules alone.
+pub const ORCHESTRATOR_PROFILE: &str = "orchestrator";
 
 impl Agent {
     /// Sub-agents that hold a slot.

@@ -15,6 +15,8 @@ use genai::adapter::AdapterKind;
 use genai::chat::{ChatOptions, ChatResponseFormat, ToolChoice};
 use genai::resolver::{AuthData, Endpoint, ProviderConfig};
 
+use tetrarch_core::brief::Served;
+
 pub use key::Key;
 pub use speech::{Said, Speech};
 pub use trouble::{TRIES, Trouble, pause};
@@ -38,9 +40,51 @@ pub struct Address {
     pub key: Option<Key>,
 }
 
+impl Address {
+    /// Where a profile's model is, with the key from this process's environment (spec 12, Profiles).
+    ///
+    /// # Errors
+    /// The key is named in a way that there is not, or the variable is not there.
+    pub fn of(served: &Served, model: &str) -> Result<Self, BadAddress> {
+        let from = &served.key_from;
+        let key = if from.is_empty() {
+            None
+        } else {
+            let bad = || BadAddress::KeyFrom { from: from.clone() };
+            let name = served.key_variable().ok_or_else(bad)?;
+            let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+            let none = || BadAddress::NoKey { from: from.clone(), name: name.to_owned() };
+            Some(Key::new(value.ok_or_else(none)?.trim().to_owned()))
+        };
+        Ok(Self {
+            provider: served.provider.clone(),
+            model: model.to_owned(),
+            base_url: Some(served.base_url.clone()).filter(|url| !url.is_empty()),
+            key,
+        })
+    }
+}
+
 /// Why a model cannot be reached at all.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAddress {
+    /// There is no key where it is said to be.
+    #[error(
+        "keyFrom is {from}, but the environment has no variable {name}, or it is empty; set it where the \
+         process that asks the model starts"
+    )]
+    NoKey {
+        /// Where it is said to be.
+        from: String,
+        /// The variable.
+        name: String,
+    },
+    /// The key is named in a way that there is not.
+    #[error("keyFrom is {from}; write env:NAME, the key itself is never written down")]
+    KeyFrom {
+        /// What was written.
+        from: String,
+    },
     /// There is no such provider.
     #[error("there is no {provider:?}; say openai or anthropic, or another adapter of genai")]
     Provider {

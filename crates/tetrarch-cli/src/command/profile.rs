@@ -25,7 +25,10 @@ A profile file (YAML, TOML or JSON):
   runner = \"process\"
   argv = [\"my-agent\", \"--stdio\"]
   passEnv = [\"MY_API_KEY\"]
-  wall = \"30m\"")]
+  wall = \"30m\"
+
+The profile `default` is what a bare task uses. A project with a profile `orchestrator` has its goals planned and
+its results reviewed with that profile's model (docs/planner.md).")]
 pub(crate) enum ProfileCommand {
     /// Set profiles of a project, one from each file.
     Apply {

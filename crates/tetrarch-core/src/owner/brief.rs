@@ -12,6 +12,8 @@ use crate::plan::{Node, NodeState, graph};
 use crate::request::{BriefWish, SubagentWish, TaskWish};
 use crate::step::Draft;
 
+use super::judging;
+
 /// What is wrong with a wish, in words that name the field.
 pub(super) type Invalid = String;
 
@@ -54,7 +56,7 @@ pub(super) fn validate(wish: &SubagentWish, index: usize) -> Result<(), Invalid>
 
 /// The tools a wish asks for: its own, else the node's, else the profile's.
 pub(super) fn tools(wish: &SubagentWish, node: Option<&Node>, profile: &Profile) -> Tools {
-    match (&wish.tools, node) {
+    match (&wish.tools, judging::means(wish, node, profile)) {
         (Some(tools), _) => tools.clone(),
         (None, Some(node)) if !node.tools.is_empty() => node.tools.clone(),
         (None, _) => profile.tools.clone(),
@@ -63,7 +65,7 @@ pub(super) fn tools(wish: &SubagentWish, node: Option<&Node>, profile: &Profile)
 
 /// The budget a wish asks for, counter by counter: its own, else the node's, else the profile's.
 pub(super) fn budget(wish: &SubagentWish, node: Option<&Node>, profile: &Profile) -> Limits {
-    let node = node.map(|node| node.budget).unwrap_or_default();
+    let node = judging::means(wish, node, profile).map(|node| node.budget).unwrap_or_default();
     let pick = |own: Option<u64>, node: Option<u64>, profile| own.or(node).or(profile);
     Limits {
         tokens: pick(wish.budget.tokens, node.tokens, profile.budget.tokens),

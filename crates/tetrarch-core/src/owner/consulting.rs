@@ -27,7 +27,7 @@ use crate::step::Draft;
 use crate::time::BusTime;
 
 use super::fit::Room;
-use super::{Policy, overseeing, plans, replanning, stopping};
+use super::{Policy, judging, overseeing, plans, replanning, stopping};
 
 const RULE: &str = "05 The planner";
 
@@ -54,9 +54,10 @@ pub(super) fn give(
     owner: &Principal,
     wish: &PlanFile,
 ) -> Result<Begun, Refusal> {
-    if let (true, Some(planner)) = (wish.nodes.is_empty(), &policy.planner) {
-        ask_for_plan(draft, planner, epic, project, owner, wish)?;
-        return Ok(Begun::Asked { model: planner.model.clone() });
+    let planner = judging::planner_for(draft.base(), policy, project, wish);
+    if let Some(planner) = planner.filter(|_| wish.nodes.is_empty()) {
+        ask_for_plan(draft, &planner, epic, project, owner, wish)?;
+        return Ok(Begun::Asked { model: planner.model });
     }
     plans::create_goal(draft, epic, project, owner, wish)?;
     Ok(Begun::Planned)
@@ -89,9 +90,10 @@ pub fn goal_question(now: BusTime, planner: &Planner, goal: Goal) -> Planning {
 /// Whether the planner may be asked to cut what an assignment is about: a task without subtasks, that is
 /// worked on, and of which it has not said yet that it cannot (spec 05, The tick).
 pub(super) fn may_split(draft: &Draft<'_>, policy: &Policy, assignment: &Assignment) -> bool {
-    let possible = policy.planner.as_ref().is_some_and(|planner| planner.bounds.subtasks > 1)
-        && assignment.node.tier() == Tier::Task
-        && assignment.purpose == Task::Execute;
+    let planner = || judging::planner_of(draft.base(), policy, assignment.epic);
+    let possible = assignment.node.tier() == Tier::Task
+        && assignment.purpose == Task::Execute
+        && planner().is_some_and(|planner| planner.bounds.subtasks > 1);
     let before: Vec<PlanningStatus> =
         about(draft, assignment.id).map(|planning| planning.status).collect();
     let open = |status: &PlanningStatus| match status {
@@ -119,7 +121,7 @@ pub(super) fn ask_to_split(
     assignment: &Assignment,
     (why, words): (&str, &[String]),
 ) -> Option<(Dispatch, Assignment)> {
-    let planner = policy.planner.as_ref()?;
+    let planner = judging::planner_of(draft.base(), policy, assignment.epic)?;
     let node = draft.node(assignment.epic, assignment.node)?.clone();
     let inputs = split_inputs(draft, assignment, &node, (why, words));
     let label = format!("replan {}", about(draft, assignment.id).count());
@@ -131,7 +133,7 @@ pub(super) fn ask_to_split(
         assignment: Some(assignment.id),
         node: Some(assignment.node),
         base_version,
-        ..asked(draft.now, planner, Purpose::Split, (id, assignment.epic), inputs)
+        ..asked(draft.now, &planner, Purpose::Split, (id, assignment.epic), inputs)
     };
     put_asked(draft, planning);
     let dispatch = Dispatch {
@@ -310,7 +312,8 @@ fn settle(draft: &mut Draft<'_>, planning: Planning, status: PlanningStatus, rea
 fn begin(draft: &mut Draft<'_>, mut planning: Planning, read: Option<Answer>) {
     let Some(goal) = planning.goal.take() else { return };
     let (plan, status, reason) = match read {
-        Some(Answer::Plan(plan)) => {
+        Some(Answer::Plan(mut plan)) => {
+            judging::have_reviewed(draft.base(), &goal.project, &mut plan);
             let reason = format!("a plan of {} nodes", plan.nodes.len());
             (*plan, PlanningStatus::Accepted, reason)
         }

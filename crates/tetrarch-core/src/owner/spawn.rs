@@ -277,8 +277,8 @@ fn answer(
     draft.mail(request.sender.from.clone(), Some(wanted.epic), MailBody::SpawnAnswer(answer));
 }
 
-/// Tells the parent orchestrator, once for many: of whoever asked when it is an agent, else of whom
-/// it asked for.
+/// Tells the parent orchestrator, once for many: of whoever asked when it is an agent, of the child
+/// that it sponsors, else of whom was asked for.
 fn tell_of_denials(
     draft: &mut Draft<'_>,
     request: &Request,
@@ -293,7 +293,12 @@ fn tell_of_denials(
     let violations: Vec<Denied> =
         denied.iter().filter(|denied| denied.reason.is_violation()).cloned().collect();
     let asking = sender.agent().and_then(|agent| draft.agent(agent));
-    let count = match asking.or_else(|| draft.agent(parent)).cloned() {
+    let below = draft.agent(parent);
+    let sponsored = below.filter(|below| {
+        below.parent.as_ref() == sender.agent()
+            && wanted.requested_by.as_ref().and_then(Principal::agent) == Some(parent)
+    });
+    let count = match sponsored.or(asking).or(below).cloned() {
         Some(mut counted) => {
             let tells = counted.denials.note(denied.len(), !violations.is_empty(), draft.now);
             let count = counted.denials.count;

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use crate::limits::{LIST_MAX, PLANNER_PROBLEMS_BYTES_MAX, PLANNER_REPEAT_BYTES_MAX};
+use crate::redaction;
 
 use super::template::Template;
 use super::{Bounds, Planning, Proposal, answer, schema};
@@ -89,7 +90,10 @@ impl Dialogue {
             if found.is_empty() { Ok(value) } else { Err(found) }
         });
         let found = match read {
-            Ok(value) => return Next::End(self.end(Some(value.to_string()))),
+            Ok(mut value) => {
+                redaction::value(&mut value);
+                return Next::End(self.end(Some(value.to_string())));
+            }
             Err(found) => bounded(&found),
         };
         let attempt = self.attempts;
@@ -121,12 +125,13 @@ impl Dialogue {
     }
 }
 
-/// As many problems as there is room for.
+/// As many problems as there is room for, without the credentials that a model may have said.
 pub(crate) fn bounded(problems: &[String]) -> Vec<String> {
     let mut room = PLANNER_PROBLEMS_BYTES_MAX;
     let mut kept = Vec::new();
     for problem in problems.iter().take(LIST_MAX) {
-        let text = start(problem, room.min(PLANNER_PROBLEMS_BYTES_MAX / 4));
+        let problem = redaction::text(problem);
+        let text = start(&problem, room.min(PLANNER_PROBLEMS_BYTES_MAX / 4));
         if text.is_empty() {
             break;
         }

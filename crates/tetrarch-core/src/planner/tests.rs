@@ -304,6 +304,18 @@ fn what_is_wrong_is_told_with_the_answer_and_nothing_grows() {
 }
 
 #[test]
+fn what_a_model_says_is_kept_without_credentials() {
+    let secret = format!("sk-{}", "x9Y".repeat(12));
+    let mut told = plan();
+    told["phases"][0]["tasks"][0]["keyFacts"] = json!([format!("use {secret}")]);
+    let foreign = json!({ secret.clone(): 1 }).to_string();
+    let (kept, _) = talk(Purpose::Plan, &[&foreign, &told.to_string()]);
+    assert!(kept.answer.as_ref().unwrap().contains("use [redacted:api_key]"), "{kept:?}");
+    assert!(kept.problems[0].contains("[redacted:api_key]"), "{kept:?}");
+    assert!(!format!("{kept:?}").contains(&secret), "{kept:?}");
+}
+
+#[test]
 fn what_went_wrong_with_asking_is_kept() {
     let mut dialogue = Dialogue::begin(&planning(Purpose::Plan), Bounds::default());
     dialogue.troubled("HTTP 429");

@@ -34,7 +34,7 @@ use super::hearing::Hearing;
 use super::intaking::{inboxes, intake, ticks};
 use super::keeping::{self, Keeping, Recorded};
 use super::memory::Kept;
-use super::planning::{self, Asking, PlannerConfig};
+use super::planning::{self, Asking, PlannerConfig, Question};
 use super::posting;
 use super::publishing::{Committed, ENTRIES_FOR_OUTBOX, announce, record};
 use super::reached;
@@ -355,6 +355,7 @@ impl OwnerState {
         let group = std::mem::take(&mut self.group);
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
         self.tell_sweeper(&entry);
+        let questions = Question::all_of(&entry, &self.records);
         let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
         let (asking, metrics) = (self.asking.clone(), self.leading.metrics.clone());
         // The task reports back by itself; a dropped actor has no use for the outcome.
@@ -366,7 +367,7 @@ impl OwnerState {
                 reached::committed(&entry);
                 metrics.committed(&entry, began.elapsed());
                 memory.send_modify(|kept| kept.ledger.high = kept.ledger.high.max(*seq));
-                asking.ask(&entry).await;
+                asking.ask(questions).await;
                 // A closed outbox has told why.
                 let _closed = outbox.send((*seq, entry)).await;
             }

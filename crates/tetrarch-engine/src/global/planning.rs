@@ -7,8 +7,9 @@ mod model;
 use std::sync::Arc;
 
 use ractor::ActorRef;
+use tetrarch_core::agent::Profile;
 use tetrarch_core::ledger::{Entry, Record};
-use tetrarch_core::owner::Input;
+use tetrarch_core::owner::{Input, asked_of};
 use tetrarch_core::planner::dialogue::{Dialogue, Next};
 use tetrarch_core::planner::{Bounds, Planning, PlanningStatus, Proposal};
 use tetrarch_core::records::Records;
@@ -30,53 +31,76 @@ const TAKEN_UP: usize = 64;
 
 /// What is asked from now on.
 #[derive(Debug, Clone)]
-pub(super) struct Asking(mpsc::Sender<Planning>);
+pub(super) struct Asking(mpsc::Sender<Question>);
+
+/// A question, and the profile whose model it is put to; none: it is put to the installation's planner.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    planning: Planning,
+    of: Option<Profile>,
+}
+
+impl Question {
+    fn new(planning: &Planning, records: &Records) -> Self {
+        Self { planning: planning.clone(), of: asked_of(records, planning).cloned() }
+    }
+
+    /// What an entry says is to be asked once it is committed. `records`: as they then are.
+    pub(super) fn all_of(entry: &Entry, records: &Records) -> Vec<Self> {
+        let asked = entry.records.iter().filter_map(|record| {
+            let Record::Planning(it) = record else { return None };
+            (it.status == PlanningStatus::Asked).then(|| Self::new(it, records))
+        });
+        asked.collect()
+    }
+}
 
 impl Asking {
-    /// Asks what a committed entry says is to be asked.
-    pub(super) async fn ask(&self, entry: &Entry) {
-        for record in &entry.records {
-            if let Record::Planning(planning) = record
-                && planning.status == PlanningStatus::Asked
-            {
-                // A spell that ended is followed by one that asks again.
-                let _ended = self.0.send((**planning).clone()).await;
-            }
+    /// Asks what is to be asked.
+    pub(super) async fn ask(&self, questions: Vec<Question>) {
+        for question in questions {
+            // A spell that ended is followed by one that asks again.
+            let _ended = self.0.send(question).await;
         }
     }
 }
 
-/// Starts asking, with what is open already. Without a planner every question ends at once.
+/// Starts asking, with what is open already. Without a model to put it to a question ends at once.
 pub(super) fn start(
     config: Option<&PlannerConfig>,
     records: &Records,
     owner: ActorRef<OwnerMsg>,
 ) -> Result<(Asking, Pump), EngineError> {
+    let bounds = config.map_or_else(Bounds::default, |config| config.bounds);
     let model = config.map(Model::new).transpose()?.map(Arc::new);
     let open = records.plannings.values().filter(|it| it.status == PlanningStatus::Asked);
-    let open: Vec<Planning> = open.cloned().collect();
+    let open: Vec<Question> = open.map(|it| Question::new(it, records)).collect();
     let (tell, mut told) = mpsc::channel(TAKEN_UP);
     let places = Arc::new(Semaphore::new(ASKED_AT_ONCE));
     let pump = Pump::run(async move {
         let mut asking = JoinSet::new();
-        let take = |asking: &mut JoinSet<()>, planning| {
+        let take = |asking: &mut JoinSet<()>, Question { planning, of }| {
             let (model, places, owner) = (model.clone(), Arc::clone(&places), owner.clone());
             asking.spawn(async move {
                 // The semaphore is never closed.
                 let _place = places.acquire().await;
-                let proposal = answer(model.as_deref(), &planning).await;
+                let proposal = match of.map(|profile| Model::of(&profile, bounds)) {
+                    Some(Ok(own)) => answer(Some(&own), &planning).await,
+                    Some(Err(why)) => Dialogue::begin(&planning, bounds).failed(&why),
+                    None => answer(model.as_deref(), &planning).await,
+                };
                 let input = Box::new(Input::Proposed(Box::new(proposal)));
                 // An owner that ended is followed by one that asks again.
                 let _ended = owner.cast(OwnerMsg::Found(input));
             });
         };
-        for planning in open {
-            take(&mut asking, planning);
+        for question in open {
+            take(&mut asking, question);
         }
         loop {
             tokio::select! {
-                planning = told.recv() => match planning {
-                    Some(planning) => take(&mut asking, planning),
+                question = told.recv() => match question {
+                    Some(question) => take(&mut asking, question),
                     None => return,
                 },
                 Some(ended) = asking.join_next() => {

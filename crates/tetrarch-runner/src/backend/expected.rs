@@ -88,6 +88,17 @@ impl Faults {
         &self.0
     }
 
+    /// In one line, as what is wrong with something.
+    pub(crate) fn of(&self, what: &str) -> String {
+        let named = self.0.iter().map(|Fault { path, message }| {
+            let path = if path.is_empty() { "(whole)" } else { path };
+            format!("{path}: {message}")
+        });
+        let named = named.collect::<Vec<_>>().join("; ");
+        let colon = if named.is_empty() { "" } else { ": " };
+        format!("{what} does not satisfy its schema{colon}{named}")
+    }
+
     /// The result as a failure: its deliverable is kept as what there is.
     pub(crate) fn fail(&self, mut result: RunResult) -> RunResult {
         result.outcome = Outcome::Failure;
@@ -99,13 +110,7 @@ impl Faults {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the deliverable does not satisfy its schema")?;
-        for (index, Fault { path, message }) in self.0.iter().enumerate() {
-            let between = if index == 0 { ":" } else { ";" };
-            let path = if path.is_empty() { "(whole)" } else { path };
-            write!(f, "{between} {path}: {message}")?;
-        }
-        Ok(())
+        f.write_str(&self.of("the deliverable"))
     }
 }
 

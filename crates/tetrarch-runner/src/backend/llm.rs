@@ -15,7 +15,8 @@ use std::sync::Arc;
 use tetrarch_core::brief::{EVERY_TOOL, Runner};
 use tetrarch_core::converse::ToolDefinition;
 use tetrarch_core::order::{RunnerEvent, Start};
-use tetrarch_model::{Address, BadAddress, Key, Model};
+use tetrarch_core::role::Role;
+use tetrarch_model::{Address, BadAddress, Model};
 
 use crate::backend::AgentBackend;
 use crate::backend::expected::{BadSchema, Expected};
@@ -48,20 +49,13 @@ enum CannotBegin {
     NotContained { cause: String },
     #[error("profile `{profile}`: {cause}")]
     Model { profile: String, cause: BadAddress },
-    #[error(
-        "profile `{profile}`: keyFrom is {from}, but the host's environment has no variable {name}, or it is \
-         empty; set it where the host starts"
-    )]
-    NoKey { profile: String, from: String, name: String },
-    #[error(
-        "profile `{profile}`: keyFrom is {from}; write env:NAME, the key itself is never written down"
-    )]
-    BadKey { profile: String, from: String },
 }
 
 /// What a conversation stands on.
 struct Begun {
     expected: Expected,
+    /// What a reviewer's verdict must look like.
+    form: Option<Expected>,
     model: Model,
     tools: Vec<ToolDefinition>,
     toolbox: Toolbox,
@@ -99,7 +93,16 @@ impl Llm {
             containment: &self.ground.containment,
             cgroup: cgroup.as_ref().map(|group| group.dir().to_owned()),
         })?;
-        let mut tools = vec![ending::definition(&brief.expected_output)];
+        let form = match Role::of(&start.agent) {
+            Role::Reviewer => Some(Expected::of(&ending::form()).await?),
+            Role::Global
+            | Role::Host
+            | Role::Project
+            | Role::Interaction
+            | Role::Specialist
+            | Role::Worker => None,
+        };
+        let mut tools = vec![ending::definition(&brief.expected_output, form.is_some())];
         let every = brief.tools.names().any(|name| name == EVERY_TOOL);
         let own = Own::ALL
             .into_iter()
@@ -107,7 +110,7 @@ impl Llm {
         tools.extend(own.map(Own::definition));
         tools.extend(toolbox.definitions().into_iter().map(offered));
         let traces = runs.then(|| Traces::of_mark(Mark::Run(start.run), cgroup));
-        Ok(Begun { expected, model, tools, toolbox, traces, dir, dir_is_own })
+        Ok(Begun { expected, form, model, tools, toolbox, traces, dir, dir_is_own })
     }
 }
 
@@ -119,26 +122,10 @@ fn offered(tool: Definition) -> ToolDefinition {
 
 /// Prepares to speak to the model of a profile, with the key from the host's environment.
 fn reach(runner: &Runner) -> Result<Model, CannotBegin> {
-    let profile = || runner.profile.to_string();
-    let served = &runner.served;
-    let key = if served.key_from.is_empty() {
-        None
-    } else {
-        let from = || served.key_from.clone();
-        let bad = || CannotBegin::BadKey { profile: profile(), from: from() };
-        let name = served.key_variable().ok_or_else(bad)?;
-        let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        let none =
-            || CannotBegin::NoKey { profile: profile(), from: from(), name: name.to_owned() };
-        Some(Key::new(value.ok_or_else(none)?.trim().to_owned()))
-    };
-    let address = Address {
-        provider: served.provider.clone(),
-        model: runner.model.clone(),
-        base_url: Some(served.base_url.clone()).filter(|url| !url.is_empty()),
-        key,
-    };
-    Model::new(&address).map_err(|cause| CannotBegin::Model { profile: profile(), cause })
+    let address = Address::of(&runner.served, &runner.model);
+    address
+        .and_then(|address| Model::new(&address))
+        .map_err(|cause| CannotBegin::Model { profile: runner.profile.to_string(), cause })
 }
 
 impl AgentBackend for Llm {

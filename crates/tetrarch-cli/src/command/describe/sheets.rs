@@ -1,7 +1,7 @@
 //! How everything about one thing is laid out for people.
 
 use tetrarch_bus::journal::Journaled;
-use tetrarch_core::agent::{Agent, DEFAULT_PROFILE};
+use tetrarch_core::agent::{Agent, DEFAULT_PROFILE, ORCHESTRATOR_PROFILE};
 use tetrarch_core::assignment::Assignment;
 use tetrarch_core::budget::{Account, Meter};
 use tetrarch_core::duration;
@@ -244,13 +244,17 @@ pub(super) fn project(snapshot: &Snapshot, name: &ProjectName) -> String {
     }
     let profiles = records.profiles.iter().filter(|((project, _), _)| project == name);
     let profiles = profiles.map(|((_, profile_name), profile)| {
-        let default = if profile_name.as_str() == DEFAULT_PROFILE { "for bare tasks" } else { "" };
+        let used = match profile_name.as_str() {
+            DEFAULT_PROFILE => "for bare tasks",
+            ORCHESTRATOR_PROFILE => "plans and reviews",
+            _ => "",
+        };
         vec![
             profile_name.as_str().into(),
             profile.kind.as_str().into(),
             shortened(&profile.argv.join(" ")).into(),
             profile.model.as_str().into(),
-            Cell::from(default),
+            Cell::from(used),
         ]
     });
     sheet.table("profiles", profiles.collect());

@@ -11,6 +11,7 @@ use crate::step::Draft;
 
 use super::{crystallizing, is_closed, move_assignment, move_node};
 use crate::owner::fit::Room;
+use crate::owner::judging;
 
 /// The blocker of a node whose run was stopped.
 const STOPPED: &str = "stopped";
@@ -120,23 +121,7 @@ fn findings(verdict: &Verdict) -> Vec<String> {
 /// A reviewer's result: the verdict settles the node.
 fn judge(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
     let Some(verdict) = &result.verdict else {
-        // A review that came to nothing is made again; the work stays under review.
-        let exhausted = draft
-            .node(run.epic, run.node)
-            .zip(draft.node_state(run.epic, run.node))
-            .is_some_and(|(node, state)| state.attempts >= node.max_attempts);
-        if exhausted {
-            let error = noted(std::slice::from_ref(&result.error)).concat();
-            let detail = format!("the reviewer gave no verdict: {error}");
-            block(draft, run, ATTEMPTS_EXHAUSTED, &detail, MORE_ATTEMPTS);
-        } else {
-            move_node(draft, run.epic, run.node, NodeStatus::InProgress, "no verdict", |state| {
-                state.attempts += 1;
-                state.assignment = None;
-                state.assignee = None;
-            });
-        }
-        return;
+        return no_verdict(draft, run, result);
     };
     note_verdict(draft, run, verdict);
     if verdict.judgement == Judgement::Pass {
@@ -148,6 +133,29 @@ fn judge(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
     } else {
         fail_attempt(draft, run, "the verdict is not pass", findings(verdict));
     }
+}
+
+/// A review that came to nothing is made again; the work stays under review.
+fn no_verdict(draft: &mut Draft<'_>, run: &Run, result: &RunResult) {
+    let judgement = judging::is_judgement(draft, run);
+    if judgement {
+        judging::tell_none(draft, run, result);
+    }
+    let exhausted = draft
+        .node(run.epic, run.node)
+        .zip(draft.node_state(run.epic, run.node))
+        .is_some_and(|(node, state)| state.attempts >= node.max_attempts);
+    if exhausted && !judgement {
+        let error = noted(std::slice::from_ref(&result.error)).concat();
+        let detail = format!("the reviewer gave no verdict: {error}");
+        block(draft, run, ATTEMPTS_EXHAUSTED, &detail, MORE_ATTEMPTS);
+        return;
+    }
+    move_node(draft, run.epic, run.node, NodeStatus::InProgress, "no verdict", |state| {
+        state.attempts += u32::from(!judgement);
+        state.assignment = None;
+        state.assignee = None;
+    });
 }
 
 /// What a node keeps of what was found; the whole of it stands with the run that found it.

@@ -16,7 +16,7 @@ use crate::step::Draft;
 use crate::time::Millis;
 
 use super::Refused;
-use crate::owner::brief;
+use crate::owner::{brief, judging};
 
 /// A wish with what it stands for.
 pub(super) struct Target<'a> {
@@ -88,7 +88,7 @@ impl Planned {
             Some(id) => Some(self.existing(draft, wanted.epic, id, wish.role)?),
             None => None,
         };
-        let profile = profile(draft, wish, known.as_ref(), parent)?;
+        let profile = profile(draft, wanted.epic, wish, known.as_ref(), parent)?;
         let node = match known {
             Some(node) => node,
             None => self.fresh(wish, &profile)?,
@@ -170,14 +170,18 @@ fn node_of(id: NodeId, wish: &SubagentWish, profile: &Profile) -> Node {
 /// Characters of a task's text that become its node's title.
 const TITLE_CHARS: usize = 80;
 
-/// The profile that executes a wish: its own, the node's, else the project's default.
+/// The profile that executes a wish: its own, for a review its orchestrator's, the node's, else the project's
+/// default.
 fn profile(
     draft: &Draft<'_>,
+    epic: EpicId,
     wish: &SubagentWish,
     node: Option<&Node>,
     parent: &Agent,
 ) -> Result<Profile, Refused> {
-    let named = wish.profile.clone().or_else(|| node.and_then(|node| node.profile.clone()));
+    let judging = || node.and_then(|node| judging::reviewer(draft, epic, node));
+    let of_node = || node.and_then(|node| node.profile.clone());
+    let named = wish.profile.clone().or_else(judging).or_else(of_node);
     let name = match named {
         Some(name) => name,
         None => ProfileName::new(DEFAULT_PROFILE)

@@ -10,7 +10,7 @@ use crate::plan::change::NewNode;
 use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::plan::schema::recovery::{self, RECOVERY};
-use crate::plan::{Node, PlacementWish, Review};
+use crate::plan::{Node, PlacementWish, REVIEW_DOMAIN, Review};
 use crate::role::Role;
 
 const PHASE_KEYS: &[&str] = &["id", "name", "objective", "outcome", "acceptance", "deps", "tasks"];
@@ -61,8 +61,6 @@ const SUBTASK_KEYS: &[&str] = &[
     "placement",
     RECOVERY,
 ];
-/// The domain of the reviewer of a node that has none itself and says only that it is judged.
-const REVIEW_DOMAIN: &str = "general";
 
 /// A node and where it stands in the document.
 #[derive(Debug)]

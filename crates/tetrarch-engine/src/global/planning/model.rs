@@ -4,12 +4,16 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use tetrarch_core::agent::Profile;
 use tetrarch_core::converse::Message;
 use tetrarch_core::id::DispatchId;
+use tetrarch_core::limits::OUTPUT_TOKENS;
 use tetrarch_core::planner::dialogue::{Dialogue, Speaker};
 use tetrarch_core::planner::{Bounds, Planner};
 use tetrarch_model::{Address, BadAddress, Key, Request, TRIES, Trouble, pause};
 
+/// Longest request to a profile's model: as long as the installation's planner has unless it is configured.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 /// Faults by the schema that are named of one answer.
 const FAULTS_MAX: usize = 20;
 
@@ -68,6 +72,16 @@ impl Model {
         let model = tetrarch_model::Model::new(&Address { provider, model, base_url, key })?;
         let PlannerConfig { timeout, max_tokens, bounds, .. } = *config;
         Ok(Self { model, timeout, max_tokens, bounds })
+    }
+
+    /// The model of a profile, with the key from this process's environment; why there is none otherwise.
+    pub(super) fn of(profile: &Profile, bounds: Bounds) -> Result<Self, String> {
+        let address = Address::of(&profile.served, &profile.model);
+        let model = address.and_then(|address| tetrarch_model::Model::new(&address));
+        let name = profile.name.as_str();
+        let model = model.map_err(|error| format!("profile `{name}`: {error}"))?;
+        let max_tokens = profile.served.max_output_tokens.unwrap_or(OUTPUT_TOKENS);
+        Ok(Self { model, timeout: ANSWER_WITHIN, max_tokens, bounds })
     }
 
     /// What it may propose.

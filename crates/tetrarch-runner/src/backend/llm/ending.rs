@@ -1,13 +1,16 @@
 //! How a conversation ends by itself: its `finish`, or its last words, as a result that the brief's schema is
-//! satisfied with. What does not satisfy it is handed back once (spec 06, The brief).
+//! satisfied with. What does not satisfy it is handed back (spec 06, The brief).
 
 use serde_json::{Map, Value, json};
 use tetrarch_core::brief::{ExpectedOutput, Outcome, RunResult};
 use tetrarch_core::converse::{Effect, FINISH, ToolDefinition};
+use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::order::LocalFile;
+use tetrarch_core::planner::answer::json_of;
 
 use crate::backend::expected::{Expected, Faults};
 use crate::files::Gate;
+use crate::lines::start_of;
 use crate::protocol::{Told, read_result};
 
 /// What a conversation came to.
@@ -28,8 +31,8 @@ pub(super) enum Judged {
     Refused(Box<Ending>, String),
 }
 
-/// The tool that ends a run.
-pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
+/// The tool that ends a run. `reviews`: not without a verdict.
+pub(super) fn definition(expected: &ExpectedOutput, reviews: bool) -> ToolDefinition {
     let deliverable = match expected {
         ExpectedOutput::Text => json!({"type": "string", "description": "The deliverable."}),
         // A reference would lead elsewhere from here; the brief has the whole schema.
@@ -77,7 +80,7 @@ pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
             },
             "verdict": verdict(),
         },
-        "required": ["outcome"],
+        "required": if reviews { json!(["outcome", "verdict"]) } else { json!(["outcome"]) },
     });
     ToolDefinition {
         name: FINISH.to_owned(),
@@ -91,7 +94,7 @@ pub(super) fn definition(expected: &ExpectedOutput) -> ToolDefinition {
 fn verdict() -> Value {
     json!({
         "type": "object",
-        "description": "For a review only.",
+        "description": "A reviewer's, and nobody else's.",
         "properties": {
             "verdict": {"type": "string", "enum": ["pass", "fail", "needs_changes"]},
             "findings": {
@@ -107,15 +110,29 @@ fn verdict() -> Value {
                 },
             },
         },
+        "required": ["verdict"],
     })
 }
 
-/// Judges a call of `finish`.
+/// What a reviewer's verdict must look like.
+pub(super) fn form() -> ExpectedOutput {
+    ExpectedOutput::Schema(verdict().to_string())
+}
+
+/// Judges a call of `finish`. `form`: what the verdict must look like, of a reviewer.
 pub(super) async fn finish(
     arguments: Map<String, Value>,
     expected: &Expected,
+    form: Option<&Expected>,
     gate: &mut Gate,
 ) -> Judged {
+    let fails = arguments.get("outcome").and_then(Value::as_str) == Some(Outcome::Failure.as_str());
+    if let Some(form) = form.filter(|_| !fails) {
+        let verdict = arguments.get("verdict").cloned().unwrap_or_default();
+        if let Err(faults) = form.check(verdict).await {
+            return no_verdict(&faults);
+        }
+    }
     let (result, deliverable, named) = match read_result(arguments) {
         Ok(Told::Result { result, deliverable, files }) => (*result, deliverable, files),
         Ok(
@@ -140,8 +157,26 @@ pub(super) async fn finish(
     judge(result, deliverable, files, expected).await
 }
 
-/// Judges words that call nothing.
-pub(super) async fn spoken(text: String, expected: &Expected) -> Judged {
+/// A reviewer that passes no verdict.
+fn no_verdict(faults: &Faults) -> Judged {
+    let said = faults.of("the verdict of the review");
+    let result = RunResult::ended(Outcome::Failure, start_of(&said, TEXT_BYTES_MAX));
+    Judged::Refused(Box::new(Ending { result, files: Vec::new() }), format!("{said}."))
+}
+
+/// Judges words that call nothing: the deliverable, or the JSON of a reviewer's verdict.
+pub(super) async fn spoken(
+    text: String,
+    expected: &Expected,
+    form: Option<&Expected>,
+    gate: &mut Gate,
+) -> Judged {
+    if form.is_some() {
+        let verdict = json_of(&text).unwrap_or_default();
+        let said = json!({"outcome": "success", "deliverable": text, "verdict": verdict});
+        let said = if let Value::Object(said) = said { said } else { Map::new() };
+        return finish(said, expected, form, gate).await;
+    }
     let mut result = RunResult::ended(Outcome::Success, "");
     result.deliverable.clone_from(&text);
     judge(result, Value::String(text), Vec::new(), expected).await
@@ -158,15 +193,9 @@ async fn judge(
     match checked {
         Ok(()) => Judged::Ends(Box::new(Ending { result, files })),
         Err(faults) => {
-            let words = handed_back(&faults);
+            let words = format!("{faults}.");
             let result = faults.fail(result);
             Judged::Refused(Box::new(Ending { result, files }), words)
         }
     }
-}
-
-fn handed_back(faults: &Faults) -> String {
-    format!(
-        "{faults}. Correct it and call `{FINISH}` again; this is the only time it is handed back."
-    )
 }

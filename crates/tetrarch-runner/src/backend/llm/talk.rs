@@ -10,12 +10,12 @@ use tetrarch_core::brief::{Outcome, RunResult, Usage};
 use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::cost::{Price, Tokens, tokens_of};
 use tetrarch_core::converse::{
-    Call, Conversation, Due, Effect, Message, Next, Recorded, Reply, ToolDefinition, fitting,
-    opening,
+    Call, Conversation, Due, Effect, FINISH, Message, Next, Recorded, Reply, ToolDefinition,
+    fitting, opening,
 };
 use tetrarch_core::duration;
 use tetrarch_core::id::AgentId;
-use tetrarch_core::limits::{CONTEXT_TOKENS, OUTPUT_TOKENS};
+use tetrarch_core::limits::{CONTEXT_TOKENS, OUTPUT_TOKENS, REPAIRS_MAX};
 use tetrarch_core::order::{Exit, LocalFile, RunnerEvent, Start};
 use tetrarch_core::redaction::redact;
 use tetrarch_model::{Model, Request};
@@ -76,6 +76,7 @@ pub(super) struct Talk {
     traces: Option<Traces>,
     conversation: Conversation,
     expected: Expected,
+    form: Option<Expected>,
     gate: Gate,
     ears: Ears,
     teller: Teller,
@@ -88,7 +89,8 @@ pub(super) struct Talk {
     usage: Usage,
     told: u64,
     asked: u64,
-    handed_back: bool,
+    /// How often its end may still be handed back.
+    repairs: u32,
     cut: u32,
     /// What the model says when it calls nothing, over turns that were cut off.
     words: String,
@@ -98,7 +100,7 @@ pub(super) struct Talk {
 
 impl Talk {
     pub(super) fn open(begun: Begun, start: Start, seat: Seat, ground: &Ground) -> Self {
-        let Begun { expected, model, tools, toolbox, traces, dir, dir_is_own } = begun;
+        let Begun { expected, form, model, tools, toolbox, traces, dir, dir_is_own } = begun;
         let brief = &start.brief;
         let (runner, served) = (&brief.runner, &brief.runner.served);
         let system = opening::system(&start);
@@ -106,6 +108,7 @@ impl Talk {
         let besides = system.len() + schemas;
         let conversation = Conversation::open(opening::brief(brief), besides, &start.recorded);
         let turn_within = brief.turn_timeout.map_or(TURN_WITHIN, |it| Duration::from_millis(it.0));
+        let repairs = if form.is_some() { REPAIRS_MAX } else { 1 };
         Self {
             system,
             model,
@@ -114,6 +117,7 @@ impl Talk {
             traces,
             conversation,
             expected,
+            form,
             gate: Gate::new(dir.clone()),
             teller: seat.teller.clone(),
             ears: Ears::new(seat, brief.wall),
@@ -126,7 +130,7 @@ impl Talk {
             usage: Usage::default(),
             told: 0,
             asked: 0,
-            handed_back: false,
+            repairs,
             cut: 0,
             words: String::new(),
             dir,
@@ -334,14 +338,26 @@ impl Talk {
     async fn spoke(&mut self, text: String) -> Result<(), End> {
         let said = std::mem::take(&mut self.words);
         let text = if said.is_empty() { text } else { said };
-        match ending::spoken(text, &self.expected).await {
+        let judged = ending::spoken(text, &self.expected, self.form.as_ref(), &mut self.gate).await;
+        let text = self.hand_back(judged)?;
+        self.record(Recorded::Heard { text }).await;
+        Ok(())
+    }
+
+    /// What it is told of its wish to end, unless that is its end.
+    fn hand_back(&mut self, judged: Judged) -> Result<String, End> {
+        match judged {
             Judged::Ends(ending) => Err(End::Result(ending)),
-            Judged::Refused(ending, _) if self.handed_back => Err(End::Result(ending)),
-            Judged::Refused(_, text) | Judged::Unreadable(text) => {
-                self.handed_back = true;
-                self.record(Recorded::Heard { text }).await;
-                Ok(())
+            Judged::Refused(ending, _) if self.repairs == 0 => Err(End::Result(ending)),
+            Judged::Refused(_, words) => {
+                self.repairs -= 1;
+                let left = match self.repairs {
+                    0 => "this is the last time it is handed back".to_owned(),
+                    left => format!("it is handed back {left} times more"),
+                };
+                Ok(format!("{words} Correct it and call `{FINISH}` again; {left}."))
             }
+            Judged::Unreadable(words) => Ok(words),
         }
     }
 

@@ -9,7 +9,7 @@ use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::redaction::redact;
 use tokio::time::timeout;
 
-use super::{End, Judged, Talk, effect, ending, own};
+use super::{End, Talk, effect, ending, own};
 use crate::backend::llm::ears::Yields;
 use crate::backend::llm::own::Own;
 use crate::tools::Toolbox;
@@ -69,15 +69,9 @@ impl Talk {
     }
 
     async fn finish(&mut self, arguments: Map<String, Value>) -> Result<Said, End> {
-        match ending::finish(arguments, &self.expected, &mut self.gate).await {
-            Judged::Ends(ending) => Err(End::Result(ending)),
-            Judged::Refused(ending, _) if self.handed_back => Err(End::Result(ending)),
-            Judged::Refused(_, words) => {
-                self.handed_back = true;
-                Ok(Err(words))
-            }
-            Judged::Unreadable(words) => Ok(Err(words)),
-        }
+        let form = self.form.as_ref();
+        let judged = ending::finish(arguments, &self.expected, form, &mut self.gate).await;
+        self.hand_back(judged).map(Err)
     }
 
     async fn own(
