@@ -295,11 +295,7 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             settling::settle(&mut draft, settlements);
             draft.finish()
         }
-        Input::Archived(archived) => {
-            let mut draft = Draft::new(records, now, go());
-            archiving::note(&mut draft, archived);
-            draft.finish()
-        }
+        Input::Archived(archived) => archiving::note(records, now, archived),
         Input::Trouble(trouble) => {
             let mut draft = Draft::new(records, now, go());
             troubles::tell(&mut draft, trouble);

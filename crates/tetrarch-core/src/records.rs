@@ -2,6 +2,7 @@
 //! decisions need. Folding is all this does (`evolve` of spec 01); it never refuses. What the overseer
 //! looks at is in `overseen`.
 
+mod archived;
 mod gated;
 mod overseen;
 mod reserved;
@@ -420,11 +421,6 @@ impl Records {
     /// Agents with something that is not settled yet.
     pub fn unsettled(&self) -> impl Iterator<Item = &AgentId> {
         self.indexes.unsettled.iter()
-    }
-
-    /// Ended runs whose journals are not kept as artifacts, with since when, longest first.
-    pub fn unarchived(&self) -> impl Iterator<Item = (BusTime, RunId)> {
-        self.indexes.unarchived.iter().copied()
     }
 
     /// Runs that stand in a state, with since when nothing was done about it, longest first;

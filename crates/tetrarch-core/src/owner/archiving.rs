@@ -5,7 +5,7 @@ use crate::id::{AgentId, RunId, SessionId};
 use crate::ledger::Record;
 use crate::limits::{ARCHIVED_MAX, JOURNAL_ENDS_WITHIN};
 use crate::records::Records;
-use crate::step::Draft;
+use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
 /// A run that has ended and whose journal is not kept yet.
@@ -51,10 +51,12 @@ pub fn unarchived(records: &Records, now: BusTime) -> Vec<Unarchived> {
 
 /// Notes where a run's journal is kept. What is noted stands; of a run that has not ended, or is
 /// forgotten, nothing is noted.
-pub(super) fn note(draft: &mut Draft<'_>, archived: &Archived) {
-    let Some(mut status) = draft.run_status(archived.run).cloned() else { return };
-    if status.state.is_terminal() && status.archive.is_none() {
+pub(super) fn note(records: &Records, now: BusTime, archived: &Archived) -> Step {
+    let mut draft = Draft::new(records, now, super::go());
+    let status = draft.run_status(archived.run).cloned();
+    if let Some(mut status) = status.filter(|it| it.state.is_terminal() && it.archive.is_none()) {
         status.archive = Some(archived.sha256.clone());
         draft.put(Record::RunStatus(Box::new(status)));
     }
+    draft.finish()
 }
