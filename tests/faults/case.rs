@@ -50,6 +50,7 @@ pub(crate) fn turn(step: Step) -> Turn {
         | Step::ResultTaken
         | Step::ResultDecided
         | Step::ResultCommitted
+        | Step::JournalArchived
         | Step::ProgramGone
         | Step::CrashReported
         | Step::EndTaken

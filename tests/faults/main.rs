@@ -5,6 +5,7 @@
 
 mod absence;
 mod case;
+mod kept;
 mod killed;
 mod pairs;
 mod paused;

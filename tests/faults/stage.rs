@@ -33,7 +33,7 @@ const OWNER_TTL: &str = "1s";
 pub(crate) struct Stage {
     pub(crate) fleet: Fleet,
     armed: PathBuf,
-    control: Bus,
+    pub(crate) control: Bus,
     pub(crate) ledger: Ledger,
     /// The second host, while there is one.
     pub(crate) second: Option<Program>,

@@ -2,6 +2,7 @@
 //! a server dies, somebody else writes, and everything comes twice.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
+mod archive;
 mod commit;
 mod cursor;
 mod inbox;

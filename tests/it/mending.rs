@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tetrarch_bus::archive;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec::encode_entry;
 use tetrarch_bus::intake::{REASON, dead_letters};
@@ -329,7 +330,7 @@ async fn artifacts_that_nothing_names_go_and_what_is_named_or_stored_again_stays
     let artifacts = Artifacts::new(&bus);
     let text = |text: &str| text.repeat(40_000).into_bytes();
     let mut stored = Vec::new();
-    for name in ["in a record", "in a journal", "in mail", "nowhere"] {
+    for name in ["in a record", "in a journal", "in mail", "in a kept journal", "nowhere"] {
         stored.push(artifacts.put_bytes(&text(name), "text/plain").await.unwrap().sha256);
     }
     // An upload that was cut off.
@@ -337,6 +338,9 @@ async fn artifacts_that_nothing_names_go_and_what_is_named_or_stored_again_stays
     let named = |sha256: &str| format!("{{\"artifacts\":[{{\"sha256\":\"{sha256}\"}}]}}");
     put(&bus, "run.01JD8Z5W6T4QK3M9X2V7B1N000", named(&stored[1])).await;
     put(&bus, "mail.human:ada.GO", named(&stored[2])).await;
+    // The journal of a run that is forgotten: nothing names it.
+    let lines = format!("{{\"run\":\"run_01JD8Z5W6T4QK3M9X2V7B1N001\"}}\n{}\n", named(&stored[3]));
+    let journal = artifacts.put_bytes(lines.as_bytes(), archive::MEDIA_TYPE).await.unwrap().sha256;
     let mut config = Owner::config("sweeping", LONG_SECS);
     // Long enough for an owner to start, so that what is swept was seen to be old first.
     config.retention.unnamed = Millis(1_500);
@@ -345,19 +349,19 @@ async fn artifacts_that_nothing_names_go_and_what_is_named_or_stored_again_stays
     put(&bus, "$KV.STATE.project.names", named(&stored[0])).await;
 
     let gone = async {
-        while artifacts.stat(&stored[3]).await.unwrap().is_some()
+        while artifacts.stat(&stored[4]).await.unwrap().is_some()
             || !bus.stream_subjects(ARTIFACTS, &object_chunk("CutOff")).await.unwrap().is_empty()
         {
         }
     };
     soon("the end of what nothing names", gone).await;
-    for kept in &stored[..3] {
+    for kept in stored[..4].iter().chain([&journal]) {
         let bytes = artifacts.get_bytes(kept).await.unwrap();
         assert!(!bytes.is_empty());
     }
     // Stored anew it is whole again.
     let again = artifacts.put_bytes(&text("nowhere"), "text/plain").await.unwrap();
-    assert_eq!(again.sha256, stored[3]);
+    assert_eq!(again.sha256, stored[4]);
     assert_eq!(artifacts.get_bytes(&again.sha256).await.unwrap(), text("nowhere"));
     owner.stop().await;
     let left = bus.stream_subjects(STATE, "$KV.STATE.project.*").await.unwrap();

@@ -2,6 +2,7 @@
 //! read them. What is stored never changes: the description is written once, expecting none
 //! before it, after all its chunks. It knows nothing about what artifacts are for.
 
+mod streaming;
 mod sweep;
 mod transfer;
 
@@ -21,6 +22,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::client::{Bus, RawMessage};
 use crate::error::{PublishError, ReadError};
 use crate::subject::pattern;
+
+pub use streaming::{Lines, Upload, pipe};
 
 /// An artifact that is stored again gets a new time when it is older than this: it is kept for long
 /// enough after that (`UNNAMED_KEPT`), and its description is not written for every put.

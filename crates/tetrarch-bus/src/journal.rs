@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::Stream;
-use futures::stream::unfold;
+use futures::stream::{iter, try_unfold, unfold};
+use futures::{Stream, TryStreamExt};
 
-use crate::client::Bus;
+use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::{PublishError, ReadError};
 use crate::follow::Follower;
@@ -153,19 +153,38 @@ pub type Journaled = (u64, Result<JournalEntry, CodecError>);
 /// # Errors
 /// The bus is away, or does not let this credential read.
 pub async fn read_journal(bus: &Bus, run: RunId, from: u64) -> Result<Vec<Journaled>, ReadError> {
+    stream_journal(bus, run, from).try_collect().await
+}
+
+/// The same, a batch at a time: nothing that was passed on is kept.
+pub fn stream_journal(
+    bus: &Bus,
+    run: RunId,
+    from: u64,
+) -> impl Stream<Item = Result<Journaled, ReadError>> + Send + use<> {
+    let (bus, subject) = (bus.clone(), Subject::Run(run).to_string());
+    let batches = try_unfold(from, move |next| {
+        let (bus, subject) = (bus.clone(), subject.clone());
+        async move {
+            let batch = bus.next_by_subject_batch(RUNS, &subject, next, BATCH).await?;
+            let Some(last) = batch.last().map(|last| last.seq) else { return Ok(None) };
+            let entries =
+                batch.into_iter().map(|it| Ok((it.seq, codec::decode_journal(&it.payload))));
+            Ok(Some((iter(entries.collect::<Vec<_>>()), last + 1)))
+        }
+    });
+    batches.try_flatten()
+}
+
+/// Whether the stream has a run's journal from its first entry on, or is not known to lack it.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn is_whole(bus: &Bus, run: RunId) -> Result<bool, ReadError> {
     let subject = Subject::Run(run).to_string();
-    let mut entries: Vec<Journaled> = Vec::new();
-    let mut next = from;
-    loop {
-        let batch = bus.next_by_subject_batch(RUNS, &subject, next, BATCH).await?;
-        let Some(last) = batch.last() else {
-            return Ok(entries);
-        };
-        next = last.seq + 1;
-        entries.extend(
-            batch.iter().map(|message| (message.seq, codec::decode_journal(&message.payload))),
-        );
-    }
+    let first = bus.next_by_subject_batch(RUNS, &subject, 1, 1).await?;
+    let Some(first) = first.first() else { return Ok(false) };
+    Ok(codec::decode_journal(&first.payload).map_or(true, |entry| entry.index <= 1))
 }
 
 /// Every entry of a run's journal from this sequence of the stream on, as they come, for ever. Waits
@@ -195,9 +214,27 @@ pub async fn journal_end(
     count: usize,
 ) -> Result<Vec<JournalEntry>, ReadError> {
     let subject = Subject::Run(run).to_string();
-    let Some(last) = bus.last_by_subject(RUNS, &subject).await? else { return Ok(Vec::new()) };
-    let Ok(newest) = codec::decode_journal(&last.payload) else { return Ok(Vec::new()) };
     let count = count.clamp(1, BATCH);
+    let Some((from, last)) = end_begins(bus, run, count).await? else { return Ok(Vec::new()) };
+    let end = bus.next_by_subject_batch(RUNS, &subject, from, count).await?;
+    let end = if end.iter().any(|it| it.seq == last.seq) { end } else { vec![last] };
+    Ok(end.iter().filter_map(|message| codec::decode_journal(&message.payload).ok()).collect())
+}
+
+/// Where the last entries of a run's journal begin by their places in it, as a sequence in `RUNS`, with
+/// its last message; none when there is none, or it cannot be read. Of a journal whose places do not
+/// grow it says little.
+///
+/// # Errors
+/// The bus is away, or does not let this credential read.
+pub async fn end_begins(
+    bus: &Bus,
+    run: RunId,
+    count: usize,
+) -> Result<Option<(u64, RawMessage)>, ReadError> {
+    let subject = Subject::Run(run).to_string();
+    let Some(last) = bus.last_by_subject(RUNS, &subject).await? else { return Ok(None) };
+    let Ok(newest) = codec::decode_journal(&last.payload) else { return Ok(None) };
     let before = newest.index.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
     // What is after `before` begins at a sequence in `from..=to`.
     let (mut from, mut to) = (1, last.seq);
@@ -210,11 +247,7 @@ pub async fn journal_end(
             Ok(_) | Err(_) => to = middle,
         }
     }
-    let end = bus.next_by_subject_batch(RUNS, &subject, from, count).await?;
-    if !end.iter().any(|message| message.seq == last.seq) {
-        return Ok(vec![newest]);
-    }
-    Ok(end.iter().filter_map(|message| codec::decode_journal(&message.payload).ok()).collect())
+    Ok(Some((from, last)))
 }
 
 /// What a run's journal says to whoever goes on from it or settles its grant.

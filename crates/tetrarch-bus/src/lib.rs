@@ -2,6 +2,7 @@
 //! subject text. It carries out what others decided: connections, streams, leases, artifacts,
 //! credentials and the managed local server. It must not decide anything about agents.
 
+pub mod archive;
 pub mod artifact;
 pub mod client;
 pub mod codec;

@@ -23,6 +23,7 @@ use crate::subject::Subject;
 use crate::subject::pattern::CURSORS;
 use crate::surely;
 use plan::Tip;
+pub use seal::{JournalEnd, end_journal};
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::mail::{Duty, MailBody};
 use tetrarch_failpoint::{Step, reach_if};

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::limits::ARCHIVE_KEPT;
 use crate::time::{BusTime, Millis};
 
 /// Digits of an artifact's name.
@@ -34,9 +35,12 @@ pub struct Stored {
     pub seq: u64,
     /// When it was stored, or stored again.
     pub since: BusTime,
+    /// Whether it is an ended run's journal, or a part of one.
+    pub is_journal: bool,
 }
 
-/// The artifacts that nothing names and that are as old as `kept`.
+/// The artifacts that nothing names and that are as old as `kept`; journals, whoever names them, are kept
+/// for [`ARCHIVE_KEPT`] at least.
 #[must_use]
 pub fn unnamed<'a>(
     stored: &'a [Stored],
@@ -44,7 +48,10 @@ pub fn unnamed<'a>(
     now: BusTime,
     kept: Millis,
 ) -> Vec<&'a Stored> {
-    let may_go = |it: &&Stored| !names.contains(&it.sha256) && now - it.since >= kept;
+    let may_go = |it: &&Stored| {
+        let kept = if it.is_journal { kept.max(ARCHIVE_KEPT) } else { kept };
+        !names.contains(&it.sha256) && now - it.since >= kept
+    };
     stored.iter().filter(may_go).collect()
 }
 
@@ -105,6 +112,7 @@ mod tests {
             upload: digit.to_owned(),
             seq: since,
             since: BusTime(since),
+            is_journal: false,
         };
         let all = [stored("a", 100), stored("b", 100), stored("c", 101), stored("d", 900)];
         let names = Names::from([name("b")]);
@@ -117,6 +125,12 @@ mod tests {
         assert_eq!(going(151), ["a", "c"]);
         // A clock that runs back makes nothing old.
         assert_eq!(going(50), [""; 0]);
+        // A journal is kept for longer, and not for ever.
+        let journal = [Stored { is_journal: true, ..stored("a", 100) }];
+        for (age, goes) in [(50, 0), (ARCHIVE_KEPT.0 - 1, 0), (ARCHIVE_KEPT.0, 1)] {
+            let now = BusTime(100 + age);
+            assert_eq!(unnamed(&journal, &names, now, Millis(50)).len(), goes, "{age}");
+        }
         let uploads = ["a", "x", "c"].map(str::to_owned);
         assert_eq!(unended(&uploads, &all), ["x"]);
     }

@@ -289,6 +289,10 @@ pub const DRAWN_PARTS: u64 = 10;
 pub const OWED_MAX: usize = 32;
 /// Runs that are settled at one stroke.
 pub const SETTLED_MAX: usize = 64;
+/// Ended runs whose journals are kept as artifacts at one stroke.
+pub const ARCHIVED_MAX: usize = 256;
+/// How long the artifact is kept that is an ended run's journal (spec 06, Artifacts).
+pub const ARCHIVE_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
 /// How long a lost run's journal may take to end; after that it counts as it is. Longer than a drain
 /// and a kill.
 pub const JOURNAL_ENDS_WITHIN: Millis = Millis::from_secs(60);

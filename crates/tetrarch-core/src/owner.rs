@@ -7,11 +7,13 @@
 //! `forgetting`, what cannot be read in `holding`, what people are told to look at in `troubles`,
 //! circuits in `circuits`, hosts in `hosts`, plans in `plans`, changes of plans in `planning`, what the
 //! planner is asked in `consulting`, tasks that it cuts in `replanning`, goals in `goals`, work in `work`,
-//! what is spent ahead in `spending`, what is settled in `settling`, what begins at set times in
+//! what is spent ahead in `spending`, what is settled in `settling`, journals
+//! that are kept in `archiving`, what begins at set times in
 //! `schedules`, reservations of files in `files`, changes before their branches in `changes`, questions
 //! to people in `questions`, mail to GO and what readers set aside in `post`, what the overseer does in
 //! `overseeing`.
 
+mod archiving;
 mod brief;
 mod changes;
 mod circuits;
@@ -78,6 +80,7 @@ use crate::time::{BusTime, Millis};
 use crate::trouble::Trouble;
 use crate::verb::Verbs;
 
+pub use archiving::{Archived, Unarchived, unarchived};
 pub use consulting::goal_question;
 pub use deadlines::{Deadlines, next_deadline, unanswering_hosts};
 pub use forgetting::{Kept, forgetting_is_late};
@@ -199,6 +202,8 @@ pub enum Input {
     Trouble(Trouble),
     /// What the journals of lost runs say.
     Settled(Vec<Settlement>),
+    /// An ended run's journal is kept.
+    Archived(Archived),
 }
 
 /// What the sweeper found of a session (spec 04).
@@ -241,7 +246,8 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         | Input::Snapshot(..)
         | Input::TrimmedEarly { .. }
         | Input::Trouble(_)
-        | Input::Settled(_) => holding::spare(records, step),
+        | Input::Settled(_)
+        | Input::Archived(_) => holding::spare(records, step),
     }
 }
 
@@ -289,6 +295,7 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             settling::settle(&mut draft, settlements);
             draft.finish()
         }
+        Input::Archived(archived) => archiving::note(records, now, archived),
         Input::Trouble(trouble) => {
             let mut draft = Draft::new(records, now, go());
             troubles::tell(&mut draft, trouble);

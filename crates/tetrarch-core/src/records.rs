@@ -2,6 +2,7 @@
 //! decisions need. Folding is all this does (`evolve` of spec 01); it never refuses. What the overseer
 //! looks at is in `overseen`.
 
+mod archived;
 mod gated;
 mod overseen;
 mod reserved;
@@ -113,6 +114,8 @@ struct Indexes {
     expected: BTreeSet<(BusTime, AssignmentId)>,
     dispatched: BTreeMap<AssignmentId, BTreeSet<DispatchId>>,
     ended: BTreeSet<(BusTime, Ended)>,
+    /// Runs that have ended and whose journals are not kept, by since when.
+    unarchived: BTreeSet<(BusTime, RunId)>,
     closed: BTreeSet<(BusTime, EpicId)>,
     /// Schedules, by when they are due next.
     due: BTreeSet<(BusTime, ScheduleId)>,
@@ -352,6 +355,9 @@ impl Records {
         let Some(status) = self.run_status.get(&id) else { return };
         if status.state.is_terminal() {
             self.indexes.ended.insert((status.since, Ended::Run(id)));
+            if status.archive.is_none() {
+                self.indexes.unarchived.insert((status.since, id));
+            }
             return;
         }
         let decided = self.agents.get(&status.agent).is_some_and(|agent| {
@@ -367,6 +373,7 @@ impl Records {
         if let Some(status) = self.run_status.get(&id) {
             self.indexes.standing.remove(&(status.state, status.waiting_since(), id));
             self.indexes.ended.remove(&(status.since, Ended::Run(id)));
+            self.indexes.unarchived.remove(&(status.since, id));
         }
     }
 

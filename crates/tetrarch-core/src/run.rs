@@ -302,6 +302,8 @@ pub struct RunStatus {
     pub usage: Usage,
     /// What it ended with.
     pub result: Option<RunResult>,
+    /// The artifact that keeps its journal, by its sha256; none before it is kept.
+    pub archive: Option<String>,
 }
 
 impl RunStatus {

@@ -3,6 +3,7 @@
 //! meanwhile is decided at once and is the next commit.
 
 mod accepting;
+mod archiving;
 mod diagnosing;
 mod expiring;
 mod hearing;

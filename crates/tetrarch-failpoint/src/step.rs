@@ -89,6 +89,8 @@ steps! {
     ResultDecided = "result-decided" by Owner,
     /// Its entry is in the ledger; the outbox does not know it.
     ResultCommitted = "result-committed" by Owner,
+    /// The journal of a run that ended is an artifact; no record says so.
+    JournalArchived = "journal-archived" by Owner,
     /// Every process of a run is gone; nobody was told.
     ProgramGone = "program-gone" by Host,
     /// A death is reported.

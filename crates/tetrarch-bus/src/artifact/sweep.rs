@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Artifacts, Meta};
+use super::{Artifacts, MEDIA_TYPE, Meta};
+use crate::archive;
 use crate::error::ReadError;
 use crate::follow::{Follower, Step};
 use crate::subject::pattern;
@@ -22,7 +23,10 @@ impl Artifacts {
                 && message.subject == pattern::object_meta(&meta.name)
             {
                 let (seq, since) = (message.seq, BusTime(message.time_unix_ms));
-                let stored = Stored { sha256: meta.name.clone(), upload: meta.nuid, seq, since };
+                let is_journal =
+                    meta.metadata.get(MEDIA_TYPE).is_some_and(|kind| kind == archive::MEDIA_TYPE);
+                let (sha256, upload) = (meta.name.clone(), meta.nuid);
+                let stored = Stored { sha256, upload, seq, since, is_journal };
                 found.insert(meta.name, stored);
             }
             if pending == 0 {

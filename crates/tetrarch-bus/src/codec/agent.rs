@@ -152,7 +152,7 @@ impl From<&Agent> for pb::Agent {
             since_unix_ms: agent.since.0,
             ending: agent.ending.as_ref().map(Into::into),
             mail_read: agent.mail_read,
-            denials: (agent.denials != Denials::default()).then(|| pb::Denials {
+            denials: (agent.denials != Denials::default()).then_some(pb::Denials {
                 since_unix_ms: agent.denials.since.0,
                 count: agent.denials.count,
                 told: agent.denials.told,

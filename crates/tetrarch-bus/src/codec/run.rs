@@ -56,6 +56,7 @@ impl From<&RunStatus> for pb::RunStatus {
             reminded_unix_ms: status.reminded.map(|at| at.0),
             usage: Some(status.usage.into()),
             result: status.result.as_ref().map(Into::into),
+            archive: status.archive.clone().unwrap_or_default(),
         }
     }
 }
@@ -72,6 +73,7 @@ impl TryFrom<pb::RunStatus> for RunStatus {
             reminded: status.reminded_unix_ms.map(BusTime),
             usage: status.usage.map(Usage::from).unwrap_or_default(),
             result: read::maybe("result", status.result)?,
+            archive: Some(status.archive).filter(|sha256| !sha256.is_empty()),
         })
     }
 }

@@ -4,11 +4,11 @@
 use crate::client::{Bus, RawMessage};
 use crate::codec;
 use crate::error::PublishError;
+use crate::journal::Writer;
 use crate::subject::Subject;
 use crate::subject::pattern::{CURSORS, RUNS};
 use crate::{stamp, surely};
 use tetrarch_core::cursor::{self, Positions};
-use tetrarch_core::id::RunId;
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
 use tetrarch_core::ledger::Seal;
 
@@ -18,7 +18,12 @@ use super::OutboxError;
 /// cursor takes them over when they are higher.
 pub(super) async fn seal(bus: &Bus, order: &Seal) -> Result<(), OutboxError> {
     let handled = match order.ends {
-        Some(run) => end_journal(bus, run, order).await?,
+        Some(run) => {
+            let Seal { agent, session, epoch, .. } = order.clone();
+            let next = Writer { run, agent, session, epoch };
+            let cause = format!("sealed for epoch {epoch}");
+            end_journal(bus, &next, &cause).await?.positions
+        }
         None => Positions::default(),
     };
     let subject = Subject::Cursor(order.agent.clone());
@@ -44,32 +49,45 @@ pub(super) async fn seal(bus: &Bus, order: &Seal) -> Result<(), OutboxError> {
     }
 }
 
-/// Appends the last entry of a run's journal, in the name of the session that follows; gives the
-/// positions handled in it.
-async fn end_journal(bus: &Bus, run: RunId, order: &Seal) -> Result<Positions, OutboxError> {
+/// The end of a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalEnd {
+    /// The sequence of its last entry.
+    pub seq: u64,
+    /// The inbox positions that are handled in it.
+    pub positions: Positions,
+}
+
+/// Appends the last entry of a run's journal, in the name of a session that follows, so that whoever
+/// wrote it writes no more. One that has an entry of that epoch, or a later one, has ended.
+///
+/// # Errors
+/// See [`OutboxError`].
+pub async fn end_journal(bus: &Bus, next: &Writer, cause: &str) -> Result<JournalEnd, OutboxError> {
+    let Writer { run, agent, session, epoch } = next.clone();
     let subject = Subject::Run(run);
-    let headers = stamp::of_session(order.session, order.epoch).headers(&subject);
+    let headers = stamp::of_session(session, epoch).headers(&subject);
     let subject = subject.to_string();
     let mut found = surely::last_by_subject(bus, RUNS, &subject).await?;
     loop {
         let last = found.as_ref().and_then(|message| codec::decode_journal(&message.payload).ok());
         let positions = last.as_ref().map_or_else(Positions::default, |last| last.positions);
-        if last.as_ref().is_some_and(|last| last.epoch >= order.epoch) {
-            return Ok(positions);
+        let expect = found.as_ref().map_or(0, |message| message.seq);
+        if last.as_ref().is_some_and(|last| last.epoch >= epoch) {
+            return Ok(JournalEnd { seq: expect, positions });
         }
         let end = JournalEntry {
             run,
-            agent: order.agent.clone(),
-            session: order.session,
-            epoch: order.epoch,
+            agent: agent.clone(),
+            session,
+            epoch,
             index: last.as_ref().map_or(0, |last| last.index).saturating_add(1),
             positions,
-            event: JournalEvent::Ended { cause: format!("sealed for epoch {}", order.epoch) },
+            event: JournalEvent::Ended { cause: cause.to_owned() },
         };
         let payload = codec::encode_journal(&end)?.into();
-        let expect = found.as_ref().map_or(0, |message| message.seq);
         match surely::publish(bus, &subject, &headers, &payload, Some(expect)).await {
-            Ok(_) => return Ok(positions),
+            Ok(seq) => return Ok(JournalEnd { seq, positions }),
             Err(error) => found = overtaken(bus, RUNS, &subject, error).await?,
         }
     }

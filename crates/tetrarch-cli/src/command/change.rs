@@ -83,7 +83,7 @@ An approval is for exactly what was looked at, counts once and for a day. A chan
 pub(crate) struct ApproveArgs {
     /// The change or draft, as `tetrarch inbox` shows it.
     id: Decidable,
-    /// The digest of what you looked at; what is there now unless said.
+    /// The digest of the change that you looked at; what is there now unless said.
     #[arg(long)]
     digest: Option<String>,
     /// Merge it too.
@@ -258,6 +258,13 @@ pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<(), 
     let desk = context.desk().await?;
     let change = match id {
         Decidable::Draft(draft) => {
+            if digest.is_some() {
+                let what = format!(
+                    "{draft} has no digest: a draft never changes, its id is what you looked at"
+                );
+                return Err(CliError::new(Code::Usage, what)
+                    .hint("say it without --digest; another version has another id"));
+            }
             return drafts::verdict(context, &desk, draft, reason, DraftVerdict::Approve).await;
         }
         Decidable::Change(change) => change,

@@ -71,8 +71,9 @@ impl Thing {
         if let Some(name) = text.strip_prefix("host/") {
             return HostName::new(name).map(Self::Host).map_err(wrong);
         }
-        if text.starts_with("run_") {
-            return text.parse().map(Self::Run).map_err(wrong);
+        let run = text.strip_prefix("run/").unwrap_or(text);
+        if run.starts_with("run_") {
+            return run.parse().map(Self::Run).map_err(wrong);
         }
         if let Some((epic, node)) =
             text.split_once('/').filter(|(epic, _)| epic.starts_with("goal_"))

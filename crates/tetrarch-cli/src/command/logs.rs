@@ -1,13 +1,20 @@
-//! `logs`: what a run did, entry by entry of its journal, and what it does (spec 06, 08).
+//! `logs`: what a run did, entry by entry of its journal, and what it does (spec 06, 08). Where the stream
+//! does not have it any more, it is read from the artifact that it was kept as.
 
-use futures::StreamExt;
+use std::collections::VecDeque;
+use std::pin::Pin;
+
+use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
-use tetrarch_bus::journal::{Journaled, follow_journal, read_journal};
+use tetrarch_bus::archive::{Archive, ArchiveError};
+use tetrarch_bus::error::ReadError;
+use tetrarch_bus::journal::{Journaled, end_begins, follow_journal, is_whole, stream_journal};
 use tetrarch_bus::state::Select;
 use tetrarch_core::id::{AgentId, RunId};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::RecordKey;
 
+use super::artifact::explained;
 use super::describe::journal;
 use crate::args::Output;
 use crate::context::Context;
@@ -21,9 +28,13 @@ use crate::snapshot::Snapshot;
 Examples:
   tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC        # of its present or last run
   tetrarch logs run_01JD8Z5W6T4QK3M9X2V7B1N0AC -o json
-  tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC -f      # until the run ends")]
+  tetrarch logs run_01JD8Z5W6T4QK3M9X2V7B1N0AC --tail 20
+  tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC -f      # until the run ends
+  tetrarch logs 9f86d0...0a08                        # of a run that is forgotten, by its archive
+
+The journal of a run that ended is kept as an artifact for 30 days; `tetrarch describe <run>` names it.")]
 pub(crate) struct LogsArgs {
-    /// An agent, or one of its runs.
+    /// An agent, one of its runs, or the artifact that a run's journal is kept as.
     name: String,
     /// Go on with what comes, until the run ends.
     #[arg(long, short)]
@@ -36,52 +47,159 @@ pub(crate) struct LogsArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// There is no such agent or run, or the bus cannot be read.
+/// There is no such agent, run or journal, or the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
-    let run = named(&bus, &args.name).await?;
-    let entries = read_journal(&bus, run, 1).await?;
-    let from = args.tail.map_or(0, |tail| entries.len().saturating_sub(tail));
-    for entry in &entries[from..] {
-        if show(context.output, entry)? == Reader::Gone {
-            return Ok(());
-        }
+    let LogsArgs { name, follow, tail } = args;
+    let (output, mut shown) = (context.output, Shown::new(context.output, tail));
+    let is_archive = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (run, kept) = if is_archive {
+        (None, Some(name.to_ascii_lowercase()))
+    } else {
+        let (run, kept) = named(&bus, &name).await?;
+        // What is in the stream is shown from there: it takes fewer reads to begin.
+        let kept = if kept.is_some() && is_whole(&bus, run).await? { None } else { kept };
+        (Some(run), kept)
+    };
+    if let Some(sha256) = kept {
+        let archive = Archive::open(&bus, &sha256).await.map_err(unread)?;
+        shown.pour(Entries::Kept(Box::new(archive))).await?;
+        return shown.end();
     }
-    let seen = entries.last().map_or(0, |(seq, _)| *seq);
-    if !args.follow || entries.last().is_some_and(is_end) {
+    let Some(run) = run else { return Ok(()) };
+    let begins = match tail {
+        Some(count) => end_begins(&bus, run, count.max(1)).await?.map_or(1, |(from, _)| from),
+        None => 1,
+    };
+    shown.pour(Entries::stored(&bus, run, begins)).await?;
+    if begins > 1 && shown.lacks() {
+        // Its places do not say where its end begins.
+        shown = Shown::new(output, tail);
+        shown.pour(Entries::stored(&bus, run, 1)).await?;
+    }
+    shown.end()?;
+    let seen = shown.seen;
+    if !follow || shown.ended || shown.gone {
         return Ok(());
     }
     let mut coming = std::pin::pin!(follow_journal(&bus, run, seen + 1));
     while let Some(entry) = coming.next().await {
-        if show(context.output, &entry)? == Reader::Gone || is_end(&entry) {
+        if show(output, &entry)? == Reader::Gone || is_end(&entry) {
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// The run of that name, or the one that an agent of that name makes or made last.
-async fn named(bus: &Bus, name: &str) -> Result<RunId, CliError> {
+/// Where entries come from.
+enum Entries {
+    Stored(Pin<Box<dyn Stream<Item = Result<Journaled, ReadError>> + Send>>),
+    Kept(Box<Archive>),
+}
+
+impl Entries {
+    fn stored(bus: &Bus, run: RunId, from: u64) -> Self {
+        Self::Stored(Box::pin(stream_journal(bus, run, from)))
+    }
+
+    async fn next(&mut self) -> Result<Option<Journaled>, CliError> {
+        match self {
+            Self::Stored(entries) => Ok(entries.next().await.transpose()?),
+            Self::Kept(archive) => archive.next().await.map_err(unread),
+        }
+    }
+}
+
+/// What is shown: each entry as it is read, or the last ones once all are.
+struct Shown {
+    output: Output,
+    tail: Option<usize>,
+    last: VecDeque<Journaled>,
+    /// The sequence of the last entry that was read.
+    seen: u64,
+    /// Whether nothing follows it.
+    ended: bool,
+    /// Whether nobody looks any more.
+    gone: bool,
+}
+
+impl Shown {
+    fn new(output: Output, tail: Option<usize>) -> Self {
+        Self { output, tail, last: VecDeque::new(), seen: 0, ended: false, gone: false }
+    }
+
+    async fn pour(&mut self, mut entries: Entries) -> Result<(), CliError> {
+        while !self.gone
+            && let Some(entry) = entries.next().await?
+        {
+            (self.seen, self.ended) = (entry.0, is_end(&entry));
+            let Some(tail) = self.tail else {
+                self.gone = show(self.output, &entry)? == Reader::Gone;
+                continue;
+            };
+            self.last.push_back(entry);
+            if self.last.len() > tail.max(1) {
+                self.last.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether fewer entries were read than are to be shown.
+    fn lacks(&self) -> bool {
+        self.tail.is_some_and(|tail| self.last.len() < tail)
+    }
+
+    fn end(&self) -> Result<(), CliError> {
+        let skipped = self.last.len().saturating_sub(self.tail.unwrap_or_default());
+        for entry in self.last.iter().skip(skipped) {
+            if show(self.output, entry)? == Reader::Gone {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unread(error: ArchiveError) -> CliError {
+    match error {
+        ArchiveError::Artifact(error) => explained(error),
+        ArchiveError::Read(error) => error.into(),
+        error @ (ArchiveError::End(_)
+        | ArchiveError::Lagging { .. }
+        | ArchiveError::NoJournal { .. }) => CliError::new(Code::Failed, error.to_string()),
+    }
+}
+
+/// The run of that name, or the one that an agent of that name makes or made last; with the artifact that
+/// its journal is kept as.
+async fn named(bus: &Bus, name: &str) -> Result<(RunId, Option<String>), CliError> {
     let wrong = |error: tetrarch_core::id::IdError| {
-        CliError::new(Code::Usage, error.to_string()).hint("name an agent or a run (run_<ulid>)")
+        CliError::new(Code::Usage, error.to_string())
+            .hint("name an agent, a run (run_<ulid>) or the sha256 of a kept journal")
     };
     let missing = |what: String| {
         CliError::new(Code::NotFound, what).hint("`tetrarch get agents` and `get runs` list them")
     };
-    if name.starts_with("run_") {
-        let run: RunId = name.parse().map_err(wrong)?;
-        let known = Snapshot::read(bus, &[Select::One(RecordKey::Run(run))]).await?;
-        let known = known.records.runs.contains_key(&run);
-        return if known { Ok(run) } else { Err(missing(format!("there is no {run}"))) };
-    }
-    let agent: AgentId = name.parse().map_err(wrong)?;
-    let known = Snapshot::read(bus, &[Select::One(RecordKey::Agent(agent.clone()))]).await?;
-    let Some(known) = known.records.agents.get(&agent) else {
-        return Err(missing(format!("there is no {agent}")));
+    let run = if name.starts_with("run_") {
+        name.parse().map_err(wrong)?
+    } else {
+        let agent: AgentId = name.parse().map_err(wrong)?;
+        let known = Snapshot::read(bus, &[Select::One(RecordKey::Agent(agent.clone()))]).await?;
+        let Some(known) = known.records.agents.get(&agent) else {
+            return Err(missing(format!("there is no {agent}")));
+        };
+        let work = known.work.as_ref().map(|work| work.run);
+        work.ok_or_else(|| {
+            let what = "makes no runs: orchestrators and external agents keep no journal";
+            missing(format!("{agent} {what}"))
+        })?
     };
-    known.work.as_ref().map(|work| work.run).ok_or_else(|| {
-        missing(format!("{agent} makes no runs: orchestrators and external agents keep no journal"))
-    })
+    let known = Snapshot::read(bus, &[Select::One(RecordKey::RunStatus(run))]).await?;
+    let Some(status) = known.records.run_status.get(&run) else {
+        return Err(missing(format!("there is no {run}")));
+    };
+    Ok((run, status.archive.clone()))
 }
 
 fn is_end((_, entry): &Journaled) -> bool {

@@ -290,6 +290,7 @@ mod tests {
             reminded: None,
             usage: Usage::default(),
             result,
+            archive: None,
         };
         let runs = [
             status(2, RunState::Running, None),

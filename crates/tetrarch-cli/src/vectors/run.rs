@@ -24,6 +24,7 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
         reminded: None,
         usage: Usage::default(),
         result: None,
+        archive: None,
     };
     let event = read_event(&given, &when)?;
     let mut outcome = Outcome::default();

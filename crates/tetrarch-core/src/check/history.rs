@@ -236,8 +236,13 @@ fn run(old: Option<&RunStatus>, new: &RunStatus, found: &mut Findings) {
         |from: RunState, to: RunState| RunEvent::ALL.iter().any(|event| from.on(*event) == Ok(to));
     reachable(&new.id, &RunState::ALL, from, new.state, to, found);
     let Some(old) = old else { return };
-    let final_ = old.state.is_terminal() && old != new;
+    // Where its journal is kept is known later than what it ended with, and said once.
+    let kept = RunStatus { archive: new.archive.clone(), ..old.clone() };
+    let as_it_was = old == new || (old.archive.is_none() && kept == *new);
+    let final_ = old.state.is_terminal() && !as_it_was;
     found.must(!final_, 10, &new.id, "it had ended and changed");
+    let early = new.archive.is_some() && !new.state.is_terminal();
+    found.must(!early, 10, &new.id, "its journal is kept and it has not ended");
     let fell = old.usage.max(new.usage) != new.usage;
     found.must(!fell, 18, &new.id, "its usage fell");
 }

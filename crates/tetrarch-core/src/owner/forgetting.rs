@@ -102,7 +102,10 @@ fn forget_assignment(draft: &mut Draft<'_>, id: AssignmentId, room: usize) -> us
 fn forget_run(draft: &mut Draft<'_>, id: RunId) {
     let records = draft.base();
     if let (Some(run), Some(status)) = (records.runs.get(&id), records.run_status.get(&id)) {
-        let reason = format!("it ended {} and is no longer kept", status.state);
+        let journal = status.archive.as_ref();
+        let journal =
+            journal.map_or_else(String::new, |it| format!("; its journal is artifact {it}"));
+        let reason = format!("it ended {} and is no longer kept{journal}", status.state);
         let event = draft.event(EventKind::RunArchived, RULE, reason);
         event.run = Some(id);
         event.agent = Some(run.agent.clone());

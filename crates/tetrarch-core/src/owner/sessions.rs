@@ -126,6 +126,7 @@ pub(super) fn put_run(draft: &mut Draft<'_>, run: Run) {
         reminded: None,
         usage: Usage::default(),
         result: None,
+        archive: None,
     })));
     draft.put(Record::Run(Box::new(run)));
     let _granted = move_run(draft, id, RunEvent::SlotGranted, "admitted");

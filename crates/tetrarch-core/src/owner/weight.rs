@@ -110,7 +110,7 @@ pub(super) fn record(record: &Record) -> usize {
                 + list(&profile.pass_env)
         }
         Record::Run(run) => RECORD + brief(&run.brief),
-        Record::RunStatus(status) => ITEM + status.result.as_ref().map_or(0, result),
+        Record::RunStatus(status) => ITEM + KEY + status.result.as_ref().map_or(0, result),
         Record::Goal(it) => goal(it),
         Record::GoalState(state) => {
             let kept = state.result.as_ref().map_or(0, |result| {

@@ -16,8 +16,8 @@ use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Group, Input, Policy, Settlement, decide, forgetting_is_late, is_due, next_deadline,
-    refusal_of_mail, stalling, unanswering_hosts, unsettled,
+    Archived, Group, Input, Policy, Settlement, decide, forgetting_is_late, is_due, next_deadline,
+    refusal_of_mail, stalling, unanswering_hosts, unarchived, unsettled,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::request::{Op, RequestBody};
@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::Ending;
+use super::archiving::Archiving;
 use super::diagnosing::{Diagnosed, Diagnosing};
 use super::expiring;
 use super::hearing::Hearing;
@@ -71,6 +72,8 @@ pub(super) enum OwnerMsg {
     Diagnosed(Diagnosed),
     /// What the journals of lost runs say.
     Settled(Vec<Settlement>),
+    /// Journals of ended runs are kept.
+    Archived(Vec<Archived>),
 }
 
 /// What it is started with.
@@ -109,6 +112,7 @@ pub(super) struct OwnerState {
     looked: BusTime,
     leading: Leading,
     settling: Settling,
+    archiving: Archiving,
     records: Records,
     group: Group,
     waiting: VecDeque<(Input, Option<u64>)>,
@@ -176,6 +180,7 @@ impl Actor for OwnerActor {
             looked: BusTime(0),
             leading: Leading::new(),
             settling: Settling::new(bus.clone()),
+            archiving: Archiving::new(bus.clone()),
             bus,
             policy,
             halted,
@@ -241,10 +246,15 @@ impl Actor for OwnerActor {
                     state.waiting.push_back((Input::Settled(read), None));
                 }
             }
+            OwnerMsg::Archived(kept) => {
+                state.archiving.ended();
+                state.waiting.extend(kept.into_iter().map(|it| (Input::Archived(it), None)));
+            }
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
         state.advance(&myself);
         state.settle_the_lost(&myself);
+        state.keep_journals(&myself);
         state.revoke_the_unanswering();
         state.set_timer(&myself);
         Ok(())
@@ -266,6 +276,18 @@ impl OwnerState {
         let lost = unsettled(&self.records);
         if !lost.is_empty() {
             self.settling.begins(lost, myself);
+        }
+    }
+
+    /// Has the journals kept of runs that ended, when nothing else is to be decided on.
+    fn keep_journals(&mut self, myself: &ActorRef<OwnerMsg>) {
+        let busy = self.archiving.is_working() || !self.waiting.is_empty();
+        if busy || self.policy.halted.is_some() {
+            return;
+        }
+        let ended = unarchived(&self.records, self.clock.now());
+        if !ended.is_empty() {
+            self.archiving.begins(ended, myself);
         }
     }
 

@@ -314,6 +314,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         reminded: full.then_some(BusTime(2)),
         usage: if full { usage() } else { Usage::default() },
         result: full.then(result),
+        archive: full.then(|| "5".repeat(64)),
     };
     let decision = Decision {
         request: id("~"),

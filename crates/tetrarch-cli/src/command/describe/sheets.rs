@@ -138,6 +138,9 @@ fn run_section(sheet: &mut Sheet, run: Option<&Run>, status: Option<&RunStatus>)
         sheet.passage("success criteria", &brief.success_criteria.join("\n"));
     }
     let Some(status) = status else { return };
+    if let Some(archive) = &status.archive {
+        sheet.field("archive", archive.as_str());
+    }
     let spend = status.usage.spend();
     sheet
         .section("usage")

@@ -17,7 +17,7 @@ use crate::plan::NodeStatus;
 use crate::records::Records;
 use crate::request::{Op, Report};
 use crate::role::Role;
-use crate::run::RunState;
+use crate::run::{RunState, RunStatus};
 use crate::time::BusTime;
 
 /// Breaks an entry, or the records before it, and expects to hear of it.
@@ -244,6 +244,19 @@ fn runs_and_assignments_only_move_forward() {
         let mut moved = status(before, s, &s.ended);
         moved.result = None;
         entry.records.push(Record::RunStatus(Box::new(moved)));
+    });
+    broken(10, "it had ended and changed", nothing, |s, before, entry| {
+        let moved = status(before, s, &s.ended);
+        let kept = before.run_status.get_mut(&moved.id).unwrap();
+        kept.archive = Some("a".repeat(64));
+        let archive = Some("b".repeat(64));
+        entry.records.push(Record::RunStatus(Box::new(RunStatus { archive, ..moved })));
+    });
+    broken(10, "has not ended", nothing, |s, before, entry| {
+        let run = before.agents[&s.worker].work.as_ref().unwrap().run;
+        let archive = Some("b".repeat(64));
+        let early = RunStatus { archive, ..before.run_status[&run].clone() };
+        entry.records.push(Record::RunStatus(Box::new(early)));
     });
     broken(18, "usage fell", end, |s, before, _| {
         let run = before.agents[&s.worker].work.as_ref().unwrap().run;

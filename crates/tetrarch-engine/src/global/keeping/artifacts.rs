@@ -1,8 +1,10 @@
 //! The sweep of artifacts that nothing names (spec 06, Artifacts): a look at the store, and where
-//! something is old, at everything that may name it. What may go is core's to say.
+//! something is old, at everything that may name it, the kept journals of ended runs last: most of them
+//! are in `RUNS` still. What may go is core's to say.
 
 use tetrarch_bus::Bus;
-use tetrarch_bus::artifact::Artifacts;
+use tetrarch_bus::artifact::{ArtifactError, Artifacts};
+use tetrarch_bus::snapshot::SnapshotError;
 use tetrarch_bus::subject::pattern::{MAIL, RUNS, STATE};
 use tetrarch_bus::tail::Texts;
 use tetrarch_core::artifacts::{Names, Stored, named_in, unended, unnamed};
@@ -30,7 +32,8 @@ pub(super) async fn sweep(bus: &Bus, now: BusTime, kept: Millis) -> Result<Swept
     let mut swept = Swept::default();
     let old: Vec<Stored> =
         unnamed(&stored, &Names::new(), now, kept).into_iter().cloned().collect();
-    for going in named_nowhere(bus, old, now, kept).await {
+    let left = named_nowhere(bus, old, now, kept).await;
+    for going in named_in_no_journal(&artifacts, left, &stored, (now, kept)).await? {
         swept.artifacts += usize::from(artifacts.sweep(&going).await?);
     }
     for upload in unended(&uploads, &stored) {
@@ -56,4 +59,45 @@ async fn named_nowhere(bus: &Bus, old: Vec<Stored>, now: BusTime, kept: Millis) 
         left = unnamed(&left, &names, now, kept).into_iter().cloned().collect();
     }
     left
+}
+
+/// Those of these that no kept journal names. One that is damaged names nothing.
+async fn named_in_no_journal(
+    artifacts: &Artifacts,
+    mut left: Vec<Stored>,
+    stored: &[Stored],
+    (now, kept): (BusTime, Millis),
+) -> Result<Vec<Stored>, EngineError> {
+    for journal in stored.iter().filter(|it| it.is_journal) {
+        if left.is_empty() {
+            break;
+        }
+        if left.contains(journal) {
+            continue;
+        }
+        match names_of(artifacts, &journal.sha256).await {
+            Ok(names) => left = unnamed(&left, &names, now, kept).into_iter().cloned().collect(),
+            Err(error @ (ArtifactError::Missing(_) | ArtifactError::Damaged { .. })) => {
+                tracing::warn!(%error, "a kept journal keeps nothing");
+            }
+            Err(
+                error @ (ArtifactError::Name(_)
+                | ArtifactError::TooLarge { .. }
+                | ArtifactError::Changed(_)
+                | ArtifactError::File { .. }
+                | ArtifactError::Publish(_)
+                | ArtifactError::Read(_)),
+            ) => return Err(SnapshotError::from(error).into()),
+        }
+    }
+    Ok(left)
+}
+
+async fn names_of(artifacts: &Artifacts, sha256: &str) -> Result<Names, ArtifactError> {
+    let (_, mut lines) = artifacts.lines(sha256).await?;
+    let mut names = Names::new();
+    while let Some(line) = lines.next().await? {
+        named_in(&line, &mut names);
+    }
+    Ok(names)
 }

@@ -32,6 +32,7 @@ fn a_row_moves_with_what_it_shows_of_others() {
         reminded: None,
         usage: Usage::default(),
         result: None,
+        archive: None,
     })));
     let changed = [RecordKey::Agent(AgentId::Ho(host.clone())), RecordKey::RunStatus(run)];
     let agents = [AgentId::Ho(host.clone()), AgentId::Worker(Ulid::from_parts(1, 3))];

@@ -1,0 +1,62 @@
+//! Which journals are to be kept as artifacts, and that they are (spec 06, Journal). Reading and
+//! storing them is the shell's.
+
+use crate::id::{AgentId, RunId, SessionId};
+use crate::ledger::Record;
+use crate::limits::{ARCHIVED_MAX, JOURNAL_ENDS_WITHIN};
+use crate::records::Records;
+use crate::step::{Draft, Step};
+use crate::time::BusTime;
+
+/// A run that has ended and whose journal is not kept yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unarchived {
+    /// The run.
+    pub run: RunId,
+    /// Whose attempt it was.
+    pub agent: AgentId,
+    /// The incarnation that made it.
+    pub session: SessionId,
+    /// That incarnation's epoch.
+    pub epoch: u64,
+    /// Whether whoever wrote it had [`JOURNAL_ENDS_WITHIN`] to end it: the owner ends it now, if nobody
+    /// did.
+    pub overdue: bool,
+}
+
+/// A journal that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archived {
+    /// The run.
+    pub run: RunId,
+    /// The artifact: 64 lower-case hexadecimal digits.
+    pub sha256: String,
+}
+
+/// The ended runs whose journals are to be kept, longest ended first; at most [`ARCHIVED_MAX`].
+#[must_use]
+pub fn unarchived(records: &Records, now: BusTime) -> Vec<Unarchived> {
+    let ended = records.unarchived().filter_map(|(since, id)| {
+        let run = records.runs.get(&id)?;
+        Some(Unarchived {
+            run: id,
+            agent: run.agent.clone(),
+            session: run.session,
+            epoch: run.epoch,
+            overdue: now >= since + JOURNAL_ENDS_WITHIN,
+        })
+    });
+    ended.take(ARCHIVED_MAX).collect()
+}
+
+/// Notes where a run's journal is kept. What is noted stands; of a run that has not ended, or is
+/// forgotten, nothing is noted.
+pub(super) fn note(records: &Records, now: BusTime, archived: &Archived) -> Step {
+    let mut draft = Draft::new(records, now, super::go());
+    let status = draft.run_status(archived.run).cloned();
+    if let Some(mut status) = status.filter(|it| it.state.is_terminal() && it.archive.is_none()) {
+        status.archive = Some(archived.sha256.clone());
+        draft.put(Record::RunStatus(Box::new(status)));
+    }
+    draft.finish()
+}

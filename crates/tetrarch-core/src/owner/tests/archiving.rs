@@ -1,0 +1,94 @@
+//! Ended runs' journals are kept as artifacts, each noted once with what it ended with.
+
+use super::fleet::{Fleet, po, success, tasks};
+use crate::id::{AgentId, RunId};
+use crate::ledger::{EventKind, Record};
+use crate::limits::{ARCHIVED_MAX, ENDED_KEPT, JOURNAL_ENDS_WITHIN};
+use crate::owner::{Archived, Input, Unarchived, unarchived};
+use crate::request::{Op, Report};
+use crate::run::RunState;
+use crate::time::BusTime;
+
+fn kept(run: RunId, digit: &str) -> Input {
+    Input::Archived(Archived { run, sha256: digit.repeat(64) })
+}
+
+/// A fleet with a worker at work.
+fn working() -> (Fleet, AgentId, RunId) {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let agent = fleet.worker(epic, "T1.1");
+    let run = fleet.run_of(&agent);
+    (fleet, agent, run)
+}
+
+#[test]
+fn a_run_that_ended_is_to_be_kept_until_it_is_and_overdue_after_its_writer_had_its_time() {
+    let (mut fleet, agent, run) = working();
+    let session = fleet.agent(&agent).session.unwrap();
+    assert_eq!(unarchived(&fleet.records, fleet.now), [], "it has not ended");
+    fleet.end(&agent, success("done"));
+    let since = fleet.records.run_status[&run].since;
+    let found = |now: BusTime| unarchived(&fleet.records, now);
+    let due = |overdue| Unarchived { run, agent: agent.clone(), session, epoch: 1, overdue };
+    assert_eq!(found(since), [due(false)]);
+    assert_eq!(found(BusTime((since + JOURNAL_ENDS_WITHIN).0 - 1)), [due(false)]);
+    assert_eq!(found(since + JOURNAL_ENDS_WITHIN), [due(true)]);
+    let entry = fleet.one(kept(run, "a"));
+    assert_eq!(entry.records.len(), 1, "{:?}", entry.records);
+    assert!(entry.events.is_empty() && entry.mail.is_empty() && entry.seals.is_empty());
+    assert_eq!(unarchived(&fleet.records, since + JOURNAL_ENDS_WITHIN), []);
+    let status = &fleet.records.run_status[&run];
+    assert_eq!((status.archive.clone(), status.since), (Some("a".repeat(64)), since));
+}
+
+#[test]
+fn where_a_journal_is_kept_is_said_once_and_of_ended_runs_only() {
+    let (mut fleet, agent, run) = working();
+    let before = fleet.ledger.len();
+    assert!(fleet.one(kept(run, "a")).records.is_empty(), "it has not ended");
+    fleet.end(&agent, success("done"));
+    fleet.one(kept(run, "b"));
+    assert!(fleet.one(kept(run, "c")).records.is_empty(), "another owner was first");
+    assert_eq!(fleet.records.run_status[&run].archive, Some("b".repeat(64)));
+    assert!(fleet.ledger.len() > before);
+    fleet.now = BusTime(fleet.now.0 + ENDED_KEPT.0 + 1);
+    let entry = fleet.one(Input::Tick);
+    let milestone = entry.events.iter().find(|event| event.kind == EventKind::RunArchived);
+    let reason = &milestone.unwrap().reason;
+    assert!(reason.ends_with(&format!("its journal is artifact {}", "b".repeat(64))), "{reason}");
+    assert!(fleet.one(kept(run, "b")).records.is_empty(), "it is forgotten");
+    assert_eq!(unarchived(&fleet.records, fleet.now), []);
+}
+
+#[test]
+fn a_lost_run_and_one_that_was_given_up_are_kept_too() {
+    let (mut fleet, agent, lost) = working();
+    fleet.report(&agent, Report::Crashed { cause: "signal 9".to_owned() });
+    let next = fleet.run_of(&agent);
+    let runs = |fleet: &Fleet| {
+        unarchived(&fleet.records, fleet.now).into_iter().map(|it| it.run).collect::<Vec<_>>()
+    };
+    assert_eq!(runs(&fleet), [lost]);
+    fleet.one(kept(lost, "a"));
+    fleet.op(&super::fleet::human(), Op::AgentRetire { agent: po(), reason: String::new() });
+    assert_eq!(fleet.records.run_status[&next].state, RunState::Orphaned);
+    assert_eq!(runs(&fleet), [next], "nobody goes on from it");
+}
+
+#[test]
+fn many_are_kept_in_portions_those_that_ended_first_at_first() {
+    let (mut fleet, agent, run) = working();
+    fleet.end(&agent, success("done"));
+    let (sample, status) =
+        (fleet.records.runs[&run].clone(), fleet.records.run_status[&run].clone());
+    for number in 0..ARCHIVED_MAX as u128 {
+        let mut id = run;
+        id.0.0 ^= number + 1;
+        let since = BusTime(status.since.0 + 1);
+        let status = crate::run::RunStatus { id, since, ..status.clone() };
+        fleet.records.put(Record::Run(Box::new(crate::run::Run { id, ..sample.clone() })));
+        fleet.records.put(Record::RunStatus(Box::new(status)));
+    }
+    let found = unarchived(&fleet.records, fleet.now);
+    assert_eq!((found.len(), found[0].run), (ARCHIVED_MAX, run));
+}

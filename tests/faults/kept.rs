@@ -1,0 +1,58 @@
+//! What an ended run leaves for people (spec 06, Journal): its journal as an artifact, also when the owner
+//! dies between storing it and saying so, and read as before when the stream does not have it any more.
+
+use std::collections::BTreeMap;
+
+use tetrarch_bus::subject::Subject;
+use tetrarch_bus::subject::pattern::RUNS;
+use tetrarch_core::id::RunId;
+use tetrarch_core::records::Records;
+use tetrarch_failpoint::{Party, Step};
+
+use crate::case::{Fault, Turn};
+use crate::stage::{Stage, until_gone};
+
+/// Where each journal is kept, once all runs have ended and all are.
+fn kept(records: &Records) -> Option<BTreeMap<RunId, String>> {
+    let all = records.run_status.values();
+    let kept: Option<BTreeMap<RunId, String>> =
+        all.map(|status| Some((status.id, status.archive.clone()?))).collect();
+    kept.filter(|kept| !kept.is_empty())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_is_kept_by_the_next_owner_and_read_when_the_stream_has_it_no_more() {
+    let mut stage = Stage::start().await;
+    let follower = stage.follower(Party::Owner).await;
+    let running = stage.begin(&[(Step::JournalArchived, Fault::Kill)], Turn::Dies);
+    until_gone(stage.reached(Step::JournalArchived));
+    stage.settle(running);
+    if let Some((owner, before)) = follower {
+        stage.until_back(&owner, before).await;
+    }
+    let kept = stage.ledger.until("every run's journal is kept", kept).await;
+    assert_eq!(kept.len(), 2, "one died, one went on: {kept:?}");
+    for (run, sha256) in kept {
+        let run_name = run.to_string();
+        let logs = |more: &[&str]| {
+            let args = [&["logs", run_name.as_str()], more].concat();
+            stage.fleet.ok(args)
+        };
+        let (all, end) = (logs(&[]), logs(&["--tail", "2"]));
+        assert!(all.contains("starting") && all.ends_with(&end), "{all}\n{end}");
+        assert_eq!(end.lines().count(), 2, "{end}");
+        assert!(end.contains("  ended  "), "{end}");
+        let subject = Subject::Run(run).to_string();
+        stage.control.purge(RUNS, Some(&subject), None).await.unwrap();
+        assert_eq!(logs(&[]), all);
+        assert_eq!(logs(&["--follow"]), all, "nothing follows");
+        assert_eq!(logs(&["--tail", "2"]), end);
+        assert_eq!(stage.fleet.ok(["logs", &sha256]), all, "by its name alone");
+        let told = stage.fleet.ok(["describe", &format!("run/{run}")]);
+        assert!(told.contains(&sha256), "{told}");
+        let lines = stage.fleet.ok(["artifact", "get", &sha256]);
+        assert_eq!(lines.lines().count(), all.lines().count() + 1, "{lines}");
+        assert!(lines.starts_with(&format!("{{\"run\":\"{run}\"}}\n")), "{lines}");
+    }
+    stage.end();
+}
