@@ -51,6 +51,8 @@ pub enum Input {
         mail: Box<Mail>,
         /// The body's JSON text.
         json: String,
+        /// Its place on the mail lane; 0 for control.
+        place: u64,
     },
     /// The answer to [`Effect::ReadSpawn`]: the request id that the program gave, if any, and
     /// what it wants, or what is wrong with it.
@@ -125,6 +127,10 @@ pub struct Hosted {
     host: String,
     checkpoint: Option<String>,
     recorded: Vec<Recorded>,
+    /// The last message that the runs before it heard and recorded.
+    heard_before: u64,
+    /// The first run of those that it goes on from.
+    first: RunId,
     phase: Phase,
     trace: Option<String>,
     spawns: usize,
@@ -169,10 +175,12 @@ impl Hosted {
     ) -> Self {
         let mut hosted = Self {
             launch,
+            first: run.id,
             run,
             host,
             checkpoint,
             recorded: Vec::new(),
+            heard_before: 0,
             phase: Phase::Claiming,
             trace,
             spawns: 0,
@@ -231,9 +239,17 @@ impl Hosted {
         self.heard
     }
 
-    /// Goes on from what the runs before it recorded of their conversation with a model.
-    pub fn go_on_with(&mut self, recorded: Vec<Recorded>) {
+    /// Goes on from what the runs before it, from `first` on, recorded of their conversation with a model.
+    /// Mail that they heard is not heard again.
+    pub fn go_on_with(&mut self, first: RunId, recorded: Vec<Recorded>) {
+        self.first = first;
+        self.heard_before = recorded.iter().map(Recorded::letter).max().unwrap_or_default();
         self.recorded = recorded;
+    }
+
+    /// Its inbox was made anew: what the runs before it heard was not in it.
+    pub fn has_new_inbox(&mut self) {
+        self.heard_before = 0;
     }
 
     /// The effects that begin it.
@@ -261,7 +277,9 @@ impl Hosted {
         match input {
             Input::Claimed(outcome) => self.claimed(&outcome, &mut effects),
             Input::Runner(event) => self.observe(event, &mut effects),
-            Input::Mail { from, mail, json } => self.receive(&from, *mail, json, &mut effects),
+            Input::Mail { from, mail, json, place } => {
+                self.receive(&from, *mail, (json, place), &mut effects);
+            }
             Input::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
             Input::Stored(kept) if self.diffing => self.diffed(&kept, &mut effects),
             Input::Stored(artifacts) => self.stored(artifacts, &mut effects),
@@ -319,6 +337,7 @@ impl Hosted {
             epic: self.run.epic,
             node: self.run.node,
             brief: self.run.brief.clone(),
+            first: self.first,
             checkpoint: self.checkpoint.clone(),
             recorded: self.recorded.clone(),
             trace: self.trace.clone(),

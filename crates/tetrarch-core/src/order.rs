@@ -99,6 +99,8 @@ pub struct Start {
     pub node: NodeId,
     /// The contract.
     pub brief: Brief,
+    /// The first of the runs that it goes on from; itself when there is none.
+    pub first: RunId,
     /// The state of the last checkpoint of the run it goes on from, as JSON text.
     pub checkpoint: Option<String>,
     /// What the runs it goes on from recorded of their conversation with a model, oldest first.
@@ -118,6 +120,10 @@ pub enum Inbound {
         from: String,
         /// Its body, as JSON text.
         body: String,
+        /// Its place in the inbox, which grows; 0 for what was never there.
+        place: u64,
+        /// The request that it answers.
+        answers: Option<RequestId>,
     },
     /// The checkpoint that asked for it is recorded: a successor goes on from there.
     Saved,

@@ -18,7 +18,7 @@ use tetrarch_core::burn::Burn;
 use tetrarch_core::converse::recorded::Gathered;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
-use tetrarch_core::id::RequestId;
+use tetrarch_core::id::{RequestId, RunId};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::Launch;
@@ -157,6 +157,7 @@ struct Before {
     checkpoint: Option<String>,
     conversation: Gathered,
     spent: Spend,
+    first: RunId,
 }
 
 impl AgentState {
@@ -167,8 +168,14 @@ impl AgentState {
         let bus = &self.session.shared.bus;
         let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
         let mut conversation = Gathered::default();
-        let mut before = self.run.continues;
+        let (mut before, mut first, mut wanted) = (self.run.continues, self.run.id, true);
         while let Some(id) = before {
+            first = id;
+            let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
+            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
+            if !wanted {
+                continue;
+            }
             let left = finally_left(bus, id).await?;
             if !counted {
                 spent = spent.plus(left.tally.charge());
@@ -176,13 +183,9 @@ impl AgentState {
             }
             checkpoint = checkpoint.or(left.checkpoint);
             let all_said = conversation.add(left.conversation);
-            if counted && (checkpoint.is_some() || all_said) {
-                break;
-            }
-            let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
-            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
+            wanted = !(counted && (checkpoint.is_some() || all_said));
         }
-        Ok(Before { checkpoint, conversation, spent })
+        Ok(Before { checkpoint, conversation, spent, first })
     }
 
     /// Takes one message and performs all that follows from it; says whether the session ended.
@@ -194,9 +197,9 @@ impl AgentState {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => {
-                let Before { checkpoint, conversation, spent } = self.left_before().await?;
+                let Before { checkpoint, conversation, spent, first } = self.left_before().await?;
                 self.machine.go_on_from(checkpoint, spent);
-                self.machine.go_on_with(conversation.into_recorded());
+                self.machine.go_on_with(first, conversation.into_recorded());
                 self.machine.begin()
             }
             AgentMsg::Runner(event) => {
@@ -224,10 +227,10 @@ impl AgentState {
         let Some(reader) = &mut self.reader else { return Ok(false) };
         let now = self.session.shared.clock.now();
         let effects = match reader.take(incoming).await {
-            Ok(Some(Admitted { mail, from, payload, .. })) => {
+            Ok(Some(Admitted { mail, from, payload, place, .. })) => {
                 let json = codec::mail_body_json(&payload)?;
                 let (topic, writer) = (mail.body.topic().to_owned(), from.to_string());
-                let input = Input::Mail { from, mail: Box::new(mail), json };
+                let input = Input::Mail { from, mail: Box::new(mail), json, place };
                 let effects = self.machine.step(now, input);
                 if self.perform(myself, effects).await? {
                     return Ok(true);
@@ -372,6 +375,9 @@ impl AgentState {
                 // inbox began with this work. Control is for one session and not repeated.
                 let again = self.run.continues.is_some();
                 let (reader, inbox) = Reader::open(&self.session, cursor, seq, again).await?;
+                if reader.is_anew() {
+                    self.machine.has_new_inbox();
+                }
                 self.reader = Some(reader);
                 let inbox = inbox.held_by(self.hold.subscribe());
                 let to = myself.clone();

@@ -81,7 +81,7 @@ impl Agent {
             }
         }
         let json = "{}".to_owned();
-        self.step(hosted::Input::Mail { from, mail: Box::new(mail), json }, reach);
+        self.step(hosted::Input::Mail { from, mail: Box::new(mail), json, place: 0 }, reach);
     }
 
     pub(crate) fn run_program(&mut self, reach: &mut Reach<'_>) {

@@ -58,7 +58,7 @@ fn recorded(recorded: &mut Recorded) {
             }
         }
         Recorded::Answer { text, .. }
-        | Recorded::Heard { text }
+        | Recorded::Heard { text, .. }
         | Recorded::Summary { text, .. } => {
             redact(text);
         }

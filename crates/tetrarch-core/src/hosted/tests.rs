@@ -108,7 +108,7 @@ fn letter(body: MailBody) -> Input {
         body,
     };
     let from = Principal::Agent(AgentId::Go);
-    Input::Mail { from, mail: Box::new(mail), json: "{}".to_owned() }
+    Input::Mail { from, mail: Box::new(mail), json: "{}".to_owned(), place: 0 }
 }
 
 fn order(reason: &str) -> SessionOrder {

@@ -29,6 +29,10 @@ use crate::tools::{Definition, Toolbox, ToolboxConfig, ToolboxError};
 use own::Own;
 use talk::Talk;
 
+/// What is said of files that an earlier session wrote elsewhere.
+const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \
+    not in it.]";
+
 /// Talks to models.
 #[derive(Debug)]
 pub(crate) struct Llm {
@@ -67,6 +71,8 @@ struct Begun {
     toolbox: Toolbox,
     /// By what the programs of its tools are found, if it may run any.
     traces: Option<Traces>,
+    /// What the model is to know that goes on from an earlier session.
+    notes: Vec<String>,
     dir: PathBuf,
     dir_is_own: bool,
 }
@@ -80,7 +86,10 @@ impl Llm {
     async fn begin(&self, start: &Start) -> Result<Begun, CannotBegin> {
         let expected = Expected::of(&start.brief.expected_output).await?;
         let model = reach(&start.brief.runner)?;
-        let (dir, dir_is_own) = directory(&self.ground.workspace_dir, start).await?;
+        // What it goes on from wrote its files there.
+        let workspace_dir = &self.ground.workspace_dir;
+        let was_there = workspace_dir.join(start.first.to_string()).is_dir();
+        let (dir, dir_is_own) = directory(workspace_dir, start, start.first).await?;
         let brief = &start.brief;
         let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"));
         let cgroup = if runs { Some(self.ground.cgroup_for(start.run)) } else { None };
@@ -105,9 +114,14 @@ impl Llm {
             .into_iter()
             .filter(|own| every || brief.tools.names().any(|it| it == own.name()));
         tools.extend(own.map(Own::definition));
-        tools.extend(toolbox.definitions().into_iter().map(offered));
+        let on_files: Vec<ToolDefinition> =
+            toolbox.definitions().into_iter().map(offered).collect();
+        let goes_on = !start.recorded.is_empty();
+        let lost = goes_on && dir_is_own && !was_there && !on_files.is_empty();
+        let notes = lost.then(|| NEW_DIRECTORY.to_owned()).into_iter().collect();
+        tools.extend(on_files);
         let traces = runs.then(|| Traces::of_mark(Mark::Run(start.run), cgroup));
-        Ok(Begun { expected, model, tools, toolbox, traces, dir, dir_is_own })
+        Ok(Begun { expected, model, tools, toolbox, traces, notes, dir, dir_is_own })
     }
 }
 

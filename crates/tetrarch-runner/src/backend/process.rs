@@ -275,7 +275,7 @@ impl Attendance {
             return;
         };
         let (text, what) = match line {
-            Inbound::Mail { topic, from, body } => {
+            Inbound::Mail { topic, from, body, .. } => {
                 (mail_line(topic, from, body), format!("`{topic}` from {from}"))
             }
             Inbound::Saved => (saved_line(), "`saved`".to_owned()),

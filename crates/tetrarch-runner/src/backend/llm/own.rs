@@ -151,7 +151,7 @@ pub(super) fn wait(arguments: &Map<String, Value>) -> u64 {
 
 /// A letter in words.
 pub(super) fn words(letter: &Letter) -> String {
-    let Letter { topic, from, body } = letter;
+    let Letter { topic, from, body, .. } = letter;
     format!("[mail from {from}, topic {topic}]\n{body}")
 }
 

@@ -65,7 +65,8 @@ impl Talk {
         let mut text = said.unwrap_or_else(|error| error);
         redact(&mut text);
         let (step, index, text) = (due.step, due.index, fitting(&text));
-        self.record(Recorded::Answer { step, index, text, is_error }).await;
+        let letter = std::mem::take(&mut self.given);
+        self.record(Recorded::Answer { step, index, text, is_error, letter }).await;
     }
 
     async fn finish(&mut self, arguments: Map<String, Value>) -> Result<Said, End> {
@@ -88,7 +89,11 @@ impl Talk {
     ) -> Result<Said, End> {
         match own {
             Own::AskHuman => match own::question(&arguments) {
-                Ok((question, options)) => self.ask_people(question, options).await,
+                Ok((question, options)) => {
+                    // An answer to the same words of an earlier turn is no answer to these.
+                    let question = format!("{question}\n[call {}/{}]", due.step, due.index);
+                    self.ask_people(question, options).await
+                }
                 Err(error) => Ok(Err(error)),
             },
             Own::AgentSpawn => Ok(match own::spawn(&arguments, &self.agent, due) {
@@ -124,6 +129,9 @@ impl Talk {
     }
 
     async fn await_mail(&mut self, seconds: u64) -> Result<Said, End> {
+        if self.conversation.has_heard() {
+            return Ok(Ok("mail has come; it follows".to_owned()));
+        }
         loop {
             let waiting = timeout(Duration::from_secs(seconds), self.ears.await_letter(&[]));
             let Ok(letter) = waiting.await else {
@@ -133,6 +141,7 @@ impl Talk {
             if letter.topic == own::STATUS_REQUEST {
                 self.say_status().await;
             } else {
+                self.given = letter.place;
                 return Ok(Ok(own::words(&letter)));
             }
         }
