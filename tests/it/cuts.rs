@@ -60,7 +60,7 @@ fn prepared() -> (tempfile::TempDir, String, Arc<Mutex<Vec<u64>>>) {
     let url = serve_model(move |request| {
         let turn = turn_of(request);
         told.lock().unwrap().push(turn);
-        said(turn)
+        Some(said(turn))
     });
     (dir, url, asked)
 }

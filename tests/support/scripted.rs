@@ -1,4 +1,4 @@
-//! A model server inside the test: what it answers is a function of the request, which may wait, so that
+//! A model server inside the test: what it answers is a function of the request, which may have no answer, so that
 //! something happens while the model is being asked. Speaks as much of the chat completions API as the product reads.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
@@ -20,14 +20,15 @@ pub struct Words {
     pub is_cut: bool,
 }
 
-type Script = Arc<dyn Fn(&Value) -> Words + Send + Sync>;
+type Script = Arc<dyn Fn(&Value) -> Option<Words> + Send + Sync>;
 
-/// Serves a model until the test's process ends; gives its address, without `/v1`.
+/// Serves a model until the test's process ends; gives its address, without `/v1`. A request for which the script
+/// has no words is not answered as long as its asker waits.
 ///
 /// # Panics
 /// No port can be had.
 #[must_use]
-pub fn serve_model(script: impl Fn(&Value) -> Words + Send + Sync + 'static) -> String {
+pub fn serve_model(script: impl Fn(&Value) -> Option<Words> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let script: Script = Arc::new(script);
@@ -72,7 +73,10 @@ fn answer(stream: TcpStream, script: &Script) {
     if reader.read_exact(&mut body).is_err() {
         return;
     }
-    let words = script(&serde_json::from_slice(&body).unwrap());
+    let Some(words) = script(&serde_json::from_slice(&body).unwrap()) else {
+        let _until_the_asker_is_gone = reader.read(&mut [0]);
+        return;
+    };
     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
     let _asker_is_gone = reader.get_mut().write_all(format!("{head}{}", events(&words)).as_bytes());
 }

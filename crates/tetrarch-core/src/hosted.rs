@@ -7,6 +7,7 @@ mod conversing;
 mod correspondence;
 mod ending;
 mod log;
+mod operating;
 mod redacting;
 mod spending;
 #[cfg(test)]
@@ -35,6 +36,8 @@ use log::{Log, beginning};
 use spending::Spending;
 use updating::Updates;
 use verbs::Verbs;
+
+pub use operating::{MAIL_REFUSED, MAIL_SENT, OPERATIONS, REPLY};
 
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,6 +86,15 @@ pub enum Effect {
     },
     /// Ask the governor directly.
     Request(RequestId, Box<SpawnRequest>),
+    /// Ask the owner for something else: the operation's name, and its body as JSON text with its id.
+    Operate {
+        /// The id.
+        id: RequestId,
+        /// The name.
+        op: String,
+        /// The body.
+        body: String,
+    },
     /// Write to somebody under the agent's name.
     Mail(Box<Mail>),
     /// Store files and texts: give back [`Input::Stored`], in this order.
@@ -137,6 +149,10 @@ pub struct Hosted {
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: BTreeSet<QuestionId>,
     asked: usize,
+    /// Messages of other agents that were given to the program.
+    letters: BTreeSet<(Principal, RequestId)>,
+    /// Operations and messages that had no id of their own.
+    asked_for: usize,
     updates: Updates,
     /// When it was last told something.
     now: BusTime,
@@ -187,6 +203,8 @@ impl Hosted {
             sponsors: BTreeMap::new(),
             asking: BTreeSet::new(),
             asked: 0,
+            letters: BTreeSet::new(),
+            asked_for: 0,
             updates: Updates::default(),
             now: BusTime::default(),
             blocked: false,
@@ -398,6 +416,8 @@ impl Hosted {
             }
             RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
+            RunnerEvent::Operate { id, op, body } => self.operate(id, op, &body, effects),
+            RunnerEvent::Write { id, to, text } => self.write(id, &to, text, effects),
             RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
             // The host's own business, not a session's.
             RunnerEvent::Settled { .. } => {}

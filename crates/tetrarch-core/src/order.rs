@@ -280,6 +280,26 @@ pub enum RunnerEvent {
         /// The request's body, as JSON text (spec 03).
         request: String,
     },
+    /// An operation in the agent's name (spec 03), one of [`crate::hosted::OPERATIONS`]. It is answered by
+    /// [`Inbound::Mail`] of the topic `reply` that names its id.
+    Operate {
+        /// Its id: the same one asks for the same.
+        id: Option<RequestId>,
+        /// Its name.
+        op: String,
+        /// Its body, as JSON text of an object.
+        body: String,
+    },
+    /// A message to another agent. [`Inbound::Mail`] of the topic `mail.sent` or `mail.refused` that names
+    /// its id says what became of it.
+    Write {
+        /// Its id: the same one is the same message.
+        id: Option<RequestId>,
+        /// `parent`, `po`, or an agent's id.
+        to: String,
+        /// What it says.
+        text: String,
+    },
     /// A status update (`overseerUpdate`, spec 05), as JSON text.
     Update {
         /// The object.

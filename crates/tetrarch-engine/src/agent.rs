@@ -340,6 +340,7 @@ impl AgentState {
                 return Ok(Performed::Gave(Input::SpawnRead(read)));
             }
             Effect::Request(id, request) => self.session.request(id, &request, None).await?,
+            Effect::Operate { id, op, body } => self.session.ask(id, &op, body).await?,
             Effect::Mail(mail) => {
                 let id = mail.correlation.map_or_else(String::new, |id| format!("{id}.mail"));
                 self.session.write(&mail, &id).await?;

@@ -149,6 +149,24 @@ impl Session {
         self.send(&subject, id, codec::encode_op(op, id)?, None).await
     }
 
+    /// Asks the owner for an operation as a program wrote it: the owner says what is wrong with it.
+    pub(crate) async fn ask(
+        &self,
+        id: RequestId,
+        op: &str,
+        body: String,
+    ) -> Result<(), EngineError> {
+        let op = match op.parse() {
+            Ok(op) => op,
+            Err(error) => {
+                tracing::error!(%error, "a session asked for no operation");
+                return Ok(());
+            }
+        };
+        let from = Principal::Agent(self.agent.clone());
+        self.send(&Subject::Op { op, from, via: self.via.clone() }, id, body.into(), None).await
+    }
+
     async fn send(
         &self,
         subject: &Subject,

@@ -238,6 +238,7 @@ impl Session<'_> {
                 Effect::Stream(_) => {}
                 Effect::End => self.is_over = true,
                 Effect::ReadSpawn { .. }
+                | Effect::Operate { .. }
                 | Effect::Request(..)
                 | Effect::Mail(_)
                 | Effect::Store(_) => panic!("{effect:?}"),

@@ -143,6 +143,7 @@ impl Agent {
                 }
                 told @ (hosted::Effect::Order(_)
                 | hosted::Effect::Report(_)
+                | hosted::Effect::Operate { .. }
                 | hosted::Effect::Request(..)
                 | hosted::Effect::Mail(_)
                 | hosted::Effect::Stream(_)) => {
@@ -184,6 +185,7 @@ impl Agent {
                 reach.send(Wire::mail(self.own.id.clone(), *mail), self.own.life);
             }
             hosted::Effect::Stream(_)
+            | hosted::Effect::Operate { .. }
             | hosted::Effect::Claim
             | hosted::Effect::Journal(_)
             | hosted::Effect::ReadSpawn { .. }

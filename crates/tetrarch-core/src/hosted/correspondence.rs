@@ -106,7 +106,7 @@ impl Hosted {
         (body, place): Letter,
         effects: &mut Vec<Effect>,
     ) {
-        if place > 0 && place <= self.heard_before {
+        if self.knows(from, mail) || (place > 0 && place <= self.heard_before) {
             return;
         }
         let (topic, from) = (mail.body.topic().to_owned(), from.to_string());
@@ -332,6 +332,7 @@ mod tests {
             | Effect::Journal(_)
             | Effect::Order(_)
             | Effect::Report(_)
+            | Effect::Operate { .. }
             | Effect::ReadSpawn { .. }
             | Effect::Store(_)
             | Effect::Stream(_)

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tetrarch_core::brief::{EVERY_TOOL, Runner};
-use tetrarch_core::converse::ToolDefinition;
+use tetrarch_core::converse::{Recorded, ToolDefinition};
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_model::{Address, BadAddress, Key, Model};
 
@@ -32,6 +32,10 @@ use talk::Talk;
 /// What is said of files that an earlier session wrote elsewhere.
 const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \
     not in it.]";
+
+/// What is said of files that an earlier session reserved.
+const NOT_RESERVED: &str = "[Your session is a new one: files that you had reserved are not reserved any more. \
+    Reserve those that you still need again.]";
 
 /// Talks to models.
 #[derive(Debug)]
@@ -118,7 +122,12 @@ impl Llm {
             toolbox.definitions().into_iter().map(offered).collect();
         let goes_on = !start.recorded.is_empty();
         let lost = goes_on && dir_is_own && !was_there && !on_files.is_empty();
-        let notes = lost.then(|| NEW_DIRECTORY.to_owned()).into_iter().collect();
+        let reserved = start.recorded.iter().any(|recorded| {
+            matches!(recorded, Recorded::Turn { calls, .. }
+                if calls.iter().any(|call| call.tool == Own::FileReserve.name()))
+        });
+        let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED)].into_iter();
+        let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();
         tools.extend(on_files);
         let traces = runs.then(|| Traces::of_mark(Mark::Run(start.run), cgroup));
         Ok(Begun { expected, model, tools, toolbox, traces, notes, dir, dir_is_own })

@@ -109,6 +109,11 @@ impl Ears {
         self.letters.pop_front()
     }
 
+    /// The oldest letter that nobody has read and that came before this place.
+    pub(super) fn letter_before(&mut self, place: u64) -> Option<Letter> {
+        self.letters.pop_front_if(|it| it.place < place)
+    }
+
     /// The oldest unread letter of one of these topics.
     pub(super) fn letter_of(&mut self, topics: &[&str]) -> Option<Letter> {
         let place = self.letters.iter().position(|it| topics.contains(&it.topic.as_str()))?;
@@ -206,6 +211,18 @@ impl Ears {
         loop {
             let found = if topics.is_empty() { self.letter() } else { self.letter_of(topics) };
             if let Some(letter) = found {
+                return Ok(letter);
+            }
+            self.listen(Yields::AtOnce).await?;
+        }
+    }
+
+    /// Waits for the answer to a request.
+    pub(super) async fn await_reply(&mut self, id: RequestId) -> Result<Letter, Halt> {
+        loop {
+            if let Some(place) = self.letters.iter().position(|it| it.answers == Some(id))
+                && let Some(letter) = self.letters.remove(place)
+            {
                 return Ok(letter);
             }
             self.listen(Yields::AtOnce).await?;

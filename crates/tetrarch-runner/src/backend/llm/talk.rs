@@ -64,6 +64,7 @@ impl From<Halt> for End {
 /// One conversation.
 pub(super) struct Talk {
     agent: AgentId,
+    epoch: u64,
     model: Model,
     system: String,
     tools: Vec<ToolDefinition>,
@@ -128,6 +129,7 @@ impl Talk {
             dir,
             dir_is_own,
             agent: start.agent,
+            epoch: start.epoch,
         }
     }
 
@@ -336,6 +338,10 @@ impl Talk {
 
     /// A letter that nobody waits for.
     async fn hear(&mut self, letter: &Letter) {
+        if letter.answers.is_some() && own::ANSWERS.contains(&letter.topic.as_str()) {
+            // Whoever asked is over, or asked once more.
+            return;
+        }
         if letter.topic == own::STATUS_REQUEST {
             self.say_status().await;
         } else {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::{Map, Value};
 use tetrarch_core::converse::{Due, Effect, FINISH, Recorded, ToolDefinition, fitting};
+use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::redaction::redact;
 use tokio::time::timeout;
@@ -17,6 +18,8 @@ use crate::tools::Toolbox;
 /// Answers to a call of which nobody knows whether it took effect.
 const REPEAT: &str = "repeat";
 const SKIP: &str = "skip";
+/// How long the owner's answer to an operation is waited for.
+const REPLY_WITHIN: Duration = Duration::from_secs(60);
 
 /// What came of a call, in words; the error as well.
 type Said = Result<String, String>;
@@ -111,6 +114,48 @@ impl Talk {
                 Err(error) => Err(error),
             }),
             Own::MailWait => self.await_mail(own::wait(&arguments)).await,
+            Own::MailSend => {
+                let asked = own::write(&arguments, self.operation(due));
+                self.ask_owner(asked).await
+            }
+            Own::FileReserve
+            | Own::FileRelease
+            | Own::AgentStatus
+            | Own::TodoList
+            | Own::TodoAdd => {
+                let asked = own::operation(own, arguments, self.operation(due));
+                self.ask_owner(asked).await
+            }
+        }
+    }
+
+    fn operation<'a>(&'a self, due: &'a Due) -> own::Operation<'a> {
+        own::Operation { agent: &self.agent, epoch: self.epoch, due }
+    }
+
+    /// Asks for something and waits for what comes of it.
+    async fn ask_owner(
+        &mut self,
+        asked: Result<(RequestId, RunnerEvent), String>,
+    ) -> Result<Said, End> {
+        let (id, event) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.teller.tell(event).await;
+        match timeout(REPLY_WITHIN, self.ears.await_reply(id)).await {
+            Ok(letter) => {
+                let letter = letter?;
+                // What came before it is heard, so that nothing before it is missing where this one is recorded.
+                while let Some(earlier) = self.ears.letter_before(letter.place) {
+                    self.hear(&earlier).await;
+                }
+                self.given = letter.place;
+                Ok(own::replied(&letter))
+            }
+            Err(_) => Ok(Err(format!(
+                "asked as {id}, but no answer came in time; look whether it was done before you ask again"
+            ))),
         }
     }
 
@@ -140,6 +185,8 @@ impl Talk {
             let letter = letter?;
             if letter.topic == own::STATUS_REQUEST {
                 self.say_status().await;
+            } else if letter.answers.is_some() && own::ANSWERS.contains(&letter.topic.as_str()) {
+                // Whoever asked is over, or asked once more.
             } else {
                 self.given = letter.place;
                 return Ok(Ok(own::words(&letter)));
