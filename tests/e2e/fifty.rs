@@ -110,7 +110,7 @@ impl Stage {
         let work = fleet.cwd().join("work");
         std::fs::create_dir(&work).unwrap();
         std::fs::write(work.join("begun"), "").unwrap();
-        fleet.ok(["project", "create", "fifty"]);
+        fleet.ok(["project", "create", "fifty", "--tools", "*"]);
         let host = fleet.second_host("h2");
         let tools =
             json!([format!("run:{python}"), "read", "list", "write", "todo_update", "ask_human"]);
