@@ -208,7 +208,7 @@ impl Desk {
             Order::Start(start) => self.start(*start),
             Order::Deliver { run, line } => {
                 let reins = self.runs.get(&run);
-                if !reins.is_some_and(|reins| reins.lines.try_send(line).is_ok()) {
+                if reins.is_none_or(|reins| reins.lines.try_send(line).is_err()) {
                     tracing::warn!(%run, "a line was dropped: the run has ended or takes none");
                 }
             }
