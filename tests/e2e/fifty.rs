@@ -242,7 +242,6 @@ async fn grows_linearly(fleet: &Fleet, kills: usize) {
         largest = largest.max(besides);
     }
     let turns = usize::try_from(TURNS).unwrap();
-    eprintln!("{entries} entries, {bytes} bytes, {largest} of a session, {kills} kills");
     assert!(bytes <= turns * TURN_BYTES + (kills + 1) * SESSION_BYTES, "{bytes} bytes");
     assert!(entries <= 12 * turns + 12 * (kills + 1), "{entries} entries");
     assert!(largest <= SESSION_BYTES, "{largest} bytes of a session");

@@ -249,13 +249,12 @@ impl Session<'_> {
     /// Whether the session ends at this entry, before it is written or after.
     fn is_cut(&mut self, event: &JournalEvent, written: bool) -> bool {
         let next = self.entries + usize::from(!written);
-        let recorded = match event {
-            JournalEvent::Conversed(recorded) => {
-                let begins = matches!(**recorded, Recorded::Intent { .. });
-                let again = self.story.begun() > usize::from(written);
-                !(begins && again)
-            }
-            _ => false,
+        let recorded = if let JournalEvent::Conversed(recorded) = event {
+            let begins = matches!(**recorded, Recorded::Intent { .. });
+            let again = self.story.begun() > usize::from(written);
+            !(begins && again)
+        } else {
+            false
         };
         self.is_over = match self.cut {
             Cut::Never => false,

@@ -200,14 +200,14 @@ mod tests {
         } else {
             operation(own, arguments, of)
         };
-        asked.map(|(id, event)| match event {
-            RunnerEvent::Write { id: given, to, text } if given == Some(id) => {
-                (id, format!("{to}: {text}"))
+        asked.map(|(id, event)| {
+            if let RunnerEvent::Write { id: given, to, text } = &event {
+                assert_eq!(*given, Some(id));
+                return (id, format!("{to}: {text}"));
             }
-            RunnerEvent::Operate { id: given, op, body } if given == Some(id) => {
-                (id, format!("{op} {body}"))
-            }
-            other => panic!("{other:?}"),
+            let RunnerEvent::Operate { id: given, op, body } = event else { panic!("{event:?}") };
+            assert_eq!(given, Some(id));
+            (id, format!("{op} {body}"))
         })
     }
 
