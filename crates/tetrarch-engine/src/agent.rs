@@ -1,6 +1,7 @@
 //! The shell of a hosted agent's session: one actor that performs what core's `hosted` machine
 //! says, in order, and stops at the first effect that is fenced.
 
+mod before;
 mod inputs;
 
 use std::collections::VecDeque;
@@ -9,18 +10,14 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{Claimed, CursorError};
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, finally_left};
-use tetrarch_bus::state::record_after;
+use tetrarch_bus::journal::{JournalError, JournalWriter, Writer};
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
-use tetrarch_core::budget::Spend;
 use tetrarch_core::burn::Burn;
-use tetrarch_core::converse::recorded::Gathered;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
-use tetrarch_core::id::{RequestId, RunId};
+use tetrarch_core::id::RequestId;
 use tetrarch_core::journal::JournalEvent;
-use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::Launch;
 use tetrarch_core::order::{Order, RunnerEvent};
 use tetrarch_core::request::Report;
@@ -35,6 +32,8 @@ use crate::pump::{Placed, Pump};
 use crate::reading::Reader;
 use crate::session::{Admitted, Session, Shared};
 use crate::trace;
+
+use before::Before;
 
 /// What an agent's actor is told.
 #[derive(Debug)]
@@ -152,42 +151,7 @@ impl Actor for AgentActor {
     }
 }
 
-/// What the runs that a run goes on from left behind.
-struct Before {
-    checkpoint: Option<String>,
-    conversation: Gathered,
-    spent: Spend,
-    first: RunId,
-}
-
 impl AgentState {
-    /// The newest state that the run it goes on from, or one before that, left behind: a session may
-    /// end before its program says anything, and the next one be ordered before STATE knows its run.
-    /// With it what all of them used of the grant, which is that of the brief.
-    async fn left_before(&self) -> Result<Before, EngineError> {
-        let bus = &self.session.shared.bus;
-        let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
-        let mut conversation = Gathered::default();
-        let (mut before, mut first, mut wanted) = (self.run.continues, self.run.id, true);
-        while let Some(id) = before {
-            first = id;
-            let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
-            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
-            if !wanted {
-                continue;
-            }
-            let left = finally_left(bus, id).await?;
-            if !counted {
-                spent = spent.plus(left.tally.charge());
-                counted = left.tally.tells_of_earlier_runs();
-            }
-            checkpoint = checkpoint.or(left.checkpoint);
-            let all_said = conversation.add(left.conversation);
-            wanted = !(counted && (checkpoint.is_some() || all_said));
-        }
-        Ok(Before { checkpoint, conversation, spent, first })
-    }
-
     /// Takes one message and performs all that follows from it; says whether the session ended.
     async fn take(
         &mut self,
