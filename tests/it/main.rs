@@ -3,6 +3,7 @@
 mod amnesia;
 mod bus_infra;
 mod bus_protocol;
+mod cuts;
 mod fidelity;
 mod life;
 mod mending;

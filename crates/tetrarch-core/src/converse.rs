@@ -11,8 +11,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::limits::{
-    CALLS_PER_TURN_MAX, COMPACTION_SHARE, FRUITLESS_TURNS_MAX, TOOL_ANSWER_BYTES_MAX,
-    TURN_BYTES_MAX, TURNS_MAX,
+    CALLS_PER_TURN_MAX, COMPACTION_SHARE, CUT_TURNS_MAX, FRUITLESS_TURNS_MAX,
+    TOOL_ANSWER_BYTES_MAX, TURN_BYTES_MAX, TURNS_MAX,
 };
 
 pub use recorded::Recorded;
@@ -23,6 +23,9 @@ pub const FINISH: &str = "finish";
 const NAME_BYTES_MAX: usize = 128;
 /// What stands for a reply without any words.
 const NO_WORDS: &str = "[no words]";
+/// What the model is told of an answer that was cut off.
+const CUT_OFF: &str =
+    "[Your answer was cut off at the limit of output tokens. Go on exactly where it ended.]";
 
 /// What calling a tool does to the world (spec 06, Effects).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +123,9 @@ pub enum Next {
     /// An earlier run began this call, and nobody knows whether it took effect.
     /// How often it was begun is told as well.
     Doubt(Due, u32),
-    /// The model spoke without calling anything.
+    /// Its answer was cut off: this is said to it, and it speaks on.
+    SpeakOn(String),
+    /// The model spoke without calling anything: these are its words, over answers that were cut off.
     Spoke(String),
     /// It leads nowhere; why.
     GiveUp(String),
@@ -150,6 +155,13 @@ pub struct Conversation {
     waiting: Vec<String>,
     /// Turns in a row that led to nothing.
     fruitless: u32,
+    /// Turns in a row that were cut off, and whether the model is still to be told of the last.
+    cut: u32,
+    is_cut: bool,
+    /// What it says when it calls nothing, over turns that were cut off.
+    words: String,
+    /// The last message of the inbox that was heard.
+    letter: u64,
     /// Tokens of what was said so far, and how many of the bytes since then are not in them.
     known: Option<u64>,
     bytes_since: usize,
@@ -171,6 +183,10 @@ impl Conversation {
             answers: BTreeMap::new(),
             waiting: Vec::new(),
             fruitless: 0,
+            cut: 0,
+            is_cut: false,
+            words: String::new(),
+            letter: 0,
             known: None,
             bytes_since,
         };
@@ -207,9 +223,24 @@ impl Conversation {
         said
     }
 
+    /// The last message of its inbox that was heard, by its place there; 0 for none.
+    #[must_use]
+    pub fn letter(&self) -> u64 {
+        self.letter
+    }
+
+    /// Whether something was heard that the model reads when its calls are answered.
+    #[must_use]
+    pub fn has_heard(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// The model's last words, for whoever wants what there is.
     #[must_use]
     pub fn last_words(&self) -> &str {
+        if !self.words.is_empty() {
+            return &self.words;
+        }
         let spoken = self.messages.iter().rev().find_map(|message| match message {
             Message::Model { text, .. } if !text.is_empty() && text != NO_WORDS => Some(text),
             Message::Model { .. } | Message::User(_) | Message::Answers(_) => None,
@@ -235,7 +266,8 @@ impl Conversation {
     #[must_use]
     pub fn is_full(&self, context_tokens: u64) -> bool {
         let share = context_tokens.saturating_mul(COMPACTION_SHARE) / 1_000;
-        !self.messages.is_empty() && self.tokens() > share
+        // The halves of an answer belong together.
+        !self.messages.is_empty() && self.cut == 0 && self.tokens() > share
     }
 
     /// The calls that are not answered, each with how often it was begun.
@@ -266,10 +298,17 @@ impl Conversation {
                 side_by_side
             });
         }
+        if self.cut >= CUT_TURNS_MAX {
+            return Next::GiveUp("its answers are longer than it may write".to_owned());
+        }
+        if self.is_cut {
+            return Next::SpeakOn(CUT_OFF.to_owned());
+        }
         if let Some(Message::Model { text, calls }) = self.messages.last()
             && calls.is_empty()
         {
-            return Next::Spoke(text.clone());
+            let words = if self.words.is_empty() { text } else { &self.words };
+            return Next::Spoke(words.clone());
         }
         if self.fruitless >= FRUITLESS_TURNS_MAX {
             return Next::GiveUp(format!(
@@ -308,15 +347,18 @@ impl Conversation {
             room = room.saturating_sub(call.arguments.len());
             calls.push(call);
         }
-        Recorded::Turn { step, text, calls }
+        let is_cut = reply.is_cut && calls.is_empty();
+        Recorded::Turn { step, text, calls, is_cut }
     }
 
     /// Takes what is recorded.
     pub fn apply(&mut self, recorded: &Recorded) {
+        self.letter = self.letter.max(recorded.letter());
         match recorded {
-            Recorded::Turn { step, text, calls } => {
+            Recorded::Turn { step, text, calls, is_cut } => {
                 self.settle();
                 self.step = *step;
+                self.spoke(text, !calls.is_empty(), *is_cut);
                 let open =
                     |(index, call): (u32, &Call)| Open { index, call: call.clone(), begun: 0 };
                 self.open = (0..).zip(calls).map(open).collect();
@@ -331,11 +373,12 @@ impl Conversation {
                     open.begun += 1;
                 }
             }
-            Recorded::Answer { step, index, text, is_error } if *step == self.step => {
+            Recorded::Answer { step, index, text, is_error, .. } if *step == self.step => {
                 self.answered(*index, text, *is_error);
             }
-            Recorded::Heard { text } => {
+            Recorded::Heard { text, .. } => {
                 self.bytes_since += text.len();
+                self.is_cut &= text != CUT_OFF;
                 self.waiting.push(text.clone());
                 if self.open.is_empty() {
                     self.settle();
@@ -353,6 +396,17 @@ impl Conversation {
             // Of a turn that is not the last: its answer stands, or nobody waits for it any more.
             Recorded::Intent { .. } | Recorded::Answer { .. } => {}
         }
+    }
+
+    fn spoke(&mut self, text: &str, calls: bool, is_cut: bool) {
+        if self.cut == 0 || calls {
+            self.words.clear();
+        }
+        if !calls && text != NO_WORDS {
+            self.words.push_str(text);
+        }
+        self.is_cut = is_cut;
+        self.cut = if is_cut { self.cut + 1 } else { 0 };
     }
 
     fn answered(&mut self, index: u32, text: &str, is_error: bool) {

@@ -7,6 +7,7 @@ mod conversing;
 mod correspondence;
 mod ending;
 mod log;
+mod operating;
 mod redacting;
 mod spending;
 #[cfg(test)]
@@ -36,6 +37,8 @@ use spending::Spending;
 use updating::Updates;
 use verbs::Verbs;
 
+pub use operating::{MAIL_REFUSED, MAIL_SENT, OPERATIONS, REPLY};
+
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
@@ -51,6 +54,8 @@ pub enum Input {
         mail: Box<Mail>,
         /// The body's JSON text.
         json: String,
+        /// Its place on the mail lane; 0 for control.
+        place: u64,
     },
     /// The answer to [`Effect::ReadSpawn`]: the request id that the program gave, if any, and
     /// what it wants, or what is wrong with it.
@@ -81,6 +86,15 @@ pub enum Effect {
     },
     /// Ask the governor directly.
     Request(RequestId, Box<SpawnRequest>),
+    /// Ask the owner for something else: the operation's name, and its body as JSON text with its id.
+    Operate {
+        /// The id.
+        id: RequestId,
+        /// The name.
+        op: String,
+        /// The body.
+        body: String,
+    },
     /// Write to somebody under the agent's name.
     Mail(Box<Mail>),
     /// Store files and texts: give back [`Input::Stored`], in this order.
@@ -125,12 +139,20 @@ pub struct Hosted {
     host: String,
     checkpoint: Option<String>,
     recorded: Vec<Recorded>,
+    /// The last message that the runs before it heard and recorded.
+    heard_before: u64,
+    /// The first run of those that it goes on from.
+    first: RunId,
     phase: Phase,
     trace: Option<String>,
     spawns: usize,
     sponsors: BTreeMap<RequestId, BusTime>,
     asking: BTreeSet<QuestionId>,
     asked: usize,
+    /// Messages of other agents that were given to the program.
+    letters: BTreeSet<(Principal, RequestId)>,
+    /// Operations and messages that had no id of their own.
+    asked_for: usize,
     updates: Updates,
     /// When it was last told something.
     now: BusTime,
@@ -169,16 +191,20 @@ impl Hosted {
     ) -> Self {
         let mut hosted = Self {
             launch,
+            first: run.id,
             run,
             host,
             checkpoint,
             recorded: Vec::new(),
+            heard_before: 0,
             phase: Phase::Claiming,
             trace,
             spawns: 0,
             sponsors: BTreeMap::new(),
             asking: BTreeSet::new(),
             asked: 0,
+            letters: BTreeSet::new(),
+            asked_for: 0,
             updates: Updates::default(),
             now: BusTime::default(),
             blocked: false,
@@ -231,9 +257,17 @@ impl Hosted {
         self.heard
     }
 
-    /// Goes on from what the runs before it recorded of their conversation with a model.
-    pub fn go_on_with(&mut self, recorded: Vec<Recorded>) {
+    /// Goes on from what the runs before it, from `first` on, recorded of their conversation with a model.
+    /// Mail that they heard is not heard again.
+    pub fn go_on_with(&mut self, first: RunId, recorded: Vec<Recorded>) {
+        self.first = first;
+        self.heard_before = recorded.iter().map(Recorded::letter).max().unwrap_or_default();
         self.recorded = recorded;
+    }
+
+    /// Its inbox was made anew: what the runs before it heard was not in it.
+    pub fn has_new_inbox(&mut self) {
+        self.heard_before = 0;
     }
 
     /// The effects that begin it.
@@ -261,7 +295,9 @@ impl Hosted {
         match input {
             Input::Claimed(outcome) => self.claimed(&outcome, &mut effects),
             Input::Runner(event) => self.observe(event, &mut effects),
-            Input::Mail { from, mail, json } => self.receive(&from, *mail, json, &mut effects),
+            Input::Mail { from, mail, json, place } => {
+                self.receive(&from, *mail, (json, place), &mut effects);
+            }
             Input::SpawnRead(read) => self.spawn_read(now, read, &mut effects),
             Input::Stored(kept) if self.diffing => self.diffed(&kept, &mut effects),
             Input::Stored(artifacts) => self.stored(artifacts, &mut effects),
@@ -319,6 +355,7 @@ impl Hosted {
             epic: self.run.epic,
             node: self.run.node,
             brief: self.run.brief.clone(),
+            first: self.first,
             checkpoint: self.checkpoint.clone(),
             recorded: self.recorded.clone(),
             trace: self.trace.clone(),
@@ -379,6 +416,8 @@ impl Hosted {
             }
             RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),
+            RunnerEvent::Operate { id, op, body } => self.operate(id, op, &body, effects),
+            RunnerEvent::Write { id, to, text } => self.write(id, &to, text, effects),
             RunnerEvent::Changed { made, diff } => self.changed(made, diff, effects),
             // The host's own business, not a session's.
             RunnerEvent::Settled { .. } => {}

@@ -304,6 +304,10 @@ pub const BURN_BUCKET: Millis = Millis::from_secs(60);
 pub const TURNS_MAX: u64 = 1_000;
 /// Turns of a model in a row in which every call failed.
 pub const FRUITLESS_TURNS_MAX: u32 = 8;
+/// Messages of other agents that a session knows again.
+pub const LETTERS_KNOWN_MAX: usize = 4_096;
+/// Turns of a model in a row that may be cut off at the limit of output tokens.
+pub const CUT_TURNS_MAX: u32 = 4;
 /// Calls of one turn that are taken.
 pub const CALLS_PER_TURN_MAX: usize = 32;
 /// Words and arguments of one turn that are kept, in bytes: with what JSON adds it is a journal's entry.

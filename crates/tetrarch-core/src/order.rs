@@ -99,6 +99,8 @@ pub struct Start {
     pub node: NodeId,
     /// The contract.
     pub brief: Brief,
+    /// The first of the runs that it goes on from; itself when there is none.
+    pub first: RunId,
     /// The state of the last checkpoint of the run it goes on from, as JSON text.
     pub checkpoint: Option<String>,
     /// What the runs it goes on from recorded of their conversation with a model, oldest first.
@@ -118,6 +120,10 @@ pub enum Inbound {
         from: String,
         /// Its body, as JSON text.
         body: String,
+        /// Its place in the inbox, which grows; 0 for what was never there.
+        place: u64,
+        /// The request that it answers.
+        answers: Option<RequestId>,
     },
     /// The checkpoint that asked for it is recorded: a successor goes on from there.
     Saved,
@@ -273,6 +279,26 @@ pub enum RunnerEvent {
     Spawn {
         /// The request's body, as JSON text (spec 03).
         request: String,
+    },
+    /// An operation in the agent's name (spec 03), one of [`crate::hosted::OPERATIONS`]. It is answered by
+    /// [`Inbound::Mail`] of the topic `reply` that names its id.
+    Operate {
+        /// Its id: the same one asks for the same.
+        id: Option<RequestId>,
+        /// Its name.
+        op: String,
+        /// Its body, as JSON text of an object.
+        body: String,
+    },
+    /// A message to another agent. [`Inbound::Mail`] of the topic `mail.sent` or `mail.refused` that names
+    /// its id says what became of it.
+    Write {
+        /// Its id: the same one is the same message.
+        id: Option<RequestId>,
+        /// `parent`, `po`, or an agent's id.
+        to: String,
+        /// What it says.
+        text: String,
     },
     /// A status update (`overseerUpdate`, spec 05), as JSON text.
     Update {

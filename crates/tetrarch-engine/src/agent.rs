@@ -1,6 +1,7 @@
 //! The shell of a hosted agent's session: one actor that performs what core's `hosted` machine
 //! says, in order, and stops at the first effect that is fenced.
 
+mod before;
 mod inputs;
 
 use std::collections::VecDeque;
@@ -9,18 +10,14 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{Claimed, CursorError};
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, finally_left};
-use tetrarch_bus::state::record_after;
+use tetrarch_bus::journal::{JournalError, JournalWriter, Writer};
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
-use tetrarch_core::budget::Spend;
 use tetrarch_core::burn::Burn;
-use tetrarch_core::converse::recorded::Gathered;
 use tetrarch_core::cursor::{ClaimOutcome, Positions};
 use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::journal::JournalEvent;
-use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::Launch;
 use tetrarch_core::order::{Order, RunnerEvent};
 use tetrarch_core::request::Report;
@@ -35,6 +32,8 @@ use crate::pulse::Pulse;
 use crate::pump::{Placed, Pump};
 use crate::reading::Reader;
 use crate::session::{Admitted, Session, Shared};
+
+use before::Before;
 
 /// What an agent's actor is told.
 #[derive(Debug)]
@@ -149,39 +148,7 @@ impl Actor for AgentActor {
     }
 }
 
-/// What the runs that a run goes on from left behind.
-struct Before {
-    checkpoint: Option<String>,
-    conversation: Gathered,
-    spent: Spend,
-}
-
 impl AgentState {
-    /// The newest state that the run it goes on from, or one before that, left behind: a session may
-    /// end before its program says anything, and the next one be ordered before STATE knows its run.
-    /// With it what all of them used of the grant, which is that of the brief.
-    async fn left_before(&self) -> Result<Before, EngineError> {
-        let bus = &self.session.shared.bus;
-        let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
-        let mut conversation = Gathered::default();
-        let mut before = self.run.continues;
-        while let Some(id) = before {
-            let left = finally_left(bus, id).await?;
-            if !counted {
-                spent = spent.plus(left.tally.charge());
-                counted = left.tally.tells_of_earlier_runs();
-            }
-            checkpoint = checkpoint.or(left.checkpoint);
-            let all_said = conversation.add(left.conversation);
-            if counted && (checkpoint.is_some() || all_said) {
-                break;
-            }
-            let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
-            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
-        }
-        Ok(Before { checkpoint, conversation, spent })
-    }
-
     /// Takes one message and performs all that follows from it; says whether the session ended.
     async fn take(
         &mut self,
@@ -191,9 +158,9 @@ impl AgentState {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => {
-                let Before { checkpoint, conversation, spent } = self.left_before().await?;
+                let Before { checkpoint, conversation, spent, first } = self.left_before().await?;
                 self.machine.go_on_from(checkpoint, spent);
-                self.machine.go_on_with(conversation.into_recorded());
+                self.machine.go_on_with(first, conversation.into_recorded());
                 self.machine.begin()
             }
             AgentMsg::Runner(event) => {
@@ -221,10 +188,10 @@ impl AgentState {
         let Some(reader) = &mut self.reader else { return Ok(false) };
         let now = self.session.shared.clock.now();
         let effects = match reader.take(incoming).await {
-            Ok(Some(Admitted { mail, from, payload, .. })) => {
+            Ok(Some(Admitted { mail, from, payload, place, .. })) => {
                 let json = codec::mail_body_json(&payload)?;
                 let (topic, writer) = (mail.body.topic().to_owned(), from.to_string());
-                let input = Input::Mail { from, mail: Box::new(mail), json };
+                let input = Input::Mail { from, mail: Box::new(mail), json, place };
                 let effects = self.machine.step(now, input);
                 if self.perform(myself, effects).await? {
                     return Ok(true);
@@ -337,6 +304,7 @@ impl AgentState {
                 return Ok(Performed::Gave(Input::SpawnRead(read)));
             }
             Effect::Request(id, request) => self.session.request(id, &request, None).await?,
+            Effect::Operate { id, op, body } => self.session.ask(id, &op, body).await?,
             Effect::Mail(mail) => {
                 let id = mail.correlation.map_or_else(String::new, |id| format!("{id}.mail"));
                 self.session.write(&mail, &id).await?;
@@ -372,6 +340,9 @@ impl AgentState {
                 // inbox began with this work. Control is for one session and not repeated.
                 let again = self.run.continues.is_some();
                 let (reader, inbox) = Reader::open(&self.session, cursor, seq, again).await?;
+                if reader.is_anew() {
+                    self.machine.has_new_inbox();
+                }
                 self.reader = Some(reader);
                 let inbox = inbox.held_by(self.hold.subscribe());
                 let to = myself.clone();

@@ -16,6 +16,7 @@ pub(crate) struct Reader {
     session: Session,
     reading: Reading,
     at: u64,
+    is_anew: bool,
 }
 
 impl Reader {
@@ -29,13 +30,19 @@ impl Reader {
     ) -> Result<(Self, Inbox), EngineError> {
         let owner = Principal::Agent(session.agent.clone());
         let within = session.shared.wakeup.within(&owner, cursor.positions).await?;
-        if within != cursor.positions {
+        let is_anew = within != cursor.positions;
+        if is_anew {
             cursor =
                 Cursor { positions: within, trials: Trials::default(), receipts: None, ..cursor };
         }
         let reading = Reading::resume(cursor, again);
         let inbox = Inbox::open(&session.shared.wakeup, &owner, reading.from()).await?;
-        Ok((Self { session: session.clone(), reading, at }, inbox))
+        Ok((Self { session: session.clone(), reading, at, is_anew }, inbox))
+    }
+
+    /// Whether the inbox is not the one that was read before.
+    pub(crate) fn is_anew(&self) -> bool {
+        self.is_anew
     }
 
     /// How far the inbox is handled.

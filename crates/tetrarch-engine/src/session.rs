@@ -16,7 +16,7 @@ use tetrarch_bus::subject::{OpName, Origin, Subject};
 use tetrarch_core::cursor::{Claim, Cursor};
 use tetrarch_core::id::{AgentId, HostName, Principal, RequestId, SessionId};
 use tetrarch_core::mail::receipt::{self, About, Receipt, SetAside, Stage};
-use tetrarch_core::mail::{Launch, Mail, MailBody};
+use tetrarch_core::mail::{Lane, Launch, Mail, MailBody};
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::request::{Op, Report, Sender, SpawnRequest};
 use tetrarch_core::time::BusTime;
@@ -54,6 +54,8 @@ pub(crate) struct Admitted {
     pub(crate) ledger_seq: u64,
     /// Its bytes as they came.
     pub(crate) payload: Bytes,
+    /// Its place on the mail lane; 0 for control.
+    pub(crate) place: u64,
 }
 
 /// One session's voice on the bus.
@@ -145,6 +147,24 @@ impl Session {
             via: self.via.clone(),
         };
         self.send(&subject, id, codec::encode_op(op, id)?, None).await
+    }
+
+    /// Asks the owner for an operation as a program wrote it: the owner says what is wrong with it.
+    pub(crate) async fn ask(
+        &self,
+        id: RequestId,
+        op: &str,
+        body: String,
+    ) -> Result<(), EngineError> {
+        let op = match op.parse() {
+            Ok(op) => op,
+            Err(error) => {
+                tracing::error!(%error, "a session asked for no operation");
+                return Ok(());
+            }
+        };
+        let from = Principal::Agent(self.agent.clone());
+        self.send(&Subject::Op { op, from, via: self.via.clone() }, id, body.into(), None).await
     }
 
     async fn send(
@@ -259,9 +279,10 @@ impl Session {
 impl Admitted {
     /// What can be read of a message.
     pub(crate) fn of(incoming: Incoming) -> Option<Self> {
-        let Incoming { ledger_seq, content, payload, .. } = incoming;
+        let Incoming { lane, seq, ledger_seq, content, payload, .. } = incoming;
         let (mail, sender) = content.ok()?;
-        Some(Self { mail, from: sender.from, ledger_seq, payload })
+        let place = if lane == Lane::Mail { seq } else { 0 };
+        Some(Self { mail, from: sender.from, ledger_seq, payload, place })
     }
 }
 

@@ -207,8 +207,8 @@ impl Desk {
         match order {
             Order::Start(start) => self.start(*start),
             Order::Deliver { run, line } => {
-                let taken = self.runs.get(&run).map(|reins| reins.lines.try_send(line));
-                if !matches!(taken, Some(Ok(()))) {
+                let reins = self.runs.get(&run);
+                if reins.is_none_or(|reins| reins.lines.try_send(line).is_err()) {
                     tracing::warn!(%run, "a line was dropped: the run has ended or takes none");
                 }
             }

@@ -81,7 +81,7 @@ impl Agent {
             }
         }
         let json = "{}".to_owned();
-        self.step(hosted::Input::Mail { from, mail: Box::new(mail), json }, reach);
+        self.step(hosted::Input::Mail { from, mail: Box::new(mail), json, place: 0 }, reach);
     }
 
     pub(crate) fn run_program(&mut self, reach: &mut Reach<'_>) {
@@ -143,6 +143,7 @@ impl Agent {
                 }
                 told @ (hosted::Effect::Order(_)
                 | hosted::Effect::Report(_)
+                | hosted::Effect::Operate { .. }
                 | hosted::Effect::Request(..)
                 | hosted::Effect::Mail(_)
                 | hosted::Effect::Stream(_)) => {
@@ -182,6 +183,7 @@ impl Agent {
                 reach.send(Wire::mail(self.own.id.clone(), *mail), self.own.life);
             }
             hosted::Effect::Stream(_)
+            | hosted::Effect::Operate { .. }
             | hosted::Effect::Claim
             | hosted::Effect::Journal(_)
             | hosted::Effect::ReadSpawn { .. }

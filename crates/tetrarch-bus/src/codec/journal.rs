@@ -135,41 +135,49 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
             JournalEvent::Result(Box::new(result))
         }
         E::Ended(pb::JournalEnded { cause }) => JournalEvent::Ended { cause },
-        E::Turn(pb::JournalTurn { step, text, calls }) => {
+        E::Turn(pb::JournalTurn { step, text, calls, is_cut }) => {
             let call = |pb::JournalToolCall { id, tool, arguments }| Call { id, tool, arguments };
             let calls = calls.into_iter().map(call).collect();
-            JournalEvent::Conversed(Box::new(Recorded::Turn { step, text, calls }))
+            JournalEvent::Conversed(Box::new(Recorded::Turn { step, text, calls, is_cut }))
         }
         E::Intent(pb::JournalIntent { step, index, tool }) => {
             JournalEvent::Conversed(Box::new(Recorded::Intent { step, index, tool }))
         }
-        E::Answer(pb::JournalAnswer { step, index, text, is_error }) => {
-            JournalEvent::Conversed(Box::new(Recorded::Answer { step, index, text, is_error }))
+        E::Answer(pb::JournalAnswer { step, index, text, is_error, letter }) => {
+            JournalEvent::Conversed(Box::new(Recorded::Answer {
+                step,
+                index,
+                text,
+                is_error,
+                letter,
+            }))
         }
-        E::Heard(pb::JournalHeard { text }) => {
-            JournalEvent::Conversed(Box::new(Recorded::Heard { text }))
+        E::Heard(pb::JournalHeard { text, letter }) => {
+            JournalEvent::Conversed(Box::new(Recorded::Heard { text, letter }))
         }
-        E::Summary(pb::JournalSummary { step, text }) => {
-            JournalEvent::Conversed(Box::new(Recorded::Summary { step, text }))
+        E::Summary(pb::JournalSummary { step, text, letter }) => {
+            JournalEvent::Conversed(Box::new(Recorded::Summary { step, text, letter }))
         }
     })
 }
 
 fn conversed(recorded: Recorded) -> E {
     match recorded {
-        Recorded::Turn { step, text, calls } => {
+        Recorded::Turn { step, text, calls, is_cut } => {
             let call = |Call { id, tool, arguments }| pb::JournalToolCall { id, tool, arguments };
             let calls = calls.into_iter().map(call).collect();
-            E::Turn(pb::JournalTurn { step, text, calls })
+            E::Turn(pb::JournalTurn { step, text, calls, is_cut })
         }
         Recorded::Intent { step, index, tool } => {
             E::Intent(pb::JournalIntent { step, index, tool })
         }
-        Recorded::Answer { step, index, text, is_error } => {
-            E::Answer(pb::JournalAnswer { step, index, text, is_error })
+        Recorded::Answer { step, index, text, is_error, letter } => {
+            E::Answer(pb::JournalAnswer { step, index, text, is_error, letter })
         }
-        Recorded::Heard { text } => E::Heard(pb::JournalHeard { text }),
-        Recorded::Summary { step, text } => E::Summary(pb::JournalSummary { step, text }),
+        Recorded::Heard { text, letter } => E::Heard(pb::JournalHeard { text, letter }),
+        Recorded::Summary { step, text, letter } => {
+            E::Summary(pb::JournalSummary { step, text, letter })
+        }
     }
 }
 

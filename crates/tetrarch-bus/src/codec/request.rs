@@ -57,7 +57,7 @@ pub fn decode_request(
         seq,
         sender,
         id: id.unwrap_or_else(|_| derived_id(seq)),
-        digest: digest(&subject.to_string(), payload),
+        digest: digest(&asked_by_whom(subject).to_string(), payload),
         trace: envelope::trace(headers),
         body,
     })
@@ -99,6 +99,19 @@ pub fn decode_request_at(
 
 fn no_request(subject: &str) -> CodecError {
     CodecError::WrongSubject { subject: subject.to_owned(), expected: "request" }
+}
+
+/// The subject without the host that publishes for its sender: the next session of an agent asks the same
+/// from wherever it is placed.
+fn asked_by_whom(subject: &Subject) -> Subject {
+    let mut subject = subject.clone();
+    if let Subject::SpawnRequest { via, .. }
+    | Subject::Op { via, .. }
+    | Subject::Report { via, .. } = &mut subject
+    {
+        *via = None;
+    }
+    subject
 }
 
 /// The same body on another subject asks for something else.

@@ -17,6 +17,8 @@ pub enum Recorded {
         text: String,
         /// What it wants done.
         calls: Vec<Call>,
+        /// Whether its words were cut off at the limit of output tokens.
+        is_cut: bool,
     },
     /// A call that is neither read-only nor idempotent begins.
     Intent {
@@ -37,11 +39,15 @@ pub enum Recorded {
         text: String,
         /// Whether it went wrong.
         is_error: bool,
+        /// The message of its inbox that it gives, by its place there; 0 for none.
+        letter: u64,
     },
     /// Somebody else said something to the model.
     Heard {
         /// What.
         text: String,
+        /// The message of its inbox that it is, by its place there; 0 for none.
+        letter: u64,
     },
     /// What was said so far is replaced by this.
     Summary {
@@ -49,6 +55,8 @@ pub enum Recorded {
         step: u64,
         /// The summary.
         text: String,
+        /// The last message of its inbox that was heard before it, by its place there; 0 for none.
+        letter: u64,
     },
 }
 
@@ -62,9 +70,21 @@ impl Recorded {
                     + calls.iter().map(|call| call.tool.len() + call.arguments.len()).sum::<usize>()
             }
             Self::Intent { tool, .. } => tool.len(),
-            Self::Answer { text, .. } | Self::Heard { text } | Self::Summary { text, .. } => {
+            Self::Answer { text, .. } | Self::Heard { text, .. } | Self::Summary { text, .. } => {
                 text.len()
             }
+        }
+    }
+
+    /// The message of the agent's inbox up to which everything was heard with it, by its place there; 0 for
+    /// none. Messages are heard in their order, answers to questions aside.
+    #[must_use]
+    pub fn letter(&self) -> u64 {
+        match self {
+            Self::Turn { .. } | Self::Intent { .. } => 0,
+            Self::Answer { letter, .. }
+            | Self::Heard { letter, .. }
+            | Self::Summary { letter, .. } => *letter,
         }
     }
 }
@@ -92,20 +112,24 @@ impl Kept {
     /// Forgets the oldest until the rest fits.
     fn fit(&mut self, max: usize) {
         let before = self.recorded.len();
+        let mut letter = 0;
         while self.bytes > max {
             let Some(oldest) = self.recorded.pop_front() else { break };
             self.bytes -= oldest.bytes();
+            letter = letter.max(oldest.letter());
         }
         if self.recorded.len() < before {
             self.is_whole = true;
             // An answer without its turn says nothing.
-            while self.recorded.front().is_some_and(|it| !matches!(it, Recorded::Turn { .. })) {
-                let gone = self.recorded.pop_front();
-                self.bytes -= gone.map_or(0, |it| it.bytes());
+            while let Some(gone) =
+                self.recorded.pop_front_if(|it| !matches!(it, Recorded::Turn { .. }))
+            {
+                self.bytes -= gone.bytes();
+                letter = letter.max(gone.letter());
             }
             let text = CUT.to_owned();
             self.bytes += text.len();
-            self.recorded.push_front(Recorded::Heard { text });
+            self.recorded.push_front(Recorded::Heard { text, letter });
         }
     }
 }

@@ -21,7 +21,11 @@ fn effect(call: &Call) -> Effect {
 }
 
 fn answer(step: u64, index: u32, text: &str, is_error: bool) -> Recorded {
-    Recorded::Answer { step, index, text: text.to_owned(), is_error }
+    Recorded::Answer { step, index, text: text.to_owned(), is_error, letter: 0 }
+}
+
+fn heard(text: &str, letter: u64) -> Recorded {
+    Recorded::Heard { text: text.to_owned(), letter }
 }
 
 /// A conversation and all that it recorded.
@@ -58,7 +62,11 @@ impl Held {
     fn due(&self) -> Vec<u32> {
         match self.next() {
             Next::Call(due) => due.iter().map(|due| due.index).collect(),
-            other @ (Next::Ask | Next::Doubt(..) | Next::Spoke(_) | Next::GiveUp(_)) => {
+            other @ (Next::Ask
+            | Next::Doubt(..)
+            | Next::SpeakOn(_)
+            | Next::Spoke(_)
+            | Next::GiveUp(_)) => {
                 panic!("{other:?}")
             }
         }
@@ -78,7 +86,7 @@ fn calls_are_made_in_order_and_those_that_only_read_together() {
     assert_eq!(held.due(), [2]);
     held.take(Recorded::Intent { step: 1, index: 2, tool: "write".to_owned() });
     held.take(answer(1, 2, "written", false));
-    held.take(Recorded::Heard { text: "a letter".to_owned() });
+    held.take(heard("a letter", 0));
     assert_eq!(held.due(), [3], "a letter waits until the calls are answered");
     held.take(answer(1, 3, "four", false));
     assert_eq!(held.next(), Next::Ask);
@@ -94,7 +102,7 @@ fn calls_are_made_in_order_and_those_that_only_read_together() {
     held.reply("done", &[]);
     assert_eq!(held.next(), Next::Spoke("done".to_owned()));
     assert_eq!(held.conversation.last_words(), "done");
-    held.take(Recorded::Heard { text: "not yet".to_owned() });
+    held.take(heard("not yet", 0));
     assert_eq!(held.next(), Next::Ask);
 }
 
@@ -123,7 +131,7 @@ fn a_summary_takes_the_place_of_what_was_said() {
     assert!(!held.conversation.is_full(100));
     held.conversation.weighed(cost::Tokens { input: 71, cached: 0, output: 5 });
     assert!(held.conversation.is_full(100));
-    held.take(Recorded::Summary { step: 1, text: "read one".to_owned() });
+    held.take(Recorded::Summary { step: 1, text: "read one".to_owned(), letter: 0 });
     let messages = held.conversation.messages();
     let [Message::User(text)] = messages.as_slice() else { panic!("{messages:?}") };
     assert!(text.starts_with("the brief\n") && text.ends_with("read one"), "{text}");
@@ -134,6 +142,69 @@ fn a_summary_takes_the_place_of_what_was_said() {
     assert_eq!(held.conversation.step(), 2, "turns are counted on");
     held.take(answer(1, 0, "an answer of long ago", false));
     assert_eq!(held.due(), [0]);
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_spoken_on_and_given_whole() {
+    let cut_off = |held: &mut Held, text: &str| {
+        let reply = Reply { is_cut: true, ..said(text, &[]) };
+        let recorded = held.conversation.turn(&reply);
+        held.take(recorded);
+    };
+    let mut held = Held::begin();
+    for turn in 1..=CUT_TURNS_MAX {
+        cut_off(&mut held, "half, ");
+        if turn == CUT_TURNS_MAX {
+            assert!(matches!(held.next(), Next::GiveUp(_)));
+            break;
+        }
+        let Next::SpeakOn(text) = held.next() else { panic!("{:?}", held.next()) };
+        held.take(heard("a letter", 0));
+        assert_eq!(held.next(), Next::SpeakOn(text.clone()), "a letter is not what is said to it");
+        assert!(!held.conversation.is_full(0), "the halves of an answer belong together");
+        held.take(heard(&text, 0));
+        assert_eq!(held.next(), Next::Ask);
+    }
+    let mut held = Held::begin();
+    cut_off(&mut held, "half, ");
+    let Next::SpeakOn(text) = held.next() else { panic!("{:?}", held.next()) };
+    held.take(heard(&text, 0));
+    held.reply("and half", &[]);
+    assert_eq!(held.next(), Next::Spoke("half, and half".to_owned()));
+    held.take(heard("not yet", 0));
+    held.reply("anew", &[]);
+    assert_eq!(held.next(), Next::Spoke("anew".to_owned()));
+}
+
+#[test]
+fn the_last_message_that_was_heard_is_known_from_what_is_recorded() {
+    let mut held = Held::begin();
+    held.take(heard("one", 4));
+    held.reply("wait", &[call("a", "note")]);
+    held.take(Recorded::Answer {
+        step: 1,
+        index: 0,
+        text: String::new(),
+        is_error: false,
+        letter: 9,
+    });
+    held.take(heard("not of the inbox", 0));
+    assert_eq!(held.conversation.letter(), 9);
+    held.take(Recorded::Summary { step: 1, text: "all".to_owned(), letter: 9 });
+    let mut kept = Kept::default();
+    held.recorded.iter().cloned().for_each(|it| kept.push(it));
+    let mut gathered = Gathered::default();
+    gathered.add(kept);
+    let last = gathered.into_recorded().iter().map(Recorded::letter).max();
+    assert_eq!(last, Some(9), "a summary keeps it");
+
+    let mut kept = Kept::default();
+    kept.push(heard("early", 3));
+    kept.push(heard(&"x".repeat(RECORDED_BYTES_MAX), 0));
+    let mut gathered = Gathered::default();
+    gathered.add(kept);
+    let last = gathered.into_recorded().iter().map(Recorded::letter).max();
+    assert_eq!(last, Some(3), "what is too long keeps it");
 }
 
 #[test]
@@ -155,7 +226,7 @@ fn errors_in_a_row_come_to_an_end_and_so_do_turns() {
     let mut long = Conversation::open(String::new(), 0, &[]);
     for step in [TURNS_MAX - 1, TURNS_MAX] {
         let calls = vec![call("a", "read")];
-        long.apply(&Recorded::Turn { step, text: String::new(), calls });
+        long.apply(&Recorded::Turn { step, text: String::new(), calls, is_cut: false });
         long.apply(&answer(step, 0, "one", false));
         assert_eq!(matches!(long.next(effect), Next::GiveUp(_)), step == TURNS_MAX);
     }
@@ -170,7 +241,9 @@ fn a_turn_is_bounded_and_each_call_has_a_name_of_its_own() {
     let text = "é\u{1}".repeat(TURN_BYTES_MAX);
     let recorded = conversation.turn(&said(&text, &many));
     assert!(recorded.bytes() <= TURN_BYTES_MAX + 1_024, "{}", recorded.bytes());
-    let Recorded::Turn { step: 1, text, calls } = recorded else { panic!("{recorded:?}") };
+    let Recorded::Turn { step: 1, text, calls, is_cut: false } = recorded else {
+        panic!("{recorded:?}")
+    };
     assert!(text.contains("bytes are left out") && !text.contains('\u{1}'));
     assert_eq!(calls.len(), CALLS_PER_TURN_MAX);
     let ids: std::collections::BTreeSet<&str> = calls.iter().map(|call| call.id.as_str()).collect();
@@ -185,9 +258,10 @@ fn a_turn_is_bounded_and_each_call_has_a_name_of_its_own() {
 
 #[test]
 fn what_a_run_goes_on_from_begins_with_the_last_summary_and_is_bounded() {
-    let heard = |text: &str| Recorded::Heard { text: text.to_owned() };
-    let summary = || Recorded::Summary { step: 1, text: "all".to_owned() };
-    let turn = |step| Recorded::Turn { step, text: "t".to_owned(), calls: Vec::new() };
+    let heard = |text: &str| heard(text, 0);
+    let summary = || Recorded::Summary { step: 1, text: "all".to_owned(), letter: 0 };
+    let turn =
+        |step| Recorded::Turn { step, text: "t".to_owned(), calls: Vec::new(), is_cut: false };
     let kept = |all: &[Recorded]| {
         let mut kept = Kept::default();
         all.iter().cloned().for_each(|it| kept.push(it));
@@ -204,11 +278,11 @@ fn what_a_run_goes_on_from_begins_with_the_last_summary_and_is_bounded() {
     assert!(!gathered.add(kept(&[turn(3), big.clone()])));
     assert!(gathered.add(kept(&[turn(1), heard("too much")])));
     let all = gathered.into_recorded();
-    assert!(matches!(&all[0], Recorded::Heard { text } if text.contains("too long")));
+    assert!(matches!(&all[0], Recorded::Heard { text, .. } if text.contains("too long")));
     assert_eq!(all[1..], [turn(3), big.clone()], "just as much as there is room for");
     let mut gathered = Gathered::default();
     assert!(gathered.add(kept(&[turn(1), answer(1, 0, "one", false), turn(2), big.clone()])));
     let all = gathered.into_recorded();
     assert_eq!(all[1..], [turn(2), big]);
-    assert!(matches!(&all[0], Recorded::Heard { text } if text.contains("too long")));
+    assert!(matches!(&all[0], Recorded::Heard { text, .. } if text.contains("too long")));
 }

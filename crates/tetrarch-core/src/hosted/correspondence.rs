@@ -15,13 +15,16 @@ use crate::time::BusTime;
 
 use super::{Effect, Hosted, Phase};
 
+/// A message's body as JSON text, and its place on the mail lane.
+type Letter = (String, u64);
+
 impl Hosted {
     /// Reads one message of the inbox.
     pub(super) fn receive(
         &mut self,
         from: &Principal,
         mail: Mail,
-        json: String,
+        letter: Letter,
         effects: &mut Vec<Effect>,
     ) {
         match &mail.body {
@@ -54,18 +57,18 @@ impl Hosted {
             }
             MailBody::SponsorAnswer(answer) => {
                 self.sponsors.remove(&answer.request);
-                self.deliver(from, &mail, json, effects);
+                self.deliver(from, &mail, letter, effects);
             }
             MailBody::Answer { question, .. } => {
                 if self.is_answered(*question, effects) {
-                    self.deliver(from, &mail, json, effects);
+                    self.deliver(from, &mail, letter, effects);
                 }
             }
             MailBody::StatusRequest(asked) => {
                 if asked.session == self.launch.session {
                     let dispatch = asked.dispatch;
                     if self.updates.asked(dispatch) {
-                        self.deliver(from, &mail, json, effects);
+                        self.deliver(from, &mail, letter, effects);
                     }
                     let run = self.run.id;
                     effects.push(Effect::Report(Box::new(Report::Consumed { run, dispatch })));
@@ -73,7 +76,7 @@ impl Hosted {
             }
             MailBody::Reply(reply) => match spending::drawn(reply) {
                 Some(drawn) => self.drew(drawn, effects),
-                None => self.deliver(from, &mail, json, effects),
+                None => self.deliver(from, &mail, letter, effects),
             },
             MailBody::SpawnAnswer(_)
             | MailBody::Sponsor(_)
@@ -91,16 +94,26 @@ impl Hosted {
             | MailBody::Receipt(_)
             | MailBody::Dead(_)
             | MailBody::Info { .. }
-            | MailBody::Unknown { .. } => self.deliver(from, &mail, json, effects),
+            | MailBody::Unknown { .. } => self.deliver(from, &mail, letter, effects),
         }
     }
 
-    fn deliver(&mut self, from: &Principal, mail: &Mail, json: String, effects: &mut Vec<Effect>) {
+    /// Gives a message to the program, unless what it goes on from has heard it.
+    fn deliver(
+        &mut self,
+        from: &Principal,
+        mail: &Mail,
+        (body, place): Letter,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.knows(from, mail) || (place > 0 && place <= self.heard_before) {
+            return;
+        }
         let (topic, from) = (mail.body.topic().to_owned(), from.to_string());
-        let mail = JournalEvent::Mail { topic: topic.clone(), from: from.clone() };
-        let line = Inbound::Mail { topic, from, body: json };
+        let noted = JournalEvent::Mail { topic: topic.clone(), from: from.clone() };
+        let line = Inbound::Mail { topic, from, body, place, answers: mail.correlation };
         let order = Order::Deliver { run: self.run.id, line };
-        self.when_running(Effect::Journal(mail), effects);
+        self.when_running(Effect::Journal(noted), effects);
         self.when_running(Effect::Order(Box::new(order)), effects);
     }
 
@@ -108,7 +121,8 @@ impl Hosted {
     pub(super) fn tell(&self, topic: &str, error: &str, effects: &mut Vec<Effect>) {
         let body = format!("{{\"error\":{}}}", serde_json::Value::from(error));
         let from = AgentId::Go.to_string();
-        let line = Inbound::Mail { topic: topic.to_owned(), from, body };
+        let topic = topic.to_owned();
+        let line = Inbound::Mail { topic, from, body, place: 0, answers: None };
         effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
     }
 
@@ -318,6 +332,7 @@ mod tests {
             | Effect::Journal(_)
             | Effect::Order(_)
             | Effect::Report(_)
+            | Effect::Operate { .. }
             | Effect::ReadSpawn { .. }
             | Effect::Store(_)
             | Effect::Stream(_)

@@ -22,7 +22,12 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
         | RunnerEvent::Spent { call: text, .. } => {
             redact(text);
         }
-        RunnerEvent::Checkpoint { state: json, .. }
+        RunnerEvent::Write { to, text, .. } => {
+            redact(to);
+            redact(text);
+        }
+        RunnerEvent::Operate { body: json, .. }
+        | RunnerEvent::Checkpoint { state: json, .. }
         | RunnerEvent::Spawn { request: json }
         | RunnerEvent::Update { update: json } => {
             redact_json(json);
@@ -58,7 +63,7 @@ fn recorded(recorded: &mut Recorded) {
             }
         }
         Recorded::Answer { text, .. }
-        | Recorded::Heard { text }
+        | Recorded::Heard { text, .. }
         | Recorded::Summary { text, .. } => {
             redact(text);
         }

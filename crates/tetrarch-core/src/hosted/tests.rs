@@ -2,6 +2,7 @@
 
 mod conversing;
 mod ends;
+mod operating;
 mod spending;
 mod verbs;
 mod vitals;
@@ -10,6 +11,7 @@ mod worktree;
 use super::*;
 use crate::brief::{Brief, ExpectedOutput, Runner, RunnerKind, Tools, Usage, Worktree};
 use crate::budget::Limits;
+use crate::error::ErrorCode;
 use crate::id::{AgentId, AssignmentId, EpicId, ProfileName, ProjectName, SessionId, Ulid};
 use crate::limits::{LOG_JOURNALED_WITHIN, SPONSOR_ANSWER_WITHIN};
 use crate::mail::{Duty, MailBody, SessionOrder, SpawnAnswer};
@@ -108,7 +110,7 @@ fn letter(body: MailBody) -> Input {
         body,
     };
     let from = Principal::Agent(AgentId::Go);
-    Input::Mail { from, mail: Box::new(mail), json: "{}".to_owned() }
+    Input::Mail { from, mail: Box::new(mail), json: "{}".to_owned(), place: 0 }
 }
 
 fn order(reason: &str) -> SessionOrder {
@@ -138,6 +140,7 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
         Effect::Report(_) => "report",
         Effect::ReadSpawn { .. } => "read spawn",
         Effect::Request(..) => "request",
+        Effect::Operate { .. } => "operate",
         Effect::Mail(_) => "mail",
         Effect::Store(_) => "store",
         Effect::Stream(_) => "stream",

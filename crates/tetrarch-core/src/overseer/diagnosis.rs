@@ -133,7 +133,7 @@ fn conversed(recorded: &Recorded) -> String {
         Recorded::Turn { text, .. } => format!("the model: {text}"),
         Recorded::Intent { tool, .. } => format!("begins {tool}"),
         Recorded::Answer { text, .. } => format!("a tool: {text}"),
-        Recorded::Heard { text } => format!("is told: {text}"),
+        Recorded::Heard { text, .. } => format!("is told: {text}"),
         Recorded::Summary { text, .. } => format!("so far: {text}"),
     }
 }

@@ -218,7 +218,8 @@ impl Roster {
         // An actor that has ended needs no order.
         match &seated.seat {
             Seat::Agent(actor, _) => {
-                let input = Input::Mail { from, mail: Box::new(mail), json: String::new() };
+                let input =
+                    Input::Mail { from, mail: Box::new(mail), json: String::new(), place: 0 };
                 let _ended = actor.cast(AgentMsg::Forwarded(Box::new(input)));
             }
             Seat::Project(actor) => drop(actor.cast(ProjectMsg::End)),

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tetrarch_core::brief::{EVERY_TOOL, Runner};
-use tetrarch_core::converse::ToolDefinition;
+use tetrarch_core::converse::{Recorded, ToolDefinition};
 use tetrarch_core::order::{RunnerEvent, Start};
 use tetrarch_core::role::Role;
 use tetrarch_model::{Address, BadAddress, Model};
@@ -30,6 +30,14 @@ use crate::tools::{Definition, Toolbox, ToolboxConfig, ToolboxError};
 
 use own::Own;
 use talk::Talk;
+
+/// What is said of files that an earlier session wrote elsewhere.
+const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files that you wrote before are \
+    not in it.]";
+
+/// What is said of files that an earlier session reserved.
+const NOT_RESERVED: &str = "[Your session is a new one: files that you had reserved are not reserved any more. \
+    Reserve those that you still need again.]";
 
 /// Talks to models.
 #[derive(Debug)]
@@ -62,6 +70,8 @@ struct Begun {
     toolbox: Toolbox,
     /// By what the programs of its tools are found, if it may run any.
     traces: Option<Traces>,
+    /// What the model is to know that goes on from an earlier session.
+    notes: Vec<String>,
     dir: PathBuf,
     dir_is_own: bool,
 }
@@ -75,7 +85,10 @@ impl Llm {
     async fn begin(&self, start: &Start) -> Result<Begun, CannotBegin> {
         let expected = Expected::of(&start.brief.expected_output).await?;
         let model = reach(&start.brief.runner)?.on_behalf_of(whose(start));
-        let (dir, dir_is_own) = directory(&self.ground.workspace_dir, start).await?;
+        // What it goes on from wrote its files there.
+        let workspace_dir = &self.ground.workspace_dir;
+        let was_there = workspace_dir.join(start.first.to_string()).is_dir();
+        let (dir, dir_is_own) = directory(workspace_dir, start, start.first).await?;
         let brief = &start.brief;
         let runs = brief.tools.names().any(|name| name == EVERY_TOOL || name.starts_with("run"));
         let cgroup = if runs { Some(self.ground.cgroup_for(start.run)) } else { None };
@@ -110,9 +123,19 @@ impl Llm {
             .into_iter()
             .filter(|own| every || brief.tools.names().any(|it| it == own.name()));
         tools.extend(own.map(Own::definition));
-        tools.extend(toolbox.definitions().into_iter().map(offered));
+        let on_files: Vec<ToolDefinition> =
+            toolbox.definitions().into_iter().map(offered).collect();
+        let goes_on = !start.recorded.is_empty();
+        let lost = goes_on && dir_is_own && !was_there && !on_files.is_empty();
+        let reserved = start.recorded.iter().any(|recorded| {
+            matches!(recorded, Recorded::Turn { calls, .. }
+                if calls.iter().any(|call| call.tool == Own::FileReserve.name()))
+        });
+        let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED)].into_iter();
+        let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();
+        tools.extend(on_files);
         let traces = runs.then(|| Traces::of_mark(Mark::Run(start.run), cgroup));
-        Ok(Begun { expected, form, model, tools, toolbox, traces, dir, dir_is_own })
+        Ok(Begun { expected, form, model, tools, toolbox, traces, notes, dir, dir_is_own })
     }
 }
 

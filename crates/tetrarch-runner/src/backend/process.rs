@@ -275,8 +275,8 @@ impl Attendance {
             return;
         };
         let (text, what) = match line {
-            Inbound::Mail { topic, from, body } => {
-                (mail_line(topic, from, body), format!("`{topic}` from {from}"))
+            Inbound::Mail { topic, from, body, answers, .. } => {
+                (mail_line(topic, from, body, *answers), format!("`{topic}` from {from}"))
             }
             Inbound::Saved => (saved_line(), "`saved`".to_owned()),
             Inbound::Granted { call } => (granted_line(call), format!("`granted` of {call}")),

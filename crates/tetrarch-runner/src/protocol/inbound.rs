@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tetrarch_core::brief::{Artifact, ExpectedOutput, NodeInput};
 use tetrarch_core::budget::{Counter, Limits};
+use tetrarch_core::id::RequestId;
 use tetrarch_core::order::Start;
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Wanted};
@@ -62,9 +63,19 @@ pub(crate) fn verb_line(command: &Command) -> Vec<u8> {
     line(&said)
 }
 
-/// A message from the agent's inbox. `body` is JSON text.
-pub(crate) fn mail_line(topic: &str, from: &str, body: &str) -> Vec<u8> {
-    line(&json!({"type": "mail", "topic": topic, "from": from, "body": json_or_text(body)}))
+/// A message from the agent's inbox. `body` is JSON text; `answers` the request that it answers.
+pub(crate) fn mail_line(
+    topic: &str,
+    from: &str,
+    body: &str,
+    answers: Option<RequestId>,
+) -> Vec<u8> {
+    let mut said =
+        json!({"type": "mail", "topic": topic, "from": from, "body": json_or_text(body)});
+    if let Some(id) = answers {
+        said["requestId"] = json!(id.to_string());
+    }
+    line(&said)
 }
 
 /// One way in which a deliverable does not satisfy its schema.
@@ -188,7 +199,9 @@ mod tests {
 
     #[test]
     fn lines_hold_one_newline_each_whatever_they_say() {
-        for line in [mail_line("a\nb", "c", "{\"x\":\"\\n\"}"), stop_line("r\n", Millis(5))] {
+        let id = Some(RequestId::derive(Default::default(), "", "", 0));
+        let mail = mail_line("a\nb", "c", "{\"x\":\"\\n\"}", id);
+        for line in [mail, stop_line("r\n", Millis(5))] {
             assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
             assert!(line.ends_with(b"}\n"));
         }

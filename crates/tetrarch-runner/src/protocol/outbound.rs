@@ -18,6 +18,9 @@ use tetrarch_core::verb::Verb;
 
 use crate::lines::start_of;
 
+/// Longest name of an operation that is passed on, in bytes.
+const OP_BYTES_MAX: usize = 128;
+
 /// What a line of output is.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Said {
@@ -121,6 +124,24 @@ struct TakenFields {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OpFields {
+    op: String,
+    body: Option<Map<String, Value>>,
+    #[serde(alias = "request_id")]
+    request_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MailFields {
+    to: String,
+    text: String,
+    #[serde(alias = "request_id")]
+    request_id: Option<String>,
+}
+
+#[derive(Deserialize)]
 struct BlockedFields {
     reason: String,
 }
@@ -221,6 +242,15 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
             update::from_value(&update).map_err(|error| error.to_string())?;
             RunnerEvent::Update { update: update.to_string() }
         }
+        "op" => {
+            let OpFields { op, body, request_id } = parse(fields)?;
+            let body = Value::Object(body.unwrap_or_default()).to_string();
+            RunnerEvent::Operate { id: given_id(request_id)?, op: cut(op, OP_BYTES_MAX), body }
+        }
+        "mail" => {
+            let MailFields { to, text, request_id } = parse(fields)?;
+            RunnerEvent::Write { id: given_id(request_id)?, to: cut(to, TEXT_BYTES_MAX), text }
+        }
         "takes" => return takes(parse(fields)?).map(Some),
         "taken" => {
             let TakenFields { id } = parse(fields)?;
@@ -244,6 +274,11 @@ pub(crate) fn read_result(fields: Map<String, Value>) -> Result<Told, String> {
 
 fn parse<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, String> {
     serde_json::from_value(Value::Object(fields)).map_err(|cause| cause.to_string())
+}
+
+fn given_id(text: Option<String>) -> Result<Option<RequestId>, String> {
+    let wrong = |_| "`requestId` is no request id".to_owned();
+    text.map(|text| text.parse().map_err(wrong)).transpose()
 }
 
 fn takes(fields: TakesFields) -> Result<Told, String> {

@@ -159,8 +159,10 @@ fn start(program: &str) -> Start {
         inputs: Vec::new(),
         judges: None,
     };
+    let run = RunId(fresh());
     Start {
-        run: RunId(fresh()),
+        run,
+        first: run,
         agent: AgentId::Worker(fresh()),
         session: SessionId(fresh()),
         epoch: 1,

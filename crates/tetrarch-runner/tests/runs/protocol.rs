@@ -18,6 +18,9 @@ say("blocked", reason=answer["body"]["text"] + " from " + answer["from"])
 say("unblocked")
 say("spawn", requestId="r1", spawnReason="help", requestedSubagents=[{"role": "worker"}])
 say("update", overseerUpdate={"status": "in_progress"})
+say("op", op="todo.list", body={"status": "pending"}, requestId="01JD8Z5W6T4QK3M9X2V7B1N0AC")
+say("op", op="file.list")
+say("mail", to="parent", text="half is done", request_id="01JD8Z5W6T4QK3M9X2V7B1N0AC")
 os.makedirs("out")
 open("out/a.csv", "w").write("1,2")
 say("result", outcome="success", deliverable=brief, evidence={"tests": ["1 ok"]},
@@ -53,6 +56,7 @@ async fn a_program_reads_its_brief_and_tells_every_event() {
     assert_eq!(seen.made, None, "the exit code must not overrule the result");
     let usage = Usage { tokens_in: 10, tokens_out: 9, cost_micro: 250_000, turns: 1 };
     let text = |text: &str| text.to_owned();
+    let id = Some("01JD8Z5W6T4QK3M9X2V7B1N0AC".parse().unwrap());
     let expected = [
         RunnerEvent::Progress { text: text("looking"), done: Some(1), total: Some(2) },
         RunnerEvent::Usage(Usage { tokens_out: 5, ..usage }),
@@ -67,6 +71,9 @@ async fn a_program_reads_its_brief_and_tells_every_event() {
             ),
         },
         RunnerEvent::Update { update: text(r#"{"status":"in_progress"}"#) },
+        RunnerEvent::Operate { id, op: text("todo.list"), body: text(r#"{"status":"pending"}"#) },
+        RunnerEvent::Operate { id: None, op: text("file.list"), body: text("{}") },
+        RunnerEvent::Write { id, to: text("parent"), text: text("half is done") },
     ];
     assert!(matches!(events[0], RunnerEvent::Started { pid: Some(_), .. }), "{:?}", events[0]);
     assert_eq!(events[1..=expected.len()], expected);

@@ -138,6 +138,8 @@ impl Stage {
             topic: topic.to_owned(),
             from: "PO-demo".to_owned(),
             body: body.to_owned(),
+            place: 0,
+            answers: None,
         };
         self.order(Order::Deliver { run, line }).await;
     }
@@ -234,8 +236,10 @@ pub(crate) fn command(argv: &[&str]) -> Start {
         inputs: Vec::new(),
         judges: None,
     };
+    let run = RunId(fresh());
     Start {
-        run: RunId(fresh()),
+        run,
+        first: run,
         agent: AgentId::Worker(fresh()),
         session: SessionId(fresh()),
         epoch: 3,

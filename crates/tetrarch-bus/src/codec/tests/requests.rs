@@ -365,6 +365,10 @@ fn the_digest_is_of_body_and_subject() {
     assert_eq!(one.digest, decode_json("report.PO-demo", &body).digest);
     assert_ne!(one.digest, decode_json("report.PO-other", &body).digest);
     assert_eq!(one.digest.len(), 64);
+    let of_hosts =
+        ["report.W:01JD8Z5W6T4QK3M9X2V7B1N0AC.h1", "report.W:01JD8Z5W6T4QK3M9X2V7B1N0AC.h2"];
+    let [here, there] = of_hosts.map(|subject| decode_json(subject, &body).digest);
+    assert_eq!(here, there, "the next session of an agent asks the same from another host");
 }
 
 #[test]

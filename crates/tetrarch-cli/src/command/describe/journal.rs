@@ -118,19 +118,19 @@ fn words(event: &JournalEvent) -> (&'static str, String) {
 /// A change of a conversation with a model; a call is told by `step/index`, as in its key.
 fn conversed(recorded: &Recorded) -> (&'static str, String) {
     match recorded {
-        Recorded::Turn { step, text, calls } => {
+        Recorded::Turn { step, text, calls, .. } => {
             let tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
             let calls =
                 if tools.is_empty() { String::new() } else { format!(" [{}]", tools.join(", ")) };
             ("turn", format!("{step}{calls} {text}"))
         }
         Recorded::Intent { step, index, tool } => ("intent", format!("{step}/{index} {tool}")),
-        Recorded::Answer { step, index, text, is_error } => {
+        Recorded::Answer { step, index, text, is_error, .. } => {
             let what = if *is_error { "tool error" } else { "tool result" };
             (what, format!("{step}/{index} {text}"))
         }
-        Recorded::Heard { text } => ("heard", text.clone()),
-        Recorded::Summary { step, text } => ("summary", format!("to {step}: {text}")),
+        Recorded::Heard { text, .. } => ("heard", text.clone()),
+        Recorded::Summary { step, text, .. } => ("summary", format!("to {step}: {text}")),
     }
 }
 

@@ -10,7 +10,8 @@ fn a_change_is_journaled_without_credentials_before_it_is_confirmed() {
     let secret = format!("ghp_{}", "aB3".repeat(12));
     let arguments = format!("{{\"key\":\"{secret}\"}}");
     let calls = vec![Call { id: "1".to_owned(), tool: "push".to_owned(), arguments }];
-    let recorded = Recorded::Turn { step: 1, text: format!("I use {secret}"), calls };
+    let text = format!("I use {secret}");
+    let recorded = Recorded::Turn { step: 1, text, calls, is_cut: false };
     let mut session = running(worker());
     let said = |confirm| RunnerEvent::Conversed { recorded: Box::new(recorded.clone()), confirm };
     let effects = session.step(NOW, Input::Runner(said(Some(7))));
@@ -46,8 +47,8 @@ fn a_summary_is_a_state_of_its_own_and_told_once() {
 #[test]
 fn what_earlier_runs_recorded_is_given_to_the_next() {
     let mut session = worker();
-    let heard = vec![Recorded::Heard { text: "left".to_owned() }];
-    session.go_on_with(heard.clone());
+    let heard = vec![Recorded::Heard { text: "left".to_owned(), letter: 0 }];
+    session.go_on_with(RunId(Ulid(2)), heard.clone());
     let effects = session.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
     let start = effects.iter().find_map(|effect| {
         let Effect::Order(order) = effect else { return None };
@@ -55,4 +56,31 @@ fn what_earlier_runs_recorded_is_given_to_the_next() {
         Some(start.recorded.clone())
     });
     assert_eq!(start, Some(heard));
+}
+
+#[test]
+fn what_earlier_runs_heard_by_mail_is_not_heard_again() {
+    let begun = |recorded: &[Recorded]| {
+        let mut session = worker();
+        session.go_on_with(RunId(Ulid(2)), recorded.to_vec());
+        running(session)
+    };
+    let at = |place: u64| {
+        let Input::Mail { from, mail, json, .. } = letter(MailBody::Info { text: "go".to_owned() })
+        else {
+            panic!("no mail");
+        };
+        Input::Mail { from, mail, json, place }
+    };
+    let heard = [Recorded::Heard { text: "left".to_owned(), letter: 7 }];
+    for (place, new) in [(1, false), (7, false), (8, true), (0, true)] {
+        let effects = begun(&heard).step(NOW, at(place));
+        let expected: &[&str] = if new { &["journal", "deliver"] } else { &[] };
+        assert_eq!(kinds(&effects), expected, "{place}");
+        assert_eq!(kinds(&begun(&[]).step(NOW, at(place))), ["journal", "deliver"], "{place}");
+    }
+    let mut session = worker();
+    session.go_on_with(RunId(Ulid(2)), heard.to_vec());
+    session.has_new_inbox();
+    assert_eq!(kinds(&running(session).step(NOW, at(1))), ["journal", "deliver"]);
 }

@@ -208,7 +208,7 @@ fn who_did_not_speak_for_the_owner_speaks_for_itself() {
     let mut hosted = running(worker());
     let Input::Mail { mail, json, .. } = verb(10, steer()) else { panic!("no mail") };
     let from: Principal = "PO-a".parse().unwrap();
-    let effects = hosted.step(NOW, Input::Mail { from: from.clone(), mail, json });
+    let effects = hosted.step(NOW, Input::Mail { from: from.clone(), mail, json, place: 0 });
     let by = effects.iter().find_map(|effect| {
         let Effect::Order(order) = effect else { return None };
         let Order::Verb { command, .. } = &**order else { return None };

@@ -57,6 +57,7 @@ fn given(effect: &Effect) -> Option<StopWithin> {
         | Effect::Journal(_)
         | Effect::Report(_)
         | Effect::ReadSpawn { .. }
+        | Effect::Operate { .. }
         | Effect::Request(..)
         | Effect::Mail(_)
         | Effect::Store(_)

@@ -48,6 +48,10 @@ pub(super) struct Letter {
     pub(super) topic: String,
     pub(super) from: String,
     pub(super) body: String,
+    /// Its place in the inbox; 0 for what was never there.
+    pub(super) place: u64,
+    /// The request that it answers.
+    pub(super) answers: Option<RequestId>,
 }
 
 /// The ears of one conversation.
@@ -103,6 +107,11 @@ impl Ears {
     /// The oldest letter that nobody has read.
     pub(super) fn letter(&mut self) -> Option<Letter> {
         self.letters.pop_front()
+    }
+
+    /// The oldest letter that nobody has read and that came before this place.
+    pub(super) fn letter_before(&mut self, place: u64) -> Option<Letter> {
+        self.letters.pop_front_if(|it| it.place < place)
     }
 
     /// The oldest unread letter of one of these topics.
@@ -208,6 +217,18 @@ impl Ears {
         }
     }
 
+    /// Waits for the answer to a request.
+    pub(super) async fn await_reply(&mut self, id: RequestId) -> Result<Letter, Halt> {
+        loop {
+            if let Some(place) = self.letters.iter().position(|it| it.answers == Some(id))
+                && let Some(letter) = self.letters.remove(place)
+            {
+                return Ok(letter);
+            }
+            self.listen(Yields::AtOnce).await?;
+        }
+    }
+
     /// Waits for one thing to happen.
     async fn listen(&mut self, yields: Yields) -> Result<(), Halt> {
         if let Some(halt) = self.due(yields) {
@@ -261,11 +282,11 @@ impl Ears {
 
     fn take(&mut self, line: Inbound) {
         match line {
-            Inbound::Mail { topic, from, body } => {
+            Inbound::Mail { topic, from, body, place, answers } => {
                 if self.letters.len() >= LETTERS_MAX {
                     self.letters.pop_front();
                 }
-                self.letters.push_back(Letter { topic, from, body });
+                self.letters.push_back(Letter { topic, from, body, place, answers });
             }
             Inbound::Noted(number) => self.noted = self.noted.max(number),
             Inbound::Granted { call } => drop(self.verdicts.insert(call, Ok(()))),
@@ -273,7 +294,7 @@ impl Ears {
             Inbound::BudgetWarning { counter, used, limit } => {
                 let (topic, from) = ("budget".to_owned(), "your host".to_owned());
                 let body = format!("{used} of {limit} {counter} are used; come to an end in time");
-                self.letters.push_back(Letter { topic, from, body });
+                self.letters.push_back(Letter { topic, from, body, place: 0, answers: None });
             }
             // It makes no checkpoints.
             Inbound::Saved => {}
@@ -394,7 +415,9 @@ mod tests {
         let (ends, mut ears) = ears(None);
         for topic in ["info", "answer", "result.ready"] {
             let (from, body) = ("GO".to_owned(), "{}".to_owned());
-            ends.lines.send(Inbound::Mail { topic: topic.to_owned(), from, body }).await.unwrap();
+            let (topic, place, answers) = (topic.to_owned(), 0, None);
+            let line = Inbound::Mail { topic, from, body, place, answers };
+            ends.lines.send(line).await.unwrap();
         }
         ends.lines.send(Inbound::Noted(2)).await.unwrap();
         ears.noted(2).await.unwrap();

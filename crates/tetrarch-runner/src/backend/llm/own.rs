@@ -1,8 +1,12 @@
 //! The tools that a conversation has of its own: those by which an agent asks people, wants agents, says how it
-//! stands and waits for mail. Each goes the way that programs' lines go (docs/stdio-protocol.md).
+//! stands, writes and waits for mail, reserves files and looks at its goal's work. Each goes the way that programs'
+//! lines go (docs/stdio-protocol.md).
+
+mod operation;
 
 use serde_json::{Map, Value, json};
 use tetrarch_core::converse::{Due, Effect, ToolDefinition};
+use tetrarch_core::hosted;
 use tetrarch_core::id::{AgentId, RequestId};
 use tetrarch_core::limits::LIST_MAX;
 use tetrarch_core::overseer::update;
@@ -10,12 +14,17 @@ use tetrarch_core::time::BusTime;
 
 use super::ears::Letter;
 
+pub(super) use operation::{Operation, operation, replied, write};
+
 /// The topic of an answer to a question.
 pub(super) const ANSWER: &str = "answer";
 /// The topic of a question that was not asked.
 pub(super) const ASK_REFUSED: &str = "ask.refused";
 /// The topic of a request for a status update.
 pub(super) const STATUS_REQUEST: &str = "status.request";
+
+/// Topics of what comes of operations and messages: heard by who waits for it.
+pub(super) const ANSWERS: [&str; 3] = [hosted::REPLY, hosted::MAIL_SENT, hosted::MAIL_REFUSED];
 
 /// Longest wait for mail, in seconds.
 const WAIT_MAX: u64 = 3_600;
@@ -33,11 +42,33 @@ pub(super) enum Own {
     TodoUpdate,
     /// The next message of its inbox.
     MailWait,
+    /// A message to another agent.
+    MailSend,
+    /// Files that it alone may change.
+    FileReserve,
+    /// Files that it does not need any more.
+    FileRelease,
+    /// How an agent stands.
+    AgentStatus,
+    /// The work of its goal.
+    TodoList,
+    /// More work for its goal.
+    TodoAdd,
 }
 
 impl Own {
-    pub(super) const ALL: [Self; 4] =
-        [Self::AskHuman, Self::AgentSpawn, Self::TodoUpdate, Self::MailWait];
+    pub(super) const ALL: [Self; 10] = [
+        Self::AskHuman,
+        Self::AgentSpawn,
+        Self::TodoUpdate,
+        Self::MailWait,
+        Self::MailSend,
+        Self::FileReserve,
+        Self::FileRelease,
+        Self::AgentStatus,
+        Self::TodoList,
+        Self::TodoAdd,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -45,6 +76,12 @@ impl Own {
             Self::AgentSpawn => "agent_spawn",
             Self::TodoUpdate => "todo_update",
             Self::MailWait => "mail_wait",
+            Self::MailSend => "mail_send",
+            Self::FileReserve => "file_reserve",
+            Self::FileRelease => "file_release",
+            Self::AgentStatus => "agent_status",
+            Self::TodoList => "todo_list",
+            Self::TodoAdd => "todo_add",
         }
     }
 
@@ -53,43 +90,23 @@ impl Own {
     }
 
     /// What the model is told of it. Called twice, each of them does what it did once: the owner knows
-    /// questions and requests again.
+    /// questions and requests again, and a reader messages.
     pub(super) fn definition(self) -> ToolDefinition {
-        let text = |what: &str| json!({"type": "string", "description": what});
         let (description, properties, required) = match self {
-            Self::AskHuman => (
-                "Asks the goal's owner, a human, and waits for the answer.",
-                json!({
-                    "question": text("In words; say what depends on it."),
-                    "options": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from."},
-                }),
-                json!(["question"]),
-            ),
-            Self::AgentSpawn => (
-                "Asks for an agent of your own. The answer, and later its result, come as mail.",
-                json!({
-                    "role": {"type": "string", "enum": ["worker", "specialist", "reviewer"]},
-                    "domain": text("For specialists and reviewers."),
-                    "task": text("What it is to do; it knows nothing but this."),
-                    "reason": text("Why it is needed."),
-                }),
-                json!(["role", "task", "reason"]),
-            ),
-            Self::TodoUpdate => (
-                "Says how your work stands.",
-                json!({
-                    "status": {"type": "string", "enum": ["in_progress", "blocked", "done"]},
-                    "summary": text("What changed."),
-                    "next": text("The next concrete action."),
-                    "blockers": {"type": "array", "items": {"type": "string"}},
-                }),
-                json!(["status", "summary"]),
-            ),
+            Self::AskHuman => ask_human(),
+            Self::AgentSpawn => agent_spawn(),
+            Self::TodoUpdate => todo_update(),
             Self::MailWait => (
                 "Waits for the next mail and gives it.",
                 json!({"seconds": {"type": "integer", "minimum": 1, "maximum": WAIT_MAX}}),
                 json!([]),
             ),
+            Self::MailSend
+            | Self::FileReserve
+            | Self::FileRelease
+            | Self::AgentStatus
+            | Self::TodoList
+            | Self::TodoAdd => operation::definition(self),
         };
         ToolDefinition {
             name: self.name().to_owned(),
@@ -98,6 +115,50 @@ impl Own {
             effect: Effect::Idempotent,
         }
     }
+}
+
+/// What a tool is for, its arguments, and those that it needs.
+type Described = (&'static str, Value, Value);
+
+fn described(what: &str) -> Value {
+    json!({"type": "string", "description": what})
+}
+
+fn ask_human() -> Described {
+    (
+        "Asks the goal's owner, a human, and waits for the answer.",
+        json!({
+            "question": described("In words; say what depends on it."),
+            "options": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from."},
+        }),
+        json!(["question"]),
+    )
+}
+
+fn agent_spawn() -> Described {
+    (
+        "Asks for an agent of your own. The answer, and later its result, come as mail.",
+        json!({
+            "role": {"type": "string", "enum": ["worker", "specialist", "reviewer"]},
+            "domain": described("For specialists and reviewers."),
+            "task": described("What it is to do; it knows nothing but this."),
+            "reason": described("Why it is needed."),
+        }),
+        json!(["role", "task", "reason"]),
+    )
+}
+
+fn todo_update() -> Described {
+    (
+        "Says how your work stands.",
+        json!({
+            "status": {"type": "string", "enum": ["in_progress", "blocked", "done"]},
+            "summary": described("What changed."),
+            "next": described("The next concrete action."),
+            "blockers": {"type": "array", "items": {"type": "string"}},
+        }),
+        json!(["status", "summary"]),
+    )
 }
 
 /// A question and its options.
@@ -151,7 +212,7 @@ pub(super) fn wait(arguments: &Map<String, Value>) -> u64 {
 
 /// A letter in words.
 pub(super) fn words(letter: &Letter) -> String {
-    let Letter { topic, from, body } = letter;
+    let Letter { topic, from, body, .. } = letter;
     format!("[mail from {from}, topic {topic}]\n{body}")
 }
 

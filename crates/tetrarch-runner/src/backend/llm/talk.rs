@@ -37,17 +37,12 @@ use crate::tools::Toolbox;
 
 /// Longest turn, unless the brief says otherwise.
 const TURN_WITHIN: Duration = Duration::from_secs(600);
-/// Turns in a row that may be cut off at the limit of output tokens.
-const CUT_MAX: u32 = 4;
 /// Bytes of its last words that an agent says of itself when it is asked.
 const STATUS_BYTES: usize = 1_024;
 /// What it is told of calls when its turn was aborted.
 const ABORTED: &str =
     "The turn was aborted by people while this was under way; whether it took effect is not known.";
 const NOT_MADE: &str = "The turn was aborted by people; this was not done.";
-/// What it is told of an answer that was cut off.
-const CUT_OFF: &str =
-    "[Your answer was cut off at the limit of output tokens. Go on exactly where it ended.]";
 /// What it is asked for when the context is nearly full.
 const SUMMARISE: &str = "[The context is nearly full; what was said so far will be replaced by your summary. Write \
     down all that you need to go on with the brief: what was done and with which effect, what was found out, \
@@ -71,6 +66,7 @@ impl From<Halt> for End {
 pub(super) struct Talk {
     agent: AgentId,
     whose: Whose,
+    epoch: u64,
     model: Model,
     system: String,
     tools: Vec<ToolDefinition>,
@@ -93,16 +89,17 @@ pub(super) struct Talk {
     asked: u64,
     /// How often its end may still be handed back.
     repairs: u32,
-    cut: u32,
-    /// What the model says when it calls nothing, over turns that were cut off.
-    words: String,
+    /// The message of the inbox that the call under way gives.
+    given: u64,
+    /// What the model is to know that goes on from an earlier session.
+    notes: Vec<String>,
     dir: PathBuf,
     dir_is_own: bool,
 }
 
 impl Talk {
     pub(super) fn open(begun: Begun, start: Start, seat: Seat, ground: &Ground) -> Self {
-        let Begun { expected, form, model, tools, toolbox, traces, dir, dir_is_own } = begun;
+        let Begun { expected, form, model, tools, toolbox, traces, notes, dir, dir_is_own } = begun;
         let brief = &start.brief;
         let (runner, served) = (&brief.runner, &brief.runner.served);
         let system = opening::system(&start);
@@ -133,12 +130,13 @@ impl Talk {
             told: 0,
             asked: 0,
             repairs,
-            cut: 0,
-            words: String::new(),
+            given: 0,
+            notes,
             dir,
             dir_is_own,
             whose: whose(&start),
             agent: start.agent,
+            epoch: start.epoch,
         }
     }
 
@@ -158,6 +156,9 @@ impl Talk {
             );
             self.teller.tell(RunnerEvent::Log { text }).await;
         }
+        for note in std::mem::take(&mut self.notes) {
+            self.heard(note, 0).await;
+        }
         let end = loop {
             let on = match self.go_on().await {
                 Err(End::Halt(Halt::Interrupted)) => self.interrupted().await,
@@ -175,7 +176,7 @@ impl Talk {
         self.ears.boundary().await?;
         while let Some(steer) = self.ears.steer() {
             let text = format!("[{} says]\n{}", steer.by, steer.wanted.text());
-            self.record(Recorded::Heard { text: fitting(&text) }).await;
+            self.heard(fitting(&text), 0).await;
             self.ears.confirm(steer.id).await;
         }
         while let Some(letter) = self.ears.letter() {
@@ -187,6 +188,10 @@ impl Talk {
             Next::Ask => self.ask().await,
             Next::Call(due) => self.call(due).await,
             Next::Doubt(due, begun) => self.doubt(due, begun).await,
+            Next::SpeakOn(text) => {
+                self.heard(text, 0).await;
+                Ok(())
+            }
             Next::Spoke(text) => self.spoke(text).await,
             Next::GiveUp(why) => Err(self.fails(&why)),
         }
@@ -199,19 +204,6 @@ impl Talk {
         let recorded = self.conversation.turn(&reply);
         self.record(recorded).await;
         self.conversation.weighed(reply.tokens);
-        if !reply.calls.is_empty() {
-            self.words.clear();
-            self.cut = 0;
-            return Ok(());
-        }
-        self.words.push_str(&reply.text);
-        if reply.is_cut {
-            self.cut += 1;
-            if self.cut >= CUT_MAX {
-                return Err(self.fails("its answers are longer than it may write"));
-            }
-            self.record(Recorded::Heard { text: CUT_OFF.to_owned() }).await;
-        }
         Ok(())
     }
 
@@ -232,8 +224,8 @@ impl Talk {
         if text.trim().is_empty() {
             self.conversation.last_words().clone_into(&mut text);
         }
-        let step = self.conversation.step();
-        self.record(Recorded::Summary { step, text }).await;
+        let (step, letter) = (self.conversation.step(), self.conversation.letter());
+        self.record(Recorded::Summary { step, text, letter }).await;
         self.teller.tell(RunnerEvent::Compacting { begins: false }).await;
         Ok(())
     }
@@ -242,7 +234,8 @@ impl Talk {
     async fn interrupted(&mut self) -> Result<(), End> {
         for (Due { step, index, .. }, begun) in self.conversation.unanswered() {
             let text = if begun > 0 { ABORTED } else { NOT_MADE }.to_owned();
-            self.record(Recorded::Answer { step, index, text, is_error: true }).await;
+            let (is_error, letter) = (true, 0);
+            self.record(Recorded::Answer { step, index, text, is_error, letter }).await;
         }
         self.teller.tell(RunnerEvent::Compacting { begins: false }).await;
         Ok(self.ears.steered().await?)
@@ -339,11 +332,9 @@ impl Talk {
 
     /// The model spoke and called nothing: that is its deliverable.
     async fn spoke(&mut self, text: String) -> Result<(), End> {
-        let said = std::mem::take(&mut self.words);
-        let text = if said.is_empty() { text } else { said };
         let judged = ending::spoken(text, &self.expected, self.form.as_ref(), &mut self.gate).await;
         let text = self.hand_back(judged)?;
-        self.record(Recorded::Heard { text }).await;
+        self.heard(text, 0).await;
         Ok(())
     }
 
@@ -366,13 +357,21 @@ impl Talk {
 
     /// A letter that nobody waits for.
     async fn hear(&mut self, letter: &Letter) {
+        if letter.answers.is_some() && own::ANSWERS.contains(&letter.topic.as_str()) {
+            // Whoever asked is over, or asked once more.
+            return;
+        }
         if letter.topic == own::STATUS_REQUEST {
             self.say_status().await;
         } else {
             let mut text = own::words(letter);
             redact(&mut text);
-            self.record(Recorded::Heard { text: fitting(&text) }).await;
+            self.heard(fitting(&text), letter.place).await;
         }
+    }
+
+    async fn heard(&mut self, text: String, letter: u64) {
+        self.record(Recorded::Heard { text, letter }).await;
     }
 
     /// Says how the work stands, in the model's last words: it is not asked for that.
@@ -404,9 +403,7 @@ impl Talk {
     }
 
     fn with_partial(&self, mut result: RunResult) -> RunResult {
-        let words =
-            if self.words.is_empty() { self.conversation.last_words() } else { &self.words };
-        words.clone_into(&mut result.partial);
+        self.conversation.last_words().clone_into(&mut result.partial);
         result
     }
 

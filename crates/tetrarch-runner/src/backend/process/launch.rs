@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::Pid;
+use tetrarch_core::id::RunId;
 use tetrarch_core::order::Start;
 use tetrarch_telemetry::trace;
 use tokio::process::{Child, Command};
@@ -73,7 +74,7 @@ pub(super) struct Launched {
 
 /// Starts the program of a brief.
 pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, LaunchError> {
-    let (dir, dir_is_own) = directory(&ground.workspace_dir, start).await?;
+    let (dir, dir_is_own) = directory(&ground.workspace_dir, start, start.run).await?;
     match contain(ground, start, &dir).await {
         Ok((Started { child, pid, awaited, layers }, cgroup)) => {
             let contained = match &cgroup {
@@ -203,18 +204,19 @@ fn located(program: &str, environment: &BTreeMap<OsString, OsString>, dir: &Path
     which::which_in(program, path, dir).unwrap_or_else(|_| PathBuf::from(program))
 }
 
-/// The directory a run works in, and whether it is the run's own. A relative workspace lies below
-/// `workspace_dir` and is created; an absolute one must be there.
+/// The directory a run works in, and whether it is the run's own, which is named after `named`. A relative
+/// workspace lies below `workspace_dir` and is created; an absolute one must be there.
 pub(crate) async fn directory(
     workspace_dir: &Path,
     start: &Start,
+    named: RunId,
 ) -> Result<(PathBuf, bool), LaunchError> {
     let wanted = PathBuf::from(&start.brief.workspace);
     if wanted.components().any(|part| part == Component::ParentDir) && wanted.is_relative() {
         return Err(LaunchError::WorkspaceEscapes { path: wanted });
     }
     let own = wanted.as_os_str().is_empty();
-    let run = PathBuf::from(start.run.to_string());
+    let run = PathBuf::from(named.to_string());
     let below = if own { &run } else { &wanted };
     let path = workspace_dir.join(below);
     let failed = |cause| LaunchError::Workspace { path: path.clone(), cause };

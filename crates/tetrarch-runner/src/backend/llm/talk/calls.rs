@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::{Map, Value};
 use tetrarch_core::converse::{Due, Effect, FINISH, Recorded, ToolDefinition, fitting};
+use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::redaction::redact;
 use tetrarch_telemetry::{ToolCall, Whose};
@@ -19,6 +20,8 @@ use crate::tools::Toolbox;
 /// Answers to a call of which nobody knows whether it took effect.
 const REPEAT: &str = "repeat";
 const SKIP: &str = "skip";
+/// How long the owner's answer to an operation is waited for.
+const REPLY_WITHIN: Duration = Duration::from_secs(60);
 
 /// What came of a call, in words; the error as well.
 type Said = Result<String, String>;
@@ -81,7 +84,8 @@ impl Talk {
         let mut text = said.unwrap_or_else(|error| error);
         redact(&mut text);
         let (step, index, text) = (due.step, due.index, fitting(&text));
-        self.record(Recorded::Answer { step, index, text, is_error }).await;
+        let letter = std::mem::take(&mut self.given);
+        self.record(Recorded::Answer { step, index, text, is_error, letter }).await;
     }
 
     async fn finish(&mut self, arguments: Map<String, Value>) -> Result<Said, End> {
@@ -98,7 +102,11 @@ impl Talk {
     ) -> Result<Said, End> {
         match own {
             Own::AskHuman => match own::question(&arguments) {
-                Ok((question, options)) => self.ask_people(question, options).await,
+                Ok((question, options)) => {
+                    // An answer to the same words of an earlier turn is no answer to these.
+                    let question = format!("{question}\n[call {}/{}]", due.step, due.index);
+                    self.ask_people(question, options).await
+                }
                 Err(error) => Ok(Err(error)),
             },
             Own::AgentSpawn => Ok(match own::spawn(&arguments, &self.agent, due) {
@@ -116,6 +124,48 @@ impl Talk {
                 Err(error) => Err(error),
             }),
             Own::MailWait => self.await_mail(own::wait(&arguments)).await,
+            Own::MailSend => {
+                let asked = own::write(&arguments, self.operation(due));
+                self.ask_owner(asked).await
+            }
+            Own::FileReserve
+            | Own::FileRelease
+            | Own::AgentStatus
+            | Own::TodoList
+            | Own::TodoAdd => {
+                let asked = own::operation(own, arguments, self.operation(due));
+                self.ask_owner(asked).await
+            }
+        }
+    }
+
+    fn operation<'a>(&'a self, due: &'a Due) -> own::Operation<'a> {
+        own::Operation { agent: &self.agent, epoch: self.epoch, due }
+    }
+
+    /// Asks for something and waits for what comes of it.
+    async fn ask_owner(
+        &mut self,
+        asked: Result<(RequestId, RunnerEvent), String>,
+    ) -> Result<Said, End> {
+        let (id, event) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Err(error)),
+        };
+        self.teller.tell(event).await;
+        match timeout(REPLY_WITHIN, self.ears.await_reply(id)).await {
+            Ok(letter) => {
+                let letter = letter?;
+                // What came before it is heard, so that nothing before it is missing where this one is recorded.
+                while let Some(earlier) = self.ears.letter_before(letter.place) {
+                    self.hear(&earlier).await;
+                }
+                self.given = letter.place;
+                Ok(own::replied(&letter))
+            }
+            Err(_) => Ok(Err(format!(
+                "asked as {id}, but no answer came in time; look whether it was done before you ask again"
+            ))),
         }
     }
 
@@ -134,6 +184,9 @@ impl Talk {
     }
 
     async fn await_mail(&mut self, seconds: u64) -> Result<Said, End> {
+        if self.conversation.has_heard() {
+            return Ok(Ok("mail has come; it follows".to_owned()));
+        }
         loop {
             let waiting = timeout(Duration::from_secs(seconds), self.ears.await_letter(&[]));
             let Ok(letter) = waiting.await else {
@@ -142,7 +195,10 @@ impl Talk {
             let letter = letter?;
             if letter.topic == own::STATUS_REQUEST {
                 self.say_status().await;
+            } else if letter.answers.is_some() && own::ANSWERS.contains(&letter.topic.as_str()) {
+                // Whoever asked is over, or asked once more.
             } else {
+                self.given = letter.place;
                 return Ok(Ok(own::words(&letter)));
             }
         }

@@ -1,0 +1,132 @@
+//! What a session's program does on the bus by its agent's authority: operations, and messages to other
+//! agents (spec 02, Mail; spec 03). The owner judges an operation, the reader's host a message.
+
+use serde_json::{Value, json};
+
+use crate::error::ErrorCode;
+use crate::id::{AgentId, Principal, RequestId};
+use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX};
+use crate::mail::{Mail, MailBody};
+use crate::order::{Inbound, Order};
+
+use super::{Effect, Hosted};
+
+/// Operations that a program may ask for. Whether its agent may, is the owner's to say.
+pub const OPERATIONS: [&str; 11] = [
+    "agent.status",
+    "file.list",
+    "file.release",
+    "file.reserve",
+    "todo.add",
+    "todo.graph_insights",
+    "todo.list",
+    "todo.merge",
+    "todo.plan",
+    "todo.recommend",
+    "todo.split",
+];
+
+/// The topic of an answer to an operation.
+pub const REPLY: &str = "reply";
+/// The topics of what became of a message.
+pub const MAIL_SENT: &str = "mail.sent";
+/// The same of one that was not sent.
+pub const MAIL_REFUSED: &str = "mail.refused";
+
+impl Hosted {
+    /// Passes an operation on; one of `todo.*` is about the run's own goal unless it says otherwise.
+    pub(super) fn operate(
+        &mut self,
+        id: Option<RequestId>,
+        op: String,
+        body: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = id.unwrap_or_else(|| self.next_id("op"));
+        let refused = |code: ErrorCode, detail: String| json!({"op": op, "error": code.to_string(), "detail": detail});
+        if !OPERATIONS.contains(&op.as_str()) {
+            let detail = format!("a program may ask for {}", OPERATIONS.join(", "));
+            return self.answer(REPLY, id, &refused(ErrorCode::Unauthorized, detail), effects);
+        }
+        let Ok(Value::Object(mut body)) = serde_json::from_str(body) else {
+            let detail = "the body is no JSON object".to_owned();
+            return self.answer(REPLY, id, &refused(ErrorCode::InvalidRequest, detail), effects);
+        };
+        body.insert("requestId".to_owned(), id.to_string().into());
+        if op.starts_with("todo.") {
+            body.entry("epic").or_insert_with(|| self.run.epic.to_string().into());
+        }
+        if op == "agent.status" {
+            body.entry("agent").or_insert_with(|| self.launch.agent.to_string().into());
+        }
+        let body = Value::Object(body).to_string();
+        effects.push(Effect::Operate { id, op, body });
+    }
+
+    /// Sends a message, and says that it is sent.
+    pub(super) fn write(
+        &mut self,
+        id: Option<RequestId>,
+        to: &str,
+        text: String,
+        effects: &mut Vec<Effect>,
+    ) {
+        let id = id.unwrap_or_else(|| self.next_id("mail"));
+        let refused = match self.reader(to) {
+            Ok(_) if text.is_empty() || text.len() > INSTRUCTION_BYTES_MAX => {
+                format!("text: {} bytes; a message has 1 to {INSTRUCTION_BYTES_MAX}", text.len())
+            }
+            Ok(to) => {
+                effects.push(Effect::Mail(Box::new(Mail {
+                    to: Principal::Agent(to.clone()),
+                    epic: Some(self.run.epic),
+                    correlation: Some(id),
+                    cause: self.run.id.to_string(),
+                    ack_required: false,
+                    trace: self.trace.clone(),
+                    body: MailBody::Info { text },
+                })));
+                return self.answer(MAIL_SENT, id, &json!({"to": to.to_string()}), effects);
+            }
+            Err(refused) => refused,
+        };
+        self.answer(MAIL_REFUSED, id, &json!({"error": refused}), effects);
+    }
+
+    /// Whether a message was given to the program already: a writer that goes on after a death sends what it does
+    /// not know to be sent again, under the same id.
+    pub(super) fn knows(&mut self, from: &Principal, mail: &Mail) -> bool {
+        let (MailBody::Info { .. }, Some(id)) = (&mail.body, mail.correlation) else {
+            return false;
+        };
+        let known = !self.letters.insert((from.clone(), id));
+        if self.letters.len() > LETTERS_KNOWN_MAX {
+            self.letters.pop_first();
+        }
+        known
+    }
+
+    /// Whom a program means.
+    fn reader(&self, to: &str) -> Result<AgentId, String> {
+        match (to, &self.launch.project) {
+            ("parent", _) => Ok(self.launch.parent.clone()),
+            ("po", Some(project)) => Ok(AgentId::Po(project.clone())),
+            ("po", None) => Err("to: this agent belongs to no project".to_owned()),
+            (id, _) => id.parse().map_err(|_| {
+                format!("to: {id:?} is no agent; write to `parent`, `po`, or an agent's id")
+            }),
+        }
+    }
+
+    fn next_id(&mut self, what: &str) -> RequestId {
+        self.asked_for += 1;
+        RequestId::derive(self.run.created, &self.run.id.to_string(), what, self.asked_for)
+    }
+
+    fn answer(&self, topic: &str, id: RequestId, body: &Value, effects: &mut Vec<Effect>) {
+        let (topic, from) = (topic.to_owned(), AgentId::Go.to_string());
+        let line =
+            Inbound::Mail { topic, from, body: body.to_string(), place: 0, answers: Some(id) };
+        effects.push(Effect::Order(Box::new(Order::Deliver { run: self.run.id, line })));
+    }
+}

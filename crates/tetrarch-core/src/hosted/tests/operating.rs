@@ -1,0 +1,115 @@
+//! What a program asks of the owner and writes to others, in its agent's name.
+
+use super::*;
+use crate::limits::INSTRUCTION_BYTES_MAX;
+
+fn id(place: u128) -> RequestId {
+    RequestId(Ulid(place))
+}
+
+/// What the program is told at once: the topic, the body, which request it answers.
+fn told(effect: &Effect) -> (String, serde_json::Value, Option<RequestId>) {
+    let Effect::Order(order) = effect else { panic!("{effect:?}") };
+    let Order::Deliver { line: Inbound::Mail { topic, body, answers, place: 0, .. }, .. } =
+        &**order
+    else {
+        panic!("{order:?}")
+    };
+    (topic.clone(), serde_json::from_str(body).unwrap(), *answers)
+}
+
+fn asked(op: &str, body: &str, id: Option<RequestId>) -> Vec<Effect> {
+    let (op, body) = (op.to_owned(), body.to_owned());
+    running(worker()).step(NOW, Input::Runner(RunnerEvent::Operate { id, op, body }))
+}
+
+#[test]
+fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
+    for (op, body, expected) in [
+        ("todo.list", "{}", "epic"),
+        ("todo.list", r#"{"epic":"other"}"#, "other"),
+        ("agent.status", "{}", "\"agent\":\"W:"),
+        ("agent.status", r#"{"agent":"GO"}"#, "\"agent\":\"GO\""),
+        ("file.reserve", r#"{"paths":["a"]}"#, "paths"),
+    ] {
+        let effects = asked(op, body, Some(id(7)));
+        let [Effect::Operate { id: given, op: name, body }] = effects.as_slice() else {
+            panic!("{effects:?}")
+        };
+        assert_eq!((*given, name.as_str()), (id(7), op));
+        assert!(body.contains(expected) && body.contains(&id(7).to_string()), "{body}");
+    }
+    let [first, second] = ["file.list", "file.list"].map(|op| asked(op, "{}", None));
+    assert_eq!(first, second, "one without an id is named by its run and number");
+}
+
+#[test]
+fn what_a_program_may_not_ask_for_is_answered_at_once() {
+    for (op, body, error) in [
+        ("agent.retire", "{}", ErrorCode::Unauthorized),
+        ("nonsense", "{}", ErrorCode::Unauthorized),
+        ("file.list", "[1]", ErrorCode::InvalidRequest),
+        ("file.list", "", ErrorCode::InvalidRequest),
+    ] {
+        let effects = asked(op, body, Some(id(7)));
+        let [only] = effects.as_slice() else { panic!("{effects:?}") };
+        let (topic, body, answers) = told(only);
+        assert_eq!((topic.as_str(), answers), (REPLY, Some(id(7))));
+        assert_eq!(body["error"], error.to_string(), "{op}");
+    }
+}
+
+#[test]
+fn a_message_is_sent_before_it_is_said_to_be() {
+    let text = |bytes: usize| "x".repeat(bytes);
+    for (to, size, reader) in [
+        ("parent", 1, Some("PO-a")),
+        ("po", INSTRUCTION_BYTES_MAX, Some("PO-a")),
+        ("GO", 1, Some("GO")),
+        ("GO", 0, None),
+        ("GO", INSTRUCTION_BYTES_MAX + 1, None),
+        ("human:ada", 1, None),
+        ("somebody", 1, None),
+    ] {
+        let event = RunnerEvent::Write { id: Some(id(7)), to: to.to_owned(), text: text(size) };
+        let effects = running(worker()).step(NOW, Input::Runner(event));
+        let (topic, body, answers) = told(effects.last().unwrap());
+        assert_eq!(answers, Some(id(7)));
+        match (reader, effects.as_slice()) {
+            (Some(reader), [Effect::Mail(mail), _]) => {
+                assert_eq!(mail.to, Principal::Agent(reader.parse().unwrap()));
+                assert_eq!((mail.correlation, topic.as_str()), (Some(id(7)), MAIL_SENT));
+            }
+            (None, [_]) => {
+                assert_eq!(topic, MAIL_REFUSED, "{to}");
+                assert!(body["error"].is_string(), "{body}");
+            }
+            (_, effects) => panic!("{to}: {effects:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_message_that_its_writer_sends_once_more_is_given_once() {
+    let from = |writer: &str, correlation: Option<RequestId>| {
+        let Input::Mail { mail, json, place, .. } =
+            letter(MailBody::Info { text: "go".to_owned() })
+        else {
+            panic!("no mail")
+        };
+        let mail = Box::new(Mail { correlation, ..*mail });
+        Input::Mail { from: writer.parse().unwrap(), mail, json, place }
+    };
+    let mut session = running(worker());
+    for (writer, correlation, new) in [
+        ("PO-a", Some(id(1)), true),
+        ("PO-a", Some(id(1)), false),
+        ("PO-b", Some(id(1)), true),
+        ("PO-a", Some(id(2)), true),
+        ("PO-a", None, true),
+        ("PO-a", None, true),
+    ] {
+        let effects = session.step(NOW, from(writer, correlation));
+        assert_eq!(!effects.is_empty(), new, "{writer} {correlation:?}");
+    }
+}

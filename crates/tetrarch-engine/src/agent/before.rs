@@ -1,0 +1,48 @@
+//! What a session goes on from: the state, the conversation and the spending that the runs before it left.
+
+use tetrarch_bus::journal::finally_left;
+use tetrarch_bus::state::record_after;
+use tetrarch_core::budget::Spend;
+use tetrarch_core::converse::recorded::Gathered;
+use tetrarch_core::id::RunId;
+use tetrarch_core::ledger::{Record, RecordKey};
+
+use super::AgentState;
+use crate::error::EngineError;
+
+/// What the runs that a run goes on from left behind.
+pub(super) struct Before {
+    pub(super) checkpoint: Option<String>,
+    pub(super) conversation: Gathered,
+    pub(super) spent: Spend,
+    pub(super) first: RunId,
+}
+
+impl AgentState {
+    /// The newest state that the run it goes on from, or one before that, left behind: a session may
+    /// end before its program says anything, and the next one be ordered before STATE knows its run.
+    /// With it what all of them used of the grant, which is that of the brief.
+    pub(super) async fn left_before(&self) -> Result<Before, EngineError> {
+        let bus = &self.session.shared.bus;
+        let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
+        let mut conversation = Gathered::default();
+        let (mut before, mut first, mut wanted) = (self.run.continues, self.run.id, true);
+        while let Some(id) = before {
+            first = id;
+            let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
+            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
+            if !wanted {
+                continue;
+            }
+            let left = finally_left(bus, id).await?;
+            if !counted {
+                spent = spent.plus(left.tally.charge());
+                counted = left.tally.tells_of_earlier_runs();
+            }
+            checkpoint = checkpoint.or(left.checkpoint);
+            let all_said = conversation.add(left.conversation);
+            wanted = !(counted && (checkpoint.is_some() || all_said));
+        }
+        Ok(Before { checkpoint, conversation, spent, first })
+    }
+}

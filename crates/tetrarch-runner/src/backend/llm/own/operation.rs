@@ -1,0 +1,287 @@
+//! The tools that ask the owner for something, or write to an agent, and are told what came of it: each under an id
+//! that the same call has in every session, so that a repeat is the same.
+
+use serde_json::{Map, Value, json};
+use tetrarch_core::converse::Due;
+use tetrarch_core::id::{AgentId, RequestId};
+use tetrarch_core::limits::LIST_MAX;
+use tetrarch_core::order::RunnerEvent;
+use tetrarch_core::time::BusTime;
+
+use super::{Described, Own, described, text};
+use crate::backend::llm::ears::Letter;
+
+/// Whose call it is: what its id is made of.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::backend::llm) struct Operation<'a> {
+    pub(in crate::backend::llm) agent: &'a AgentId,
+    pub(in crate::backend::llm) epoch: u64,
+    pub(in crate::backend::llm) due: &'a Due,
+}
+
+impl Operation<'_> {
+    /// An id that the call has in every session.
+    fn lasting(self) -> RequestId {
+        self.id(String::new())
+    }
+
+    /// An id that it has in this session: what it is about ends with the session, or is looked at anew.
+    fn passing(self) -> RequestId {
+        self.id(format!(".{}", self.epoch))
+    }
+
+    fn id(self, session: String) -> RequestId {
+        let Due { step, index, call } = self.due;
+        let label = format!("{}.{index}{session}", call.tool);
+        let place = usize::try_from(*step).unwrap_or(usize::MAX);
+        RequestId::derive(BusTime::default(), &self.agent.to_string(), &label, place)
+    }
+}
+
+/// What the model is told of such a tool.
+pub(super) fn definition(own: Own) -> Described {
+    match own {
+        Own::FileReserve => (
+            "Reserves files, so that nobody else of your project changes them: until you release them, or your \
+             session ends. A conflict names who holds them.",
+            json!({
+                "paths": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": LIST_MAX,
+                    "description": "Globs, relative to the project's root."},
+                "mode": {"type": "string", "enum": ["exclusive", "shared"]},
+                "ttl": described("At most so long, `30m` for instance; an hour unless said."),
+                "reason": described("What for."),
+            }),
+            json!(["paths", "reason"]),
+        ),
+        Own::FileRelease => (
+            "Releases what you have reserved.",
+            json!({"reservation": described("Its id.")}),
+            json!(["reservation"]),
+        ),
+        Own::AgentStatus => (
+            "Tells how an agent stands.",
+            json!({"agent": described("Its id; yourself unless said.")}),
+            json!([]),
+        ),
+        Own::TodoList => (
+            "Lists the work of your goal: its nodes, how they stand, what they depend on.",
+            json!({"status": described("Only nodes that stand there, `pending` for instance.")}),
+            json!([]),
+        ),
+        Own::TodoAdd => (
+            "Proposes one more task for your goal. It is a draft until somebody who may change the plan decides.",
+            json!({
+                "parent": described("The phase or task below which it is to stand, as todo_list names it."),
+                "name": described("What it is called, in a few words."),
+                "objective": described("What it is to reach."),
+                "acceptance": {"type": "array", "items": {"type": "string"}, "minItems": 1,
+                    "description": "By what it is seen to be reached."},
+                "reason": described("Why it is needed."),
+            }),
+            json!(["parent", "name", "objective", "acceptance", "reason"]),
+        ),
+        Own::MailSend | Own::AskHuman | Own::AgentSpawn | Own::TodoUpdate | Own::MailWait => (
+            "Writes to another agent. Your parent, your project's orchestrator and your own agents may be written \
+             to; an answer comes as mail.",
+            json!({
+                "to": described("`parent`, `po`, or an agent's id."),
+                "text": described("What you have to say; it knows nothing but this."),
+            }),
+            json!(["to", "text"]),
+        ),
+    }
+}
+
+/// A message.
+///
+/// # Errors
+/// What is missing.
+pub(in crate::backend::llm) fn write(
+    arguments: &Map<String, Value>,
+    of: Operation<'_>,
+) -> Result<(RequestId, RunnerEvent), String> {
+    let (id, to, text) = (of.lasting(), text(arguments, "to")?, text(arguments, "text")?);
+    Ok((id, RunnerEvent::Write { id: Some(id), to, text }))
+}
+
+/// An operation.
+///
+/// # Errors
+/// What is missing.
+pub(in crate::backend::llm) fn operation(
+    own: Own,
+    mut arguments: Map<String, Value>,
+    of: Operation<'_>,
+) -> Result<(RequestId, RunnerEvent), String> {
+    let (op, id) = match own {
+        Own::FileReserve => {
+            let paths = arguments.get("paths").and_then(Value::as_array);
+            let globs =
+                paths.is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_string));
+            if !globs {
+                return Err("`paths` is missing: a list of globs is needed".to_owned());
+            }
+            ("file.reserve", of.passing())
+        }
+        Own::FileRelease => {
+            text(&arguments, "reservation")?;
+            ("file.release", of.passing())
+        }
+        Own::TodoList => ("todo.list", of.passing()),
+        Own::TodoAdd => {
+            arguments = draft(&arguments)?;
+            ("todo.add", of.lasting())
+        }
+        Own::AgentStatus
+        | Own::MailSend
+        | Own::AskHuman
+        | Own::AgentSpawn
+        | Own::TodoUpdate
+        | Own::MailWait => ("agent.status", of.passing()),
+    };
+    let (op, body) = (op.to_owned(), Value::Object(arguments).to_string());
+    Ok((id, RunnerEvent::Operate { id: Some(id), op, body }))
+}
+
+/// A task that is wanted besides, as a draft.
+fn draft(arguments: &Map<String, Value>) -> Result<Map<String, Value>, String> {
+    let acceptance = arguments.get("acceptance").filter(|it| it.is_array());
+    let acceptance = acceptance.ok_or("`acceptance` is missing: a list of texts is needed")?;
+    let node = json!({
+        "name": text(arguments, "name")?,
+        "objective": text(arguments, "objective")?,
+        "acceptance": acceptance,
+    });
+    let mut body = Map::new();
+    body.insert("parent".to_owned(), text(arguments, "parent")?.into());
+    body.insert("node".to_owned(), node);
+    body.insert("reason".to_owned(), text(arguments, "reason")?.into());
+    body.insert("mode".to_owned(), "draft".into());
+    Ok(body)
+}
+
+/// What came of it, in words.
+pub(in crate::backend::llm) fn replied(letter: &Letter) -> Result<String, String> {
+    let body: Value = serde_json::from_str(&letter.body).unwrap_or_default();
+    let said = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    let error = said("error");
+    if !error.is_empty() {
+        return Err([error, said("detail")].join(" ").trim_end().to_owned());
+    }
+    let mut words = letter.body.clone();
+    if !said("data").is_empty() {
+        words = [said("detail"), said("data")].join("\n").trim_start().to_owned();
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tetrarch_core::converse::Call;
+    use tetrarch_core::id::Ulid;
+
+    fn due(tool: &str, step: u64) -> Due {
+        let (id, tool, arguments) = ("c".to_owned(), tool.to_owned(), String::new());
+        Due { step, index: 0, call: Call { id, tool, arguments } }
+    }
+
+    fn asked(
+        own: Own,
+        epoch: u64,
+        step: u64,
+        arguments: Value,
+    ) -> Result<(RequestId, String), String> {
+        let (agent, due) = (AgentId::Worker(Ulid(1)), due(own.name(), step));
+        let Value::Object(arguments) = arguments else { panic!("{arguments}") };
+        let of = Operation { agent: &agent, epoch, due: &due };
+        let asked = if own == Own::MailSend {
+            write(&arguments, of)
+        } else {
+            operation(own, arguments, of)
+        };
+        asked.map(|(id, event)| {
+            if let RunnerEvent::Write { id: given, to, text } = &event {
+                assert_eq!(*given, Some(id));
+                return (id, format!("{to}: {text}"));
+            }
+            let RunnerEvent::Operate { id: given, op, body } = event else { panic!("{event:?}") };
+            assert_eq!(given, Some(id));
+            (id, format!("{op} {body}"))
+        })
+    }
+
+    fn rows() -> Vec<(Own, Value, &'static str, bool)> {
+        let task = json!({
+            "parent": "P1", "name": "n", "objective": "o", "acceptance": ["a"], "reason": "r",
+        });
+        vec![
+            (Own::MailSend, json!({"to": "po", "text": "hello"}), "po: hello", true),
+            (Own::TodoAdd, task, "todo.add {", true),
+            (Own::TodoList, json!({}), "todo.list {}", false),
+            (Own::AgentStatus, json!({"agent": "GO"}), r#"agent.status {"agent":"GO"}"#, false),
+            (
+                Own::FileReserve,
+                json!({"paths": ["a"], "reason": "r"}),
+                r#"file.reserve {"paths":["a"],"reason":"r"}"#,
+                false,
+            ),
+            (
+                Own::FileRelease,
+                json!({"reservation": "x"}),
+                r#"file.release {"reservation":"x"}"#,
+                false,
+            ),
+        ]
+    }
+
+    #[test]
+    fn the_same_call_has_the_same_id_and_what_ends_with_a_session_one_of_its_own() {
+        for (own, arguments, expected, lasts) in rows() {
+            let (id, event) = asked(own, 1, 1, arguments.clone()).unwrap();
+            assert!(event.starts_with(expected), "{event}");
+            assert_eq!(asked(own, 1, 1, arguments.clone()).unwrap().0, id, "{expected}");
+            assert_ne!(asked(own, 1, 2, arguments.clone()).unwrap().0, id, "{expected}");
+            assert_eq!(asked(own, 2, 1, arguments).unwrap().0 == id, lasts, "{expected}");
+        }
+        let (_, event) = asked(Own::TodoAdd, 1, 1, rows().remove(1).1).unwrap();
+        assert!(event.contains(r#""mode":"draft""#) && event.contains(r#""name":"n""#), "{event}");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (own, arguments, missing) in [
+            (Own::MailSend, json!({"to": "po"}), "`text`"),
+            (Own::MailSend, json!({"to": " ", "text": "x"}), "`to`"),
+            (Own::FileReserve, json!({"paths": [], "reason": "r"}), "`paths`"),
+            (Own::FileReserve, json!({"paths": [1]}), "`paths`"),
+            (Own::FileRelease, json!({}), "`reservation`"),
+            (Own::TodoAdd, json!({"parent": "P1"}), "`acceptance`"),
+            (
+                Own::TodoAdd,
+                json!({"parent": "P1", "acceptance": ["a"], "name": "n"}),
+                "`objective`",
+            ),
+        ] {
+            let error = asked(own, 1, 1, arguments).unwrap_err();
+            assert!(error.starts_with(missing), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_an_error_and_data_is_what_is_told() {
+        let letter = |body: Value| Letter {
+            topic: "reply".to_owned(),
+            from: "GO".to_owned(),
+            body: body.to_string(),
+            place: 1,
+            answers: None,
+        };
+        let refused = replied(&letter(json!({"error": "E_CONFLICT", "detail": "held by W:1"})));
+        assert_eq!(refused, Err("E_CONFLICT held by W:1".to_owned()));
+        let told = replied(&letter(json!({"op": "todo.list", "data": "[]"})));
+        assert_eq!(told, Ok("[]".to_owned()));
+        let sent = replied(&letter(json!({"to": "GO"})));
+        assert_eq!(sent, Ok(r#"{"to":"GO"}"#.to_owned()));
+    }
+}

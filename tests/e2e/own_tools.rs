@@ -1,0 +1,72 @@
+//! What a model does by its agent's authority on a real fleet: it writes to its parent, reserves files, looks at
+//! its goal's work and proposes some, and is told what came of each.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tetrarch_tests::Fleet;
+use tetrarch_tests::scripted::{Words, serve_model, turn_of};
+
+/// Its calls, and what the model is told of each.
+fn calls() -> Vec<(&'static str, Value, &'static str)> {
+    let task = json!({
+        "parent": "P1", "name": "look again", "objective": "to be sure", "acceptance": ["it was seen"],
+        "reason": "once is not enough",
+    });
+    vec![
+        ("mail_send", json!({"to": "parent", "text": "half is done"}), "\"to\":\"PO-own\""),
+        ("mail_send", json!({"to": "nobody", "text": "hello"}), "\"nobody\" is no agent"),
+        ("mail_send", json!({"to": "po"}), "`text` is missing"),
+        ("file_reserve", json!({"paths": ["src/**"], "reason": "I change it"}), "\"fencing\":"),
+        ("file_reserve", json!({"paths": ["/etc"], "reason": "x"}), "invalid_request paths[0]"),
+        ("file_release", json!({"reservation": "nonsense"}), "invalid_request"),
+        ("agent_status", json!({}), "\"liveness\":\"active\""),
+        ("todo_list", json!({}), "do it by own tools"),
+        ("todo_add", task, "drf_"),
+    ]
+}
+
+#[test]
+fn a_model_writes_reserves_and_looks_and_is_told_what_came_of_it() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&asked);
+    let url = serve_model(move |request| {
+        told.lock().unwrap().push(request.clone());
+        let calls = calls().into_iter().map(|(tool, arguments, _)| (tool, arguments)).collect();
+        Some(match turn_of(request) {
+            1 => Words { calls, ..Words::default() },
+            _ => Words { text: "all was told".to_owned(), ..Words::default() },
+        })
+    });
+    let fleet = Fleet::up();
+    let tools =
+        ["mail_send", "file_reserve", "file_release", "agent_status", "todo_list", "todo_add"];
+    let plan = json!({
+        "project": "own", "output": "T1.1", "goal": {"title": "own tools"},
+        "phases": [{"id": "P1", "name": "Do", "tasks": [
+            {"id": "T1.1", "name": "do it by own tools", "acceptance": ["it is told"]},
+        ]}],
+        "profiles": {"default": {
+            "runner": "llm", "provider": "openai", "model": "scripted", "baseUrl": format!("{url}/v1"),
+            "tools": tools,
+        }},
+    });
+    let file = fleet.file("own.json", &plan.to_string());
+    let ended = fleet.run(["run", file.to_str().unwrap()]);
+    assert_eq!((ended.out.trim(), ended.code), ("all was told", Some(0)), "{}", ended.err);
+    let asked = asked.lock().unwrap();
+    let [_, last] = asked.as_slice() else { panic!("{asked:?}") };
+    let messages = last["messages"].as_array().unwrap().iter();
+    let answers: Vec<&str> = messages
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(answers.len(), calls().len(), "{last}");
+    for ((tool, _, expected), answer) in calls().iter().zip(answers) {
+        assert!(answer.contains(expected), "{tool}: {answer}");
+    }
+    let epic = fleet.json(&["get", "goals"])[0]["id"].as_str().unwrap().to_owned();
+    let drafts = fleet.json(&["plan", "drafts", &epic]);
+    assert!(drafts.to_string().contains("once is not enough"), "{drafts}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
