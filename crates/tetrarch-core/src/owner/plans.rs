@@ -188,7 +188,7 @@ pub(super) fn settle(draft: &mut Draft<'_>, epic: EpicId) {
 }
 
 /// Whether a node is blocked by nothing but what its changed plan has it wait for.
-fn waits_again(draft: &Draft<'_>, epic: EpicId, id: NodeId) -> bool {
+pub(super) fn waits_again(draft: &Draft<'_>, epic: EpicId, id: NodeId) -> bool {
     let blocker = draft.node_state(epic, id).and_then(|state| state.blocker.as_ref());
     blocker.is_some_and(|blocker| blocker.kind == DEPENDS)
 }

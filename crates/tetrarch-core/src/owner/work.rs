@@ -10,7 +10,7 @@ use crate::id::{AgentId, EpicId, NodeId, Principal};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{INSTRUCTION_BYTES_MAX, LIST_MAX, TEXT_BYTES_MAX};
 use crate::mail::OpReply;
-use crate::plan::{ESCALATED, NodeChange, NodeState, NodeStatus, PlanReason, graph};
+use crate::plan::{DEPENDS, ESCALATED, NodeChange, NodeState, NodeStatus, PlanReason, graph};
 use crate::priority::Priority;
 use crate::request::Request;
 use crate::request::work::{WorkOp, WorkVerb};
@@ -135,6 +135,10 @@ fn unblock(
         let detail = format!("{id} is {}, only what is blocked is unblocked", state.status);
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     };
+    if blocker.kind == DEPENDS {
+        let detail = format!("{id} waits for what it depends on; change its plan to go without");
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
     if blocker.kind == ESCALATED && by.agent().is_some() {
         let detail = format!("people are asked about {id}: it waits for {}", blocker.needs);
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));

@@ -6,7 +6,7 @@ mod drafts;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, human, node, plan_of, po, reply, success, task, tasks, topics};
-use crate::brief::{Outcome, RunResult};
+use crate::brief::{Evidence, Outcome, RunResult};
 use crate::error::ErrorCode;
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId, NodeId, Principal};
@@ -15,6 +15,7 @@ use crate::mail::OpReply;
 use crate::plan::{DEPENDS, NodeStatus, PlanReason, PlanSource, schema};
 use crate::question::QuestionStatus;
 use crate::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
+use crate::request::work::{Completion, WorkOp, WorkVerb};
 use crate::request::{Op, Report, RequestBody};
 use crate::role::Role;
 
@@ -293,6 +294,22 @@ fn what_is_put_before_a_ready_task_is_waited_for() {
         (waits.status, waits.blocker.as_ref().unwrap().kind.as_str()),
         (NodeStatus::Blocked, DEPENDS)
     );
+    let done = Completion {
+        node: node("T1.1"),
+        crystallization: "it is there".to_owned(),
+        evidence: Evidence::default(),
+        reason: "I did it".to_owned(),
+    };
+    let unblock = WorkVerb::Unblock { node: node("T1.1"), note: String::new() };
+    for verb in [WorkVerb::Complete(Box::new(done)), unblock] {
+        let input = fleet.asking(&human(), RequestBody::Op(Op::Work(WorkOp { epic, verb })));
+        assert_eq!(
+            super::fleet::reply(&fleet.one(input)).error,
+            Some(ErrorCode::Conflict),
+            "as if it were todo"
+        );
+    }
+
     let worker = fleet.worker(epic, "T1.2");
     fleet.end(&worker, success("two"));
     assert_eq!(

@@ -34,10 +34,12 @@ pub(super) fn complete(
         let detail = format!("{agent} does not work on {}", done.node);
         return Err(Refusal::new(ErrorCode::Unauthorized, detail));
     }
+    let waits = plans::waits_again(draft, epic, done.node);
     match state.status {
-        NodeStatus::Queued | NodeStatus::InProgress | NodeStatus::Blocked => {}
-        NodeStatus::Todo => {
-            let detail = format!("{} is todo: what it depends on is not done", done.node);
+        NodeStatus::Queued | NodeStatus::InProgress => {}
+        NodeStatus::Blocked if !waits => {}
+        status @ (NodeStatus::Todo | NodeStatus::Blocked) => {
+            let detail = format!("{} is {status}: what it depends on is not done", done.node);
             return Err(Refusal::new(ErrorCode::Conflict, detail));
         }
         NodeStatus::Done | NodeStatus::Cancelled => {
