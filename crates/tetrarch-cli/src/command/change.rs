@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use serde_json::json;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::change::{Change, ChangeStatus};
 use tetrarch_core::id::{ChangeId, DraftId};
 use tetrarch_core::ledger::{Record, RecordKey};
@@ -312,23 +315,19 @@ pub(crate) async fn apply(context: &Context, args: ApplyArgs) -> Result<(), CliE
 
 async fn merge(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), CliError> {
     let ApplyArgs { change: id, no_wait } = args;
+    // Read before the order is sent: what it causes comes after this entry.
+    let last = desk.bus.stream_last_seq(LEDGER).await?;
     let reply = desk.operate(&Op::Gate(GateOp::Apply { change: id })).await?;
     if no_wait {
         return report(context, &reply, &reply.detail);
     }
     let settled = tokio::time::timeout(MERGED_WITHIN, async {
+        let found = settlement(desk, last + 1, id).await;
         loop {
             let (snapshot, change) = read(desk, id).await?;
-            match change.status {
-                // STATE may be a moment behind the answer.
-                ChangeStatus::Applying | ChangeStatus::Approved => {}
-                ChangeStatus::Proposed
-                | ChangeStatus::Conflicted
-                | ChangeStatus::Applied
-                | ChangeStatus::Denied
-                | ChangeStatus::Refused
-                | ChangeStatus::Expired
-                | ChangeStatus::Superseded => return Ok::<_, CliError>((snapshot, change)),
+            // STATE may be a moment behind the ledger.
+            if change.since > found.since || change == found {
+                return Ok::<_, CliError>((snapshot, change));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -350,6 +349,31 @@ async fn merge(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), Cl
     let value = snapshot.json(&Record::Change(Box::new(change)))?;
     output::record(context.output, &value, || format!("{why}\n"))?;
     Ok(())
+}
+
+/// Waits until a change that is to be applied is no longer that.
+async fn settlement(desk: &Desk, from: u64, id: ChangeId) -> Change {
+    let mut items = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
+    loop {
+        let Some(item) = items.next().await else { continue };
+        let Ok(entry) = item.entry else { continue };
+        for record in entry.records {
+            let Record::Change(change) = record else { continue };
+            let waits = match change.status {
+                ChangeStatus::Applying | ChangeStatus::Approved => true,
+                ChangeStatus::Proposed
+                | ChangeStatus::Conflicted
+                | ChangeStatus::Applied
+                | ChangeStatus::Denied
+                | ChangeStatus::Refused
+                | ChangeStatus::Expired
+                | ChangeStatus::Superseded => false,
+            };
+            if change.id == id && !waits {
+                return *change;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
