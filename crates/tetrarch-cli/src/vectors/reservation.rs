@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tetrarch_core::id::{AgentId, ProjectName, ReservationId, SessionId, Ulid};
-use tetrarch_core::reservation::{Mode, Reservation, Wanted, reserve};
+use tetrarch_core::reservation::{Breach, Mode, Reservation, Wanted, guard, reserve};
 use tetrarch_core::time::BusTime;
 
 use crate::vectors::input::{Field, Input, Wrong};
@@ -10,14 +10,17 @@ use crate::vectors::outcome::Outcome;
 
 pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wrong> {
     let given = given.map(&["held"])?;
-    let when = when.map(&["request", "at_ms"])?;
+    let when = when.map(&["request", "change", "at_ms"])?;
     let mut holders = Holders::default();
     let mut held = Vec::new();
     for field in given.or("held", Vec::new(), Field::list)? {
         held.push(holders.reservation(&field, u64::try_from(held.len()).unwrap_or(u64::MAX) + 1)?);
     }
-    let request = when.need("request")?.map(&["holder", "epoch", "paths", "mode", "ttl_ms"])?;
     let now = BusTime(when.or("at_ms", 0, Field::whole)?);
+    if let Some(change) = when.get("change") {
+        return applied(&mut holders, &held, &change, now);
+    }
+    let request = when.need("request")?.map(&["holder", "epoch", "paths", "mode", "ttl_ms"])?;
     let agent = holders.agent(request.need("holder")?.text()?);
     let paths = paths(&request)?;
     let epoch = request.or("epoch", 1, Field::whole)?;
@@ -33,6 +36,32 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
             outcome.set("granted", false).set("conflicts", names);
         }
     }
+    Ok(outcome)
+}
+
+/// Whether a change may be applied, and the first file that stands against it.
+fn applied(
+    holders: &mut Holders,
+    held: &[Reservation],
+    change: &Field<'_>,
+    now: BusTime,
+) -> Result<Outcome, Wrong> {
+    let change = change.map(&["holder", "epoch", "scope", "files"])?;
+    let agent = holders.agent(change.need("holder")?.text()?);
+    let epoch = change.or("epoch", 1, Field::whole)?;
+    let texts = |name| -> Result<Vec<String>, Wrong> {
+        Ok(change.need(name)?.texts()?.into_iter().map(ToOwned::to_owned).collect())
+    };
+    let (scope, files) = (texts("scope")?, texts("files")?);
+    let mut outcome = Outcome::default();
+    match guard(held, (&agent, epoch), &scope, &files, now) {
+        Ok(()) => outcome.set("allowed", true),
+        Err(Breach::OutOfScope { path }) => outcome.set("allowed", false).set("out_of_scope", path),
+        Err(Breach::Reserved { path, by }) => outcome
+            .set("allowed", false)
+            .set("reserved", path)
+            .set("conflicts", vec![holders.name(&by.agent)]),
+    };
     Ok(outcome)
 }
 
