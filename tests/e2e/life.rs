@@ -79,7 +79,11 @@ async fn a_fleet_stopped_by_ctrl_c_goes_on_with_the_same_records() {
     fleet.ok(["doctor", "--check-ledger"]);
 
     // Once more, with nothing to do: exactly the same is there.
-    let before = seen(&fleet);
+    let before = wait::until("the journals of all runs are kept", || {
+        let seen = seen(&fleet);
+        let runs = seen[2].as_array()?;
+        runs.iter().all(|run| run.to_string().contains("\"archive\":")).then_some(seen)
+    });
     let ended = fleet.stop();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     fleet.start();
