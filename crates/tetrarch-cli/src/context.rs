@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::stream::{Stream, StreamExt, iter};
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Party};
@@ -11,8 +12,10 @@ use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::server::{self, Room};
 use tetrarch_bus::subject::{OpName, Subject};
+use tetrarch_bus::tail::follow_ledger;
 use tetrarch_bus::watch::Replies;
 use tetrarch_core::id::{HumanName, Principal, RequestId, Ulid};
+use tetrarch_core::ledger::Record;
 use tetrarch_core::mail::{MailBody, OpReply};
 use tetrarch_core::request::Op;
 use tetrarch_telemetry::trace::of_environment;
@@ -132,6 +135,12 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
+    /// Every record that is written from this entry of the ledger on, as it comes, for ever.
+    pub(crate) fn written_from(&self, entry: u64) -> impl Stream<Item = Record> + use<> {
+        let entries = follow_ledger(&self.bus, entry, 0).filter_map(async |item| item.entry.ok());
+        entries.flat_map(|entry| iter(entry.records))
+    }
+
     /// Asks the owner for an operation and waits for its answer.
     ///
     /// # Errors

@@ -9,7 +9,6 @@ use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::change::{Change, ChangeStatus};
 use tetrarch_core::id::{ChangeId, DraftId};
 use tetrarch_core::ledger::{Record, RecordKey};
@@ -353,25 +352,21 @@ async fn merge(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), Cl
 
 /// Waits until a change that is to be applied is no longer that.
 async fn settlement(desk: &Desk, from: u64, id: ChangeId) -> Change {
-    let mut items = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
+    let mut written = std::pin::pin!(desk.written_from(from));
     loop {
-        let Some(item) = items.next().await else { continue };
-        let Ok(entry) = item.entry else { continue };
-        for record in entry.records {
-            let Record::Change(change) = record else { continue };
-            let waits = match change.status {
-                ChangeStatus::Applying | ChangeStatus::Approved => true,
-                ChangeStatus::Proposed
-                | ChangeStatus::Conflicted
-                | ChangeStatus::Applied
-                | ChangeStatus::Denied
-                | ChangeStatus::Refused
-                | ChangeStatus::Expired
-                | ChangeStatus::Superseded => false,
-            };
-            if change.id == id && !waits {
-                return *change;
-            }
+        let Some(Record::Change(change)) = written.next().await else { continue };
+        let waits = match change.status {
+            ChangeStatus::Applying | ChangeStatus::Approved => true,
+            ChangeStatus::Proposed
+            | ChangeStatus::Conflicted
+            | ChangeStatus::Applied
+            | ChangeStatus::Denied
+            | ChangeStatus::Refused
+            | ChangeStatus::Expired
+            | ChangeStatus::Superseded => false,
+        };
+        if change.id == id && !waits {
+            return *change;
         }
     }
 }

@@ -7,7 +7,6 @@ use futures::StreamExt;
 use serde_json::json;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::agent::Agent;
 use tetrarch_core::duration;
 use tetrarch_core::id::AgentId;
@@ -115,17 +114,13 @@ async fn order(desk: &Desk, agent: &Agent, reason: &str) -> Result<(), CliError>
 
 /// Waits until this session is over: terminated, or replaced by the next one.
 async fn ending(desk: &Desk, from: u64, agent: &Agent) -> Agent {
-    let mut items = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
+    let mut written = std::pin::pin!(desk.written_from(from));
     loop {
-        let Some(item) = items.next().await else { continue };
-        let Ok(entry) = item.entry else { continue };
-        for record in entry.records {
-            if let Record::Agent(found) = record
-                && found.id == agent.id
-                && (found.liveness == Liveness::Terminated || found.epoch > agent.epoch)
-            {
-                return *found;
-            }
+        if let Some(Record::Agent(found)) = written.next().await
+            && found.id == agent.id
+            && (found.liveness == Liveness::Terminated || found.epoch > agent.epoch)
+        {
+            return *found;
         }
     }
 }

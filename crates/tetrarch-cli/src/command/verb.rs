@@ -9,7 +9,6 @@ use serde_json::json;
 use tetrarch_bus::codec::encode_op;
 use tetrarch_bus::subject::OpName;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::tail::follow_ledger;
 use tetrarch_core::duration;
 use tetrarch_core::id::{AgentId, RequestId};
 use tetrarch_core::ledger::Record;
@@ -182,21 +181,17 @@ struct Told<'a> {
 impl Told<'_> {
     /// Tells each receipt as the ledger has it, until the one that is waited for.
     async fn follow(&mut self, desk: &Desk, from: u64, wait: Until) -> Result<(), CliError> {
-        let mut items = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
+        let mut written = std::pin::pin!(desk.written_from(from));
         loop {
-            let Some(item) = items.next().await else { continue };
-            let Ok(entry) = item.entry else { continue };
-            for record in entry.records {
-                let Record::Agent(agent) = record else { continue };
-                if agent.id != *self.agent {
-                    continue;
-                }
-                let found = agent.verbs.receipts.iter().find(|receipt| receipt.id == self.id);
-                if let Some(receipt) = found
-                    && self.tell(receipt, wait)?
-                {
-                    return Ok(());
-                }
+            let Some(Record::Agent(agent)) = written.next().await else { continue };
+            if agent.id != *self.agent {
+                continue;
+            }
+            let found = agent.verbs.receipts.iter().find(|receipt| receipt.id == self.id);
+            if let Some(receipt) = found
+                && self.tell(receipt, wait)?
+            {
+                return Ok(());
             }
         }
     }

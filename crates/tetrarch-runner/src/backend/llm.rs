@@ -28,7 +28,7 @@ use crate::serve::Ground;
 use crate::sweep::Traces;
 use crate::tools::{Definition, Toolbox, ToolboxConfig, ToolboxError};
 
-use own::Own;
+use own::{Asked, Own};
 use talk::Talk;
 
 /// What is said of files that an earlier session wrote elsewhere.
@@ -129,7 +129,7 @@ impl Llm {
         let lost = goes_on && dir_is_own && !was_there && !on_files.is_empty();
         let reserved = start.recorded.iter().any(|recorded| {
             matches!(recorded, Recorded::Turn { calls, .. }
-                if calls.iter().any(|call| call.tool == Own::FileReserve.name()))
+                if calls.iter().any(|call| call.tool == Asked::FileReserve.name()))
         });
         let notes = [(lost, NEW_DIRECTORY), (reserved, NOT_RESERVED)].into_iter();
         let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();

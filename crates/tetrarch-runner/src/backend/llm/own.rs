@@ -14,7 +14,7 @@ use tetrarch_core::time::BusTime;
 
 use super::ears::Letter;
 
-pub(super) use operation::{Operation, operation, replied, write};
+pub(super) use operation::{Asked, Operation, operation, replied, write};
 
 /// The topic of an answer to a question.
 pub(super) const ANSWER: &str = "answer";
@@ -44,16 +44,8 @@ pub(super) enum Own {
     MailWait,
     /// A message to another agent.
     MailSend,
-    /// Files that it alone may change.
-    FileReserve,
-    /// Files that it does not need any more.
-    FileRelease,
-    /// How an agent stands.
-    AgentStatus,
-    /// The work of its goal.
-    TodoList,
-    /// More work for its goal.
-    TodoAdd,
+    /// Something that the owner is asked for.
+    Operate(Asked),
 }
 
 impl Own {
@@ -63,11 +55,11 @@ impl Own {
         Self::TodoUpdate,
         Self::MailWait,
         Self::MailSend,
-        Self::FileReserve,
-        Self::FileRelease,
-        Self::AgentStatus,
-        Self::TodoList,
-        Self::TodoAdd,
+        Self::Operate(Asked::FileReserve),
+        Self::Operate(Asked::FileRelease),
+        Self::Operate(Asked::AgentStatus),
+        Self::Operate(Asked::TodoList),
+        Self::Operate(Asked::TodoAdd),
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -77,11 +69,7 @@ impl Own {
             Self::TodoUpdate => "todo_update",
             Self::MailWait => "mail_wait",
             Self::MailSend => "mail_send",
-            Self::FileReserve => "file_reserve",
-            Self::FileRelease => "file_release",
-            Self::AgentStatus => "agent_status",
-            Self::TodoList => "todo_list",
-            Self::TodoAdd => "todo_add",
+            Self::Operate(asked) => asked.name(),
         }
     }
 
@@ -101,12 +89,8 @@ impl Own {
                 json!({"seconds": {"type": "integer", "minimum": 1, "maximum": WAIT_MAX}}),
                 json!([]),
             ),
-            Self::MailSend
-            | Self::FileReserve
-            | Self::FileRelease
-            | Self::AgentStatus
-            | Self::TodoList
-            | Self::TodoAdd => operation::definition(self),
+            Self::MailSend => operation::mail_send(),
+            Self::Operate(asked) => asked.definition(),
         };
         ToolDefinition {
             name: self.name().to_owned(),

@@ -8,8 +8,23 @@ use tetrarch_core::limits::LIST_MAX;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::time::BusTime;
 
-use super::{Described, Own, described, text};
+use super::{Described, described, text};
 use crate::backend::llm::ears::Letter;
+
+/// What the owner is asked for by a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::backend::llm) enum Asked {
+    /// Files that it alone may change.
+    FileReserve,
+    /// Files that it does not need any more.
+    FileRelease,
+    /// How an agent stands.
+    AgentStatus,
+    /// The work of its goal.
+    TodoList,
+    /// More work for its goal.
+    TodoAdd,
+}
 
 /// Whose call it is: what its id is made of.
 #[derive(Debug, Clone, Copy)]
@@ -38,58 +53,75 @@ impl Operation<'_> {
     }
 }
 
-/// What the model is told of such a tool.
-pub(super) fn definition(own: Own) -> Described {
-    match own {
-        Own::FileReserve => (
-            "Reserves files, so that nobody else of your project changes them: until you release them, or your \
-             session ends. A conflict names who holds them.",
-            json!({
-                "paths": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": LIST_MAX,
-                    "description": "Globs, relative to the project's root."},
-                "mode": {"type": "string", "enum": ["exclusive", "shared"]},
-                "ttl": described("At most so long, `30m` for instance; an hour unless said."),
-                "reason": described("What for."),
-            }),
-            json!(["paths", "reason"]),
-        ),
-        Own::FileRelease => (
-            "Releases what you have reserved.",
-            json!({"reservation": described("Its id.")}),
-            json!(["reservation"]),
-        ),
-        Own::AgentStatus => (
-            "Tells how an agent stands.",
-            json!({"agent": described("Its id; yourself unless said.")}),
-            json!([]),
-        ),
-        Own::TodoList => (
-            "Lists the work of your goal: its nodes, how they stand, what they depend on.",
-            json!({"status": described("Only nodes that stand there, `pending` for instance.")}),
-            json!([]),
-        ),
-        Own::TodoAdd => (
-            "Proposes one more task for your goal. It is a draft until somebody who may change the plan decides.",
-            json!({
-                "parent": described("The phase or task below which it is to stand, as todo_list names it."),
-                "name": described("What it is called, in a few words."),
-                "objective": described("What it is to reach."),
-                "acceptance": {"type": "array", "items": {"type": "string"}, "minItems": 1,
-                    "description": "By what it is seen to be reached."},
-                "reason": described("Why it is needed."),
-            }),
-            json!(["parent", "name", "objective", "acceptance", "reason"]),
-        ),
-        Own::MailSend | Own::AskHuman | Own::AgentSpawn | Own::TodoUpdate | Own::MailWait => (
-            "Writes to another agent. Your parent, your project's orchestrator and your own agents may be written \
-             to; an answer comes as mail.",
-            json!({
-                "to": described("`parent`, `po`, or an agent's id."),
-                "text": described("What you have to say; it knows nothing but this."),
-            }),
-            json!(["to", "text"]),
-        ),
+impl Asked {
+    /// What the model calls it.
+    pub(in crate::backend::llm) fn name(self) -> &'static str {
+        match self {
+            Self::FileReserve => "file_reserve",
+            Self::FileRelease => "file_release",
+            Self::AgentStatus => "agent_status",
+            Self::TodoList => "todo_list",
+            Self::TodoAdd => "todo_add",
+        }
     }
+
+    /// What the model is told of it.
+    pub(super) fn definition(self) -> Described {
+        match self {
+            Self::FileReserve => (
+                "Reserves files, so that nobody else of your project changes them: until you release them, or your \
+             session ends. A conflict names who holds them.",
+                json!({
+                    "paths": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": LIST_MAX,
+                        "description": "Globs, relative to the project's root."},
+                    "mode": {"type": "string", "enum": ["exclusive", "shared"]},
+                    "ttl": described("At most so long, `30m` for instance; an hour unless said."),
+                    "reason": described("What for."),
+                }),
+                json!(["paths", "reason"]),
+            ),
+            Self::FileRelease => (
+                "Releases what you have reserved.",
+                json!({"reservation": described("Its id.")}),
+                json!(["reservation"]),
+            ),
+            Self::AgentStatus => (
+                "Tells how an agent stands.",
+                json!({"agent": described("Its id; yourself unless said.")}),
+                json!([]),
+            ),
+            Self::TodoList => (
+                "Lists the work of your goal: its nodes, how they stand, what they depend on.",
+                json!({"status": described("Only nodes that stand there, `blocked` for instance.")}),
+                json!([]),
+            ),
+            Self::TodoAdd => (
+                "Proposes one more task for your goal. It is a draft until somebody who may change the plan decides.",
+                json!({
+                    "parent": described("The phase or task below which it is to stand, as todo_list names it."),
+                    "name": described("What it is called, in a few words."),
+                    "objective": described("What it is to reach."),
+                    "acceptance": {"type": "array", "items": {"type": "string"}, "minItems": 1,
+                        "description": "By what it is seen to be reached."},
+                    "reason": described("Why it is needed."),
+                }),
+                json!(["parent", "name", "objective", "acceptance", "reason"]),
+            ),
+        }
+    }
+}
+
+/// What the model is told of the tool that writes.
+pub(super) fn mail_send() -> Described {
+    (
+        "Writes to another agent. Your parent, your project's orchestrator and your own agents may be written \
+             to; an answer comes as mail.",
+        json!({
+            "to": described("`parent`, `po`, or an agent's id."),
+            "text": described("What you have to say; it knows nothing but this."),
+        }),
+        json!(["to", "text"]),
+    )
 }
 
 /// A message.
@@ -109,12 +141,12 @@ pub(in crate::backend::llm) fn write(
 /// # Errors
 /// What is missing.
 pub(in crate::backend::llm) fn operation(
-    own: Own,
+    asked: Asked,
     mut arguments: Map<String, Value>,
     of: Operation<'_>,
 ) -> Result<(RequestId, RunnerEvent), String> {
-    let (op, id) = match own {
-        Own::FileReserve => {
+    let (op, id) = match asked {
+        Asked::FileReserve => {
             let paths = arguments.get("paths").and_then(Value::as_array);
             let globs =
                 paths.is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_string));
@@ -123,21 +155,16 @@ pub(in crate::backend::llm) fn operation(
             }
             ("file.reserve", of.passing())
         }
-        Own::FileRelease => {
+        Asked::FileRelease => {
             text(&arguments, "reservation")?;
             ("file.release", of.passing())
         }
-        Own::TodoList => ("todo.list", of.passing()),
-        Own::TodoAdd => {
+        Asked::TodoList => ("todo.list", of.passing()),
+        Asked::TodoAdd => {
             arguments = draft(&arguments)?;
             ("todo.add", of.lasting())
         }
-        Own::AgentStatus
-        | Own::MailSend
-        | Own::AskHuman
-        | Own::AgentSpawn
-        | Own::TodoUpdate
-        | Own::MailWait => ("agent.status", of.passing()),
+        Asked::AgentStatus => ("agent.status", of.passing()),
     };
     let (op, body) = (op.to_owned(), Value::Object(arguments).to_string());
     Ok((id, RunnerEvent::Operate { id: Some(id), op, body }))
@@ -178,6 +205,7 @@ pub(in crate::backend::llm) fn replied(letter: &Letter) -> Result<String, String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::llm::own::Own;
     use tetrarch_core::converse::Call;
     use tetrarch_core::id::Ulid;
 
@@ -195,10 +223,10 @@ mod tests {
         let (agent, due) = (AgentId::Worker(Ulid(1)), due(own.name(), step));
         let Value::Object(arguments) = arguments else { panic!("{arguments}") };
         let of = Operation { agent: &agent, epoch, due: &due };
-        let asked = if own == Own::MailSend {
-            write(&arguments, of)
-        } else {
-            operation(own, arguments, of)
+        let asked = match own {
+            Own::Operate(asked) => operation(asked, arguments, of),
+            Own::MailSend => write(&arguments, of),
+            Own::AskHuman | Own::AgentSpawn | Own::TodoUpdate | Own::MailWait => panic!("{own:?}"),
         };
         asked.map(|(id, event)| {
             if let RunnerEvent::Write { id: given, to, text } = &event {
@@ -217,17 +245,22 @@ mod tests {
         });
         vec![
             (Own::MailSend, json!({"to": "po", "text": "hello"}), "po: hello", true),
-            (Own::TodoAdd, task, "todo.add {", true),
-            (Own::TodoList, json!({}), "todo.list {}", false),
-            (Own::AgentStatus, json!({"agent": "GO"}), r#"agent.status {"agent":"GO"}"#, false),
+            (Own::Operate(Asked::TodoAdd), task, "todo.add {", true),
+            (Own::Operate(Asked::TodoList), json!({}), "todo.list {}", false),
             (
-                Own::FileReserve,
+                Own::Operate(Asked::AgentStatus),
+                json!({"agent": "GO"}),
+                r#"agent.status {"agent":"GO"}"#,
+                false,
+            ),
+            (
+                Own::Operate(Asked::FileReserve),
                 json!({"paths": ["a"], "reason": "r"}),
                 r#"file.reserve {"paths":["a"],"reason":"r"}"#,
                 false,
             ),
             (
-                Own::FileRelease,
+                Own::Operate(Asked::FileRelease),
                 json!({"reservation": "x"}),
                 r#"file.release {"reservation":"x"}"#,
                 false,
@@ -244,7 +277,7 @@ mod tests {
             assert_ne!(asked(own, 1, 2, arguments.clone()).unwrap().0, id, "{expected}");
             assert_eq!(asked(own, 2, 1, arguments).unwrap().0 == id, lasts, "{expected}");
         }
-        let (_, event) = asked(Own::TodoAdd, 1, 1, rows().remove(1).1).unwrap();
+        let (_, event) = asked(Own::Operate(Asked::TodoAdd), 1, 1, rows().remove(1).1).unwrap();
         assert!(event.contains(r#""mode":"draft""#) && event.contains(r#""name":"n""#), "{event}");
     }
 
@@ -253,12 +286,12 @@ mod tests {
         for (own, arguments, missing) in [
             (Own::MailSend, json!({"to": "po"}), "`text`"),
             (Own::MailSend, json!({"to": " ", "text": "x"}), "`to`"),
-            (Own::FileReserve, json!({"paths": [], "reason": "r"}), "`paths`"),
-            (Own::FileReserve, json!({"paths": [1]}), "`paths`"),
-            (Own::FileRelease, json!({}), "`reservation`"),
-            (Own::TodoAdd, json!({"parent": "P1"}), "`acceptance`"),
+            (Own::Operate(Asked::FileReserve), json!({"paths": [], "reason": "r"}), "`paths`"),
+            (Own::Operate(Asked::FileReserve), json!({"paths": [1]}), "`paths`"),
+            (Own::Operate(Asked::FileRelease), json!({}), "`reservation`"),
+            (Own::Operate(Asked::TodoAdd), json!({"parent": "P1"}), "`acceptance`"),
             (
-                Own::TodoAdd,
+                Own::Operate(Asked::TodoAdd),
                 json!({"parent": "P1", "acceptance": ["a"], "name": "n"}),
                 "`objective`",
             ),

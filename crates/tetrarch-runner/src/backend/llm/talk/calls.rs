@@ -128,12 +128,8 @@ impl Talk {
                 let asked = own::write(&arguments, self.operation(due));
                 self.ask_owner(asked).await
             }
-            Own::FileReserve
-            | Own::FileRelease
-            | Own::AgentStatus
-            | Own::TodoList
-            | Own::TodoAdd => {
-                let asked = own::operation(own, arguments, self.operation(due));
+            Own::Operate(asked) => {
+                let asked = own::operation(asked, arguments, self.operation(due));
                 self.ask_owner(asked).await
             }
         }
