@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tetrarch_bus::archive;
@@ -24,7 +24,7 @@ use tetrarch_core::limits::LEASE_EPOCH_MAX;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_tests::life::Life;
-use tetrarch_tests::wait::soon;
+use tetrarch_tests::wait::{SOON, soon};
 use tetrarch_tests::{Owner, Server, empty_entry};
 
 const LONG_SECS: u32 = 600;
@@ -64,22 +64,29 @@ async fn replayed(bus: &Bus) -> Records {
     records
 }
 
+/// The first lines in which two differ.
+fn differing(left: &Records, right: &Records) -> String {
+    let (left, right) = (format!("{left:#?}"), format!("{right:#?}"));
+    let pairs = left.lines().zip(right.lines()).filter(|(left, right)| left != right);
+    pairs.take(5).map(|(left, right)| format!("{} / {}; ", left.trim(), right.trim())).collect()
+}
+
 /// Waits until STATE is what the ledger comes to, and all of it can be read.
 async fn agreeing(bus: &Bus) -> Records {
-    let agreed = async {
-        loop {
-            let records = replayed(bus).await;
-            let loaded = load(bus).await;
-            let mut state = Records::default();
-            state.epoch = records.epoch;
-            state.intake_seq = records.intake_seq;
-            loaded.records.into_iter().for_each(|(record, _)| state.put(record));
-            if loaded.unreadable.is_empty() && state == records && loaded.meta.is_some() {
-                return records;
-            }
+    let end = Instant::now() + SOON;
+    loop {
+        let records = soon("a replay of the ledger", replayed(bus)).await;
+        let loaded = soon("all of STATE", load(bus)).await;
+        let mut state = Records::default();
+        state.epoch = records.epoch;
+        state.intake_seq = records.intake_seq;
+        loaded.records.into_iter().for_each(|(record, _)| state.put(record));
+        if loaded.unreadable.is_empty() && state == records && loaded.meta.is_some() {
+            return records;
         }
-    };
-    soon("STATE that is what the ledger says", agreed).await
+        let apart = Instant::now() >= end;
+        assert!(!apart, "{}{:?}", differing(&state, &records), loaded.unreadable);
+    }
 }
 
 /// Alerts of a kind since an entry, each with its words.
