@@ -191,6 +191,11 @@ pub const MASS_HOSTS_MIN: usize = 2;
 pub const MASS_SHARE: u32 = 300;
 /// Agents replaced in a second after a mass failure, unless configured (spec 04).
 pub const REPLACEMENTS_PER_SECOND: u32 = 50;
+/// Requests for which others have to work that a program may make at once
+/// (docs/decisions/0053).
+pub const ASKS_AT_ONCE: u64 = 50;
+/// Those it may make in a second after that.
+pub const ASKS_PER_SECOND: u64 = 50;
 /// Charged failures of a parent's children that are borne, unless configured (spec 04).
 pub const RESTARTS_MAX: u32 = 3;
 /// The time they are counted over, unless configured (spec 04).

@@ -16,6 +16,7 @@ mod guard;
 mod isolation;
 mod lines;
 mod mark;
+mod pace;
 mod procfs;
 mod protocol;
 mod seat;

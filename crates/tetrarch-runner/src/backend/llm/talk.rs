@@ -30,6 +30,7 @@ use crate::backend::expected::Expected;
 use crate::backend::process::launch::remove_if_empty;
 use crate::files::Gate;
 use crate::lines::start_of;
+use crate::pace::Pace;
 use crate::seat::{Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -78,6 +79,7 @@ pub(super) struct Talk {
     gate: Gate,
     ears: Ears,
     teller: Teller,
+    pace: Pace,
     turn_within: Duration,
     output_tokens: u32,
     context_tokens: u64,
@@ -120,6 +122,7 @@ impl Talk {
             gate: Gate::new(dir.clone()),
             teller: seat.teller.clone(),
             ears: Ears::new(seat, brief.wall),
+            pace: Pace::default(),
             turn_within,
             output_tokens: served.max_output_tokens.unwrap_or(OUTPUT_TOKENS),
             context_tokens: u64::from(served.context_tokens.unwrap_or(CONTEXT_TOKENS)),

@@ -14,11 +14,12 @@ use tetrarch_core::verb::{Stage, Verb};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::backend::expected::Expected;
 use crate::files::Gate;
 use crate::lines::{Line, Lines, Tail, start_of};
+use crate::pace::Pace;
 use crate::protocol::{NamedFile, Said, Told, invalid_line, read};
 use crate::seat::Teller;
 
@@ -95,6 +96,7 @@ pub(super) struct Output {
     room: u64,
     limit: u64,
     events: Vec<RunnerEvent>,
+    pace: Pace,
 }
 
 impl Output {
@@ -114,6 +116,7 @@ impl Output {
             room: limit,
             limit,
             events: Vec::new(),
+            pace: Pace::default(),
         }
     }
 
@@ -156,6 +159,11 @@ impl Output {
     async fn tell(&mut self, wires: &Wires) {
         self.flush_log();
         for event in self.events.drain(..) {
+            if let Some(wait) = self.pace.wait(Instant::now(), &event) {
+                // It is not read meanwhile. What is left of a program that has ended is told at once.
+                let mut gone = wires.gone.clone();
+                let _waited = timeout(wait, gone.wait_for(|gone| *gone)).await;
+            }
             let is_result = matches!(event, RunnerEvent::Result { .. });
             wires.teller.tell(event).await;
             if is_result {

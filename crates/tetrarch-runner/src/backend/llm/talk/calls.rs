@@ -9,11 +9,11 @@ use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::redaction::redact;
 use tetrarch_telemetry::{ToolCall, Whose};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tracing::Instrument;
 
 use super::{End, Talk, effect, ending, own};
-use crate::backend::llm::ears::Yields;
+use crate::backend::llm::ears::{Halt, Yields};
 use crate::backend::llm::own::Own;
 use crate::tools::Toolbox;
 
@@ -111,7 +111,7 @@ impl Talk {
             },
             Own::AgentSpawn => Ok(match own::spawn(&arguments, &self.agent, due) {
                 Ok((id, request)) => {
-                    self.teller.tell(RunnerEvent::Spawn { request }).await;
+                    self.beg(RunnerEvent::Spawn { request }).await?;
                     Ok(format!("asked as {id}; the answer comes as mail"))
                 }
                 Err(error) => Err(error),
@@ -139,6 +139,15 @@ impl Talk {
         own::Operation { agent: &self.agent, epoch: self.epoch, due }
     }
 
+    /// Tells what others have to work for, no faster than an agent may.
+    async fn beg(&mut self, event: RunnerEvent) -> Result<(), Halt> {
+        if let Some(wait) = self.pace.wait(Instant::now(), &event) {
+            self.ears.during(Yields::AfterDrain, sleep(wait)).await?;
+        }
+        self.teller.tell(event).await;
+        Ok(())
+    }
+
     /// Asks for something and waits for what comes of it.
     async fn ask_owner(
         &mut self,
@@ -148,7 +157,7 @@ impl Talk {
             Ok(asked) => asked,
             Err(error) => return Ok(Err(error)),
         };
-        self.teller.tell(event).await;
+        self.beg(event).await?;
         match timeout(REPLY_WITHIN, self.ears.await_reply(id)).await {
             Ok(letter) => {
                 let letter = letter?;
@@ -167,7 +176,7 @@ impl Talk {
 
     /// Asks people and waits for their answer.
     async fn ask_people(&mut self, question: String, options: Vec<String>) -> Result<Said, End> {
-        self.teller.tell(RunnerEvent::Ask { question, options }).await;
+        self.beg(RunnerEvent::Ask { question, options }).await?;
         loop {
             let topics = [own::ANSWER, own::ASK_REFUSED, own::STATUS_REQUEST];
             let letter = self.ears.await_letter(&topics).await?;
