@@ -118,3 +118,114 @@ impl Guard {
             && silent * 1_000 > heard * u128::from(self.policy.share)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::HostName;
+    use crate::sweep::census::Share;
+
+    const WINDOW: Millis = Millis(1_000);
+
+    /// Hosts of ten agents each, so many of them silent.
+    fn census(hosts: u64, silent: u64) -> Census {
+        let mut census = Census::default();
+        for number in 0..hosts {
+            let host = HostName::new(&format!("h{number}")).unwrap();
+            let mut share = Share::default();
+            census.count(&mut share, &host, 10);
+            if number < silent {
+                census.silence(&mut share, &host);
+            }
+        }
+        census
+    }
+
+    fn at(phase: Phase) -> Guard {
+        Guard { phase, ..Guard::new(MassPolicy::default()) }
+    }
+
+    /// The phase after a look at this moment.
+    fn after(phase: Phase, mass: bool, waiting: bool, now: u64) -> Phase {
+        let mut guard = at(phase);
+        let seen = if mass { census(4, 4) } else { census(4, 0) };
+        guard.look(&seen, waiting, (Moment(now), WINDOW));
+        guard.phase()
+    }
+
+    #[test]
+    fn holding_ends_calmly_only_when_nobody_is_silent_or_waits() {
+        let holding = Phase::Holding(Moment(5_000));
+        assert_eq!(after(holding, false, false, 4_999), holding);
+        assert_eq!(after(holding, true, true, 4_999), holding);
+        assert_eq!(after(holding, false, false, 5_000), Phase::Calm);
+        let rest = WINDOW.0 * (OFFLINE_WINDOWS - STALE_WINDOWS);
+        let limited = Phase::Limited(Moment(5_000 + rest));
+        for (mass, waiting) in [(true, false), (false, true), (true, true)] {
+            assert_eq!(after(holding, mass, waiting, 5_000), limited, "{mass} {waiting}");
+        }
+    }
+
+    #[test]
+    fn the_rate_is_limited_until_nobody_is_silent_or_waits() {
+        let limited = Phase::Limited(Moment(7_000));
+        assert_eq!(after(limited, false, false, 6_999), limited);
+        assert_eq!(after(limited, false, false, 7_000), Phase::Calm);
+        for (mass, waiting) in [(true, false), (false, true), (true, true)] {
+            assert_eq!(after(limited, mass, waiting, 7_000), limited, "{mass} {waiting}");
+        }
+    }
+
+    #[test]
+    fn only_a_guard_that_is_calm_raises_the_alert() {
+        let (mass, calm) = (census(4, 4), census(4, 0));
+        let time = (Moment(1_000), WINDOW);
+        assert!(!at(Phase::Calm).look(&calm, true, time));
+        let mut guard = at(Phase::Calm);
+        assert!(guard.look(&mass, false, time));
+        assert_eq!(guard.phase(), Phase::Holding(Moment(2_000)));
+        assert!(!guard.look(&mass, false, (Moment(2_000), WINDOW)));
+        assert!(!guard.look(&mass, false, (Moment(9_000), WINDOW)));
+    }
+
+    #[test]
+    fn mass_is_more_than_the_share_on_two_hosts_of_ten_agents() {
+        let policy = |share| Guard::new(MassPolicy { share, per_second: 50 });
+        assert!(!policy(500).is_mass(&census(4, 2)), "exactly the share");
+        assert!(policy(499).is_mass(&census(4, 2)));
+        assert!(!policy(100).is_mass(&census(4, 1)), "on one host");
+        assert!(policy(999).is_mass(&census(2, 2)));
+        assert!(!policy(0).is_mass(&Census::default()));
+    }
+
+    #[test]
+    fn what_is_earned_is_the_rate_and_at_most_a_second_of_it() {
+        let earned = |paid_until, now| {
+            let mut guard = Guard { paid_until: Moment(paid_until), ..at(Phase::Calm) };
+            guard.earn(Moment(now));
+            (guard.credit, guard.paid_until)
+        };
+        assert_eq!(earned(1_000, 1_000), (0, Moment(1_000)));
+        assert_eq!(earned(1_000, 1_020), (COST, Moment(1_020)), "one in a fiftieth");
+        assert_eq!(earned(1_000, 2_000), (50 * COST, Moment(2_000)));
+        assert_eq!(earned(1_000, 9_000), (50 * COST, Moment(9_000)));
+        assert_eq!(earned(2_000, 1_000), (0, Moment(2_000)), "no time runs backwards");
+    }
+
+    #[test]
+    fn who_stands_for_many_is_paid_for_afterwards() {
+        let spent = |credit, agents| {
+            let mut guard = Guard { credit, ..at(Phase::Calm) };
+            (guard.spend(agents), guard.credit)
+        };
+        assert_eq!(spent(COST - 1, 1), (false, COST - 1));
+        assert_eq!(spent(COST, 1), (true, 0));
+        assert_eq!(spent(COST, 0), (true, 0), "a host without agents costs one");
+        assert_eq!(spent(COST, 7), (true, -6 * COST));
+        let mut guard = Guard { credit: 5 * COST, ..at(Phase::Limited(Moment(0))) };
+        guard.forgo();
+        assert_eq!(guard.credit, COST - 1);
+        guard.calm_down();
+        assert_eq!((guard.credit, guard.phase()), (0, Phase::Calm));
+    }
+}
