@@ -15,10 +15,11 @@ use crate::mail::{Launch, MailBody};
 use crate::owner::hosts::{host_views, place_again};
 use crate::owner::{Input, is_due};
 use crate::plan::NodeStatus;
-use crate::request::{Op, Report, RequestBody};
+use crate::request::{Op, Report, RequestBody, SubagentWish};
 use crate::role::Role;
 use crate::run::{RunEvent, RunState};
 use crate::step::Draft;
+use crate::time::Millis;
 
 fn launches(entry: &Entry) -> Vec<Launch> {
     let all = entry.mail.iter().filter_map(|mail| {
@@ -224,6 +225,25 @@ fn a_crashed_agent_goes_on_in_its_next_session_with_the_same_attempt() {
     assert_eq!(fleet.records.run_status[&first].state, RunState::Orphaned);
     let late = fleet.one(again);
     assert_eq!(late.records, [], "its session is over, and nothing changes");
+}
+
+#[test]
+fn the_wall_clock_goes_on_in_the_next_session() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+    let wall = Some(Millis(60_000));
+    let wanted = SubagentWish { wall, ..wish(Role::Worker) };
+    let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![wanted]));
+    let worker = answer.spawned[0].agent.clone();
+    let first = fleet.records.runs[&fleet.run_of(&worker)].clone();
+    assert_eq!(first.brief.wall, wall);
+    fleet.report(&worker, Report::Ready);
+    fleet.now.0 += 20_000;
+    fleet.report(&worker, Report::Crashed { cause: "signal 11".to_owned() });
+    let second = &fleet.records.runs[&fleet.run_of(&worker)];
+    let passed = second.created - first.created;
+    assert!(passed >= Millis(20_000), "{passed:?}");
+    assert_eq!(second.brief.wall, Some(Millis(60_000 - passed.0)));
+    assert_eq!(second.brief.goal, first.brief.goal);
 }
 
 #[test]
