@@ -144,11 +144,23 @@ fn whatever_the_model_says_a_brief_comes_to_its_end() {
         }
     }
     told_rightly(&server.got());
+    let of_first = |title: &str| journal_of(&fleet, title).contains("call turn-1: 0 tokens");
+    assert!(of_first("broken"), "a request that was refused costs nothing");
+    assert!(!of_first("cut off"), "an answer that broke off has its price");
     let events = fleet.ok(["events"]);
     assert!(events.contains("rate_limited") && events.contains("model_unavailable"), "{events}");
     assert!(events.contains(VARIABLE) && events.contains("compaction_ended"), "{events}");
     assert!(!events.contains(KEY), "{events}");
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+/// What there is to read of a goal's run.
+fn journal_of(fleet: &Fleet, title: &str) -> String {
+    let runs = fleet.json(&["get", "runs"]);
+    let mut ids = runs.as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap());
+    let title = format!("\n  {title}\n");
+    ids.find_map(|id| Some(fleet.ok(["describe", id])).filter(|told| told.contains(&title)))
+        .unwrap()
 }
 
 /// What the server was told.

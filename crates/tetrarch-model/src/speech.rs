@@ -45,6 +45,8 @@ pub struct Speech {
     /// None once it is over.
     chat: Option<Chat>,
     deadline: Deadline,
+    /// Whether any of it has come.
+    speaks: bool,
 }
 
 impl Speech {
@@ -54,7 +56,7 @@ impl Speech {
         chat: Chat,
         deadline: Deadline,
     ) -> Self {
-        Self { stream, key, chat: Some(chat), deadline }
+        Self { stream, key, chat: Some(chat), deadline, speaks: false }
     }
 
     /// Listens on. Dropping it between two calls loses nothing.
@@ -66,8 +68,11 @@ impl Speech {
             Some(until) => timeout_at(until, self.stream.next()).await,
             None => Ok(self.stream.next().await),
         };
-        let trouble = match next {
-            Ok(Some(Ok(ChatStreamEvent::Chunk(chunk)))) => return Ok(Said::Text(chunk.content)),
+        let mut trouble = match next {
+            Ok(Some(Ok(ChatStreamEvent::Chunk(chunk)))) => {
+                self.speaks = true;
+                return Ok(Said::Text(chunk.content));
+            }
             Ok(Some(Ok(ChatStreamEvent::End(end)))) => {
                 let answered = words::heard(&end);
                 let reply = words::reply(end);
@@ -76,13 +81,17 @@ impl Speech {
                 }
                 return Ok(Said::All(reply));
             }
+            Ok(Some(Ok(ChatStreamEvent::Start | ChatStreamEvent::Heartbeat))) => {
+                return Ok(Said::More);
+            }
             Ok(Some(Ok(
-                ChatStreamEvent::Start
-                | ChatStreamEvent::ReasoningChunk(_)
+                ChatStreamEvent::ReasoningChunk(_)
                 | ChatStreamEvent::ThoughtSignatureChunk(_)
-                | ChatStreamEvent::ToolCallChunk(_)
-                | ChatStreamEvent::Heartbeat,
-            ))) => return Ok(Said::More),
+                | ChatStreamEvent::ToolCallChunk(_),
+            ))) => {
+                self.speaks = true;
+                return Ok(Said::More);
+            }
             Ok(Some(Err(error))) => Trouble::of(&error, self.key.as_ref()),
             Ok(None) => Trouble::broken_off(),
             Err(_) => Trouble::late(self.deadline.within),
@@ -90,6 +99,7 @@ impl Speech {
         if let Some(chat) = self.chat.take() {
             chat.failed(&trouble.kind(), &trouble.words);
         }
+        trouble.heard |= self.speaks;
         Err(trouble)
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use genai::Error;
+use genai::{Error, webc};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use tetrarch_core::overseer::backoff::Backoff;
 use tetrarch_core::time::Millis;
@@ -32,6 +32,8 @@ pub struct Trouble {
     pub again: bool,
     /// How long the server wants to be left alone.
     pub after: Option<Duration>,
+    /// Whether the model had begun to answer, or may have: then the request has its price.
+    pub heard: bool,
 }
 
 impl Trouble {
@@ -44,13 +46,14 @@ impl Trouble {
             kind: "timeout",
             again: true,
             after: None,
+            heard: true,
         }
     }
 
     /// An answer that ended before it was complete.
     pub(crate) fn broken_off() -> Self {
         let words = "the answer broke off before its end".to_owned();
-        Self { words, status: None, kind: "broken_off", again: true, after: None }
+        Self { words, status: None, kind: "broken_off", again: true, after: None, heard: true }
     }
 
     /// In a word: the status of the answer, or what became of it.
@@ -79,8 +82,9 @@ impl Trouble {
             Some(status) => format!("HTTP {status}: {said}"),
             None => said.to_owned(),
         };
+        let heard = status.is_none() && again && !is_unreached(error);
         let kind = if again { "connection_error" } else { "invalid_request" };
-        Self { words, status, kind, again, after: error.headers().and_then(retry_after) }
+        Self { words, status, kind, again, after: error.headers().and_then(retry_after), heard }
     }
 }
 
@@ -94,6 +98,18 @@ fn is_passing(error: &Error) -> bool {
             | Error::StreamParse { .. }
             | Error::ChatResponse { .. }
     )
+}
+
+/// Whether there was no connection at all.
+fn is_unreached(error: &Error) -> bool {
+    let cause = if let Error::WebStream { error, .. } = error {
+        error.downcast_ref()
+    } else if let Error::WebModelCall { webc_error: webc::Error::Reqwest(cause), .. } = error {
+        Some(cause)
+    } else {
+        None
+    };
+    cause.is_some_and(reqwest::Error::is_connect)
 }
 
 fn beginning(words: &str) -> &str {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tetrarch_core::brief::{Outcome, RunResult};
 use tetrarch_core::converse::Reply;
+use tetrarch_core::id::RunId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_model::{Model, Request, Said, TRIES, Trouble, pause};
 use tokio::time::sleep;
@@ -27,17 +28,15 @@ pub(super) struct Turn<'a> {
     pub(super) within: Duration,
     /// The variable with the key, for people.
     pub(super) key_from: &'a str,
-    /// Tells one turn's waits from another's.
-    pub(super) seed: &'a str,
 }
 
-/// Why a turn brought nothing.
+/// Why a try brought nothing.
 #[derive(Debug)]
 pub(super) enum Silent {
     /// The conversation is to end.
     Halt(Halt),
-    /// The model cannot be heard; the failure.
-    Failed(String),
+    /// The model did not answer, or not to the end.
+    Broke(BrokeOff),
 }
 
 impl From<Halt> for Silent {
@@ -46,33 +45,70 @@ impl From<Halt> for Silent {
     }
 }
 
-impl Turn<'_> {
-    /// Asks until there is a whole answer, or none is to be expected.
-    pub(super) async fn ask(self, ears: &mut Ears, request: &Request<'_>) -> Result<Reply, Silent> {
-        let mut tries = 0;
-        let mut blocked = false;
-        let said = loop {
-            let heard = ears.during(Yields::AtOnce, self.hear(request)).await?;
-            let trouble = match heard {
-                Ok(reply) => break Ok(reply),
-                Err(trouble) => trouble,
-            };
-            tries += 1;
-            let text = format!("[the model did not answer: {}]", trouble.words);
-            self.teller.tell(RunnerEvent::Log { text }).await;
-            if !trouble.again || tries >= TRIES {
-                break Err(self.failure(tries, &trouble));
-            }
-            if !std::mem::replace(&mut blocked, true) {
-                self.teller.tell(RunnerEvent::Blocked { reason: reason(&trouble) }).await;
-            }
-            let wait = pause(tries, self.seed, trouble.after);
-            ears.during(Yields::AtOnce, sleep(wait)).await?;
-        };
-        if blocked {
-            self.teller.tell(RunnerEvent::Unblocked).await;
+/// How a try broke off.
+#[derive(Debug)]
+pub(super) struct BrokeOff {
+    /// Whether the model had heard what it was asked, or may have.
+    pub(super) heard: bool,
+    /// Why it is not asked again; none when it is.
+    pub(super) ends: Option<String>,
+}
+
+/// The tries of one turn.
+#[derive(Debug)]
+pub(super) struct Tries {
+    made: u32,
+    blocked: bool,
+    /// How long the server wants to be left alone.
+    after: Option<Duration>,
+    /// Tells one turn's waits from another's.
+    seed: String,
+}
+
+impl Tries {
+    /// Of a run's turn.
+    pub(super) fn new(run: RunId, step: u64) -> Self {
+        Self { made: 0, blocked: false, after: None, seed: format!("{run}.{step}") }
+    }
+
+    /// Waits as long as the next try has to.
+    pub(super) async fn pause(&self, ears: &mut Ears) -> Result<(), Halt> {
+        if self.made == 0 {
+            return Ok(());
         }
-        said.map_err(Silent::Failed)
+        ears.during(Yields::AtOnce, sleep(pause(self.made, &self.seed, self.after))).await
+    }
+
+    /// There are no more of them.
+    pub(super) async fn over(&mut self, teller: &Teller) {
+        if std::mem::take(&mut self.blocked) {
+            teller.tell(RunnerEvent::Unblocked).await;
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Asks once.
+    pub(super) async fn ask(
+        self,
+        ears: &mut Ears,
+        request: &Request<'_>,
+        tries: &mut Tries,
+    ) -> Result<Reply, Silent> {
+        let trouble = match ears.during(Yields::AtOnce, self.hear(request)).await? {
+            Ok(reply) => return Ok(reply),
+            Err(trouble) => trouble,
+        };
+        tries.made += 1;
+        tries.after = trouble.after;
+        let text = format!("[the model did not answer: {}]", trouble.words);
+        self.teller.tell(RunnerEvent::Log { text }).await;
+        let over = !trouble.again || tries.made >= TRIES;
+        if !over && !std::mem::replace(&mut tries.blocked, true) {
+            self.teller.tell(RunnerEvent::Blocked { reason: reason(&trouble) }).await;
+        }
+        let ends = over.then(|| self.failure(tries.made, &trouble));
+        Err(Silent::Broke(BrokeOff { heard: trouble.heard, ends }))
     }
 
     async fn hear(self, request: &Request<'_>) -> Result<Reply, Trouble> {

@@ -1,30 +1,30 @@
 //! A conversation from its first word to its end: what core's `converse` says comes next is done here.
 
 mod calls;
+mod turns;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
 use tetrarch_core::brief::{Outcome, RunResult, Usage};
-use tetrarch_core::budget::Spend;
-use tetrarch_core::converse::cost::{Price, Tokens, tokens_of};
+use tetrarch_core::converse::cost::Price;
 use tetrarch_core::converse::{
-    Call, Conversation, Due, Effect, FINISH, Message, Next, Recorded, Reply, ToolDefinition,
-    fitting, opening,
+    Call, Conversation, Due, Effect, FINISH, Message, Next, Recorded, ToolDefinition, fitting,
+    opening,
 };
 use tetrarch_core::duration;
 use tetrarch_core::id::AgentId;
 use tetrarch_core::limits::{CONTEXT_TOKENS, OUTPUT_TOKENS, REPAIRS_MAX};
 use tetrarch_core::order::{Exit, LocalFile, RunnerEvent, Start};
 use tetrarch_core::redaction::redact;
-use tetrarch_model::{Model, Request};
+use tetrarch_model::Model;
 use tetrarch_telemetry::Whose;
 
 use super::ears::{Ears, Halt, Letter};
 use super::ending::{self, Ending, Judged};
 use super::own;
-use super::speaking::{Silent, Turn, failed};
+use super::speaking::failed;
 use super::{Begun, whose};
 use crate::backend::expected::Expected;
 use crate::backend::process::launch::remove_if_empty;
@@ -242,95 +242,6 @@ impl Talk {
         }
         self.teller.tell(RunnerEvent::Compacting { begins: false }).await;
         Ok(self.ears.steered().await?)
-    }
-
-    /// What a call of the model costs when it reads all there is and writes so much.
-    fn worst(&self, output: u64) -> Spend {
-        let tokens = Tokens { input: self.conversation.tokens(), cached: 0, output };
-        self.spend(tokens)
-    }
-
-    fn spend(&self, tokens: Tokens) -> Spend {
-        let cost_micro = self.price.map_or(0, |price| price.of(tokens));
-        Spend { tokens: tokens.input.saturating_add(tokens.output), cost_micro, turns: 1 }
-    }
-
-    /// Sets aside what a call may cost at worst. A call that does not fit is not made.
-    async fn set_aside(&mut self) -> Result<String, End> {
-        self.asked += 1;
-        let call = format!("turn-{}", self.asked);
-        let worst = self.worst(self.output_tokens.into());
-        self.teller.tell(RunnerEvent::SetAside { call: call.clone(), worst }).await;
-        match self.ears.verdict(&call).await {
-            Ok(Ok(())) => Ok(call),
-            Ok(Err(why)) => {
-                let result = RunResult::ended(Outcome::BudgetExceeded, why);
-                let result = self.with_partial(result);
-                Err(End::Result(Box::new(Ending { result, files: Vec::new() })))
-            }
-            Err(halt) => {
-                self.spent(call, Spend::default()).await;
-                Err(halt.into())
-            }
-        }
-    }
-
-    async fn spent(&self, call: String, used: Spend) {
-        self.teller.tell(RunnerEvent::Spent { call, used }).await;
-    }
-
-    /// Says something to the model and counts what it took.
-    async fn speak(&mut self, messages: &[Message], may_call: bool) -> Result<Reply, End> {
-        let call = self.set_aside().await?;
-        let request = Request {
-            system: &self.system,
-            messages,
-            tools: &self.tools,
-            may_call,
-            max_output_tokens: self.output_tokens,
-            json_only: false,
-        };
-        let seed = format!("{}.{}", self.teller.run(), self.conversation.step());
-        let turn = Turn {
-            model: &self.model,
-            teller: &self.teller,
-            within: self.turn_within,
-            key_from: &self.key_from,
-            seed: &seed,
-        };
-        match turn.ask(&mut self.ears, &request).await {
-            Ok(mut reply) => {
-                if reply.tokens == Tokens::default() {
-                    // Whoever does not count is counted.
-                    let arguments: usize =
-                        reply.calls.iter().map(|call| call.arguments.len()).sum();
-                    reply.tokens.input = self.conversation.tokens();
-                    reply.tokens.output = tokens_of(reply.text.len() + arguments);
-                }
-                self.spent(call, self.spend(reply.tokens)).await;
-                self.count(reply.tokens).await;
-                Ok(reply)
-            }
-            Err(Silent::Halt(halt)) => {
-                // It was heard, and perhaps answered: what it read counts.
-                self.spent(call, self.worst(0)).await;
-                Err(End::Halt(halt))
-            }
-            Err(Silent::Failed(why)) => {
-                self.spent(call, Spend::default()).await;
-                Err(self.fails(&why))
-            }
-        }
-    }
-
-    async fn count(&mut self, tokens: Tokens) {
-        let usage = &mut self.usage;
-        usage.turns += 1;
-        usage.tokens_in = usage.tokens_in.saturating_add(tokens.input);
-        usage.tokens_out = usage.tokens_out.saturating_add(tokens.output);
-        let cost = self.price.map_or(0, |price| price.of(tokens));
-        usage.cost_micro = usage.cost_micro.saturating_add(cost);
-        self.teller.tell(RunnerEvent::Usage(*usage)).await;
     }
 
     /// The model spoke and called nothing: that is its deliverable.

@@ -9,7 +9,7 @@ use tetrarch_core::id::RequestId;
 use tetrarch_core::order::RunnerEvent;
 use tetrarch_core::redaction::redact;
 use tetrarch_telemetry::{ToolCall, Whose};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::{End, Talk, effect, ending, own};
@@ -192,9 +192,9 @@ impl Talk {
         if self.conversation.has_heard() {
             return Ok(Ok("mail has come; it follows".to_owned()));
         }
+        let until = Instant::now() + Duration::from_secs(seconds);
         loop {
-            let waiting = timeout(Duration::from_secs(seconds), self.ears.await_letter(&[]));
-            let Ok(letter) = waiting.await else {
+            let Ok(letter) = timeout_at(until, self.ears.await_letter(&[])).await else {
                 return Ok(Ok(format!("no mail came within {seconds} s")));
             };
             let letter = letter?;
