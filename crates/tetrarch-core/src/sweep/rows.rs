@@ -186,6 +186,24 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_is_tracked_again_is_the_one_it_was() {
+        let mut rows = Rows::new(Windows::new(Millis(W)).unwrap());
+        let mut said = Vec::new();
+        rows.track(7u32, &host(), 2, Active, Moment(0));
+        for at in (THIRD..=9 * W).step_by(usize::try_from(THIRD).unwrap()) {
+            if at < 6 * W && at % (2 * W) == 0 {
+                rows.track(7u32, &host(), 2, Active, Moment(at));
+            }
+            if at == 6 * W {
+                rows.track(7u32, &host(), 3, Active, Moment(at));
+            }
+            let found = rows.renewed(&host(), [], Moment(at));
+            said.extend(found.into_iter().map(|(_, epoch, _)| (at, epoch)));
+        }
+        assert_eq!(said, [(3 * W, 2), (9 * W, 3)], "once for each epoch");
+    }
+
+    #[test]
     fn a_session_that_its_host_never_names_has_until_the_register_deadline() {
         assert_eq!(lost(Register, 6 * W - THIRD, |_| None), []);
         assert_eq!(lost(Register, 20 * W, |_| None), [(6 * W, Absence::NeverNamed)]);
