@@ -118,3 +118,42 @@ impl Windows {
 fn times(window: Millis, count: u64) -> Millis {
     Millis(window.0.saturating_mul(count))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::liveness::Liveness::{Active, Offline, Register, Stale, Terminated};
+
+    const W: u64 = 1_000;
+
+    /// Where a session stands whose last sign was at 100 windows.
+    fn judged(state: Liveness, listening_since: u64, now: u64) -> Liveness {
+        let windows = Windows::new(Millis(W)).unwrap();
+        let signs = Signs { state, last: Moment(100 * W), preparing: false };
+        windows.judge(signs, Moment(listening_since), Moment(now))
+    }
+
+    #[test]
+    fn a_session_that_registers_has_its_deadline_and_three_windows_of_listening() {
+        assert_eq!(judged(Register, 0, 106 * W - 1), Register);
+        assert_eq!(judged(Register, 0, 106 * W), Offline);
+        assert_eq!(judged(Register, 105 * W, 108 * W - 1), Register);
+        assert_eq!(judged(Register, 105 * W, 108 * W), Offline);
+    }
+
+    #[test]
+    fn who_was_heard_within_a_window_is_active_and_who_could_not_be_heard_is_as_before() {
+        for state in [Active, Stale] {
+            assert_eq!(judged(state, 0, 101 * W - 1), Active, "{state}");
+            assert_eq!(judged(state, 0, 101 * W), Stale, "{state}");
+            assert_eq!(judged(state, 0, 103 * W - 1), Stale, "{state}");
+            assert_eq!(judged(state, 0, 103 * W), Offline, "{state}");
+            // The sweeper has just begun to listen.
+            assert_eq!(judged(state, 101 * W, 101 * W - 1), Active, "{state}");
+            assert_eq!(judged(state, 101 * W, 101 * W), state, "{state}");
+            assert_eq!(judged(state, 150 * W, 150 * W), state, "{state}");
+        }
+        assert_eq!(judged(Offline, 0, 100 * W), Offline);
+        assert_eq!(judged(Terminated, 0, 900 * W), Terminated);
+    }
+}
