@@ -2,7 +2,6 @@
 //! verbs): each is told when nothing below it runs any more, and all of it is over within one drain
 //! and kill budget, which `deadlines` watches. How a host ends a process is the runner's.
 
-use crate::agent::Hosting;
 use crate::brief::Outcome;
 use crate::id::{AgentId, Principal, RunId};
 use crate::liveness::Liveness;
@@ -51,9 +50,7 @@ pub(super) fn go_on(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     {
         return;
     }
-    let lost = agent.liveness == Liveness::Offline
-        || (agent.hosting == Hosting::Hosted && !on_live_host(draft, &agent));
-    if lost {
+    if agent.liveness == Liveness::Offline || !on_live_host(draft, &agent) {
         recovery::give_up(draft, id, Outcome::Cancelled, why);
         return;
     }
