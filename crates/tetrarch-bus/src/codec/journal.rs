@@ -122,6 +122,11 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
             let counter = budget::counter("budgetWarning.counter", &counter)?;
             JournalEvent::Budget(BudgetNote::Warning { counter, used, limit })
         }
+        E::BudgetRaised(pb::BudgetRaised { agent: _, limit, by, reason }) => {
+            let (limit, _) = budget::read("budgetRaised.limit", limit)?;
+            let by = read::text("budgetRaised.by", &by)?;
+            JournalEvent::Budget(BudgetNote::Raised { limit, by, reason })
+        }
         E::Verb(pb::JournalVerb { id, verb, stage, by, text }) => JournalEvent::Verb {
             id: read::text("verb.id", &id)?,
             verb: verbs::verb("verb.verb", &verb)?,
@@ -193,6 +198,10 @@ fn written_note(note: BudgetNote) -> E {
         BudgetNote::Warning { counter, used, limit } => {
             let counter = counter.as_str().to_owned();
             E::BudgetWarning(pb::BudgetWarning { counter, used, limit })
+        }
+        BudgetNote::Raised { limit, by, reason } => {
+            let (limit, by) = (budget::written(limit, None), by.to_string());
+            E::BudgetRaised(pb::BudgetRaised { agent: String::new(), limit, by, reason })
         }
     }
 }
