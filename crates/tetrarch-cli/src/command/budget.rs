@@ -28,7 +28,9 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 
 /// What `budget` is told.
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 SPENT is what the agent drew or used and what its ended children used, DRAWN the part of it that the
 agent holds for its own calls, RESERVED what its children were given. FREE is the rest. An agent that
 has no children has drawn all of its grant when it is started.
@@ -37,7 +39,8 @@ Examples:
   tetrarch budget
   tetrarch budget PO-demo --live          # with what hosts say of the last hour
   tetrarch budget PO-demo -o json
-  tetrarch budget raise PO-demo --tokens +50k")]
+  tetrarch budget raise PO-demo --tokens +50k"
+)]
 pub(crate) struct BudgetArgs {
     /// What else to do.
     #[command(subcommand)]

@@ -18,8 +18,8 @@ use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::children::Awaited;
 use crate::protocol::{
-    brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line, stop_line,
-    withheld_line,
+    brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
+    stop_line, withheld_line,
 };
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;

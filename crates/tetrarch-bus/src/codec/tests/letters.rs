@@ -7,8 +7,8 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::StatusRequest;
 use tetrarch_core::mail::receipt::{About, DeadNotice, Receipt, Stage};
 use tetrarch_core::mail::{
-    BudgetRaised, Denied, Duty, Lane, Launch, Mail, MailBody, OpReply, ResultReady, SessionOrder, SpawnAnswer,
-    Spawned, SponsorRequest, VerbOrder,
+    BudgetRaised, Denied, Duty, Lane, Launch, Mail, MailBody, OpReply, ResultReady, SessionOrder,
+    SpawnAnswer, Spawned, SponsorRequest, VerbOrder,
 };
 use tetrarch_core::role::Role;
 use tetrarch_core::verb::{Command, Wanted};

@@ -15,7 +15,8 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::{
-    BudgetOp, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody, TaskWish,
+    BudgetOp, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
+    TaskWish,
 };
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
