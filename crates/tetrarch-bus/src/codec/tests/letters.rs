@@ -169,17 +169,17 @@ fn bodies() -> Vec<MailBody> {
         reply(true),
         reply(false),
         MailBody::ReviewNeeded { reason: text() },
-        MailBody::BudgetRaised(Box::new(BudgetRaised {
-            agent: id("W:~"),
-            limit: limits(),
-            by: id("human:ada"),
-            reason: text(),
-        })),
+        raised(),
         MailBody::Apply(Box::new(super::samples::change::order(text()))),
         MailBody::SponsorSilent { agent: id("S:api:~"), sponsor: id("PO-demo"), request: id("~") },
         MailBody::Info { text: text() },
         MailBody::Unknown { topic: "weather".to_owned(), json: r#"{"sun":[1,true]}"#.to_owned() },
     ]
+}
+
+fn raised() -> MailBody {
+    let (agent, by, reason) = (id("W:~"), id("human:ada"), "t\n".to_owned());
+    MailBody::BudgetRaised(Box::new(BudgetRaised { agent, limit: limits(), by, reason }))
 }
 
 /// What is said about mail.
