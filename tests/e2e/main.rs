@@ -33,6 +33,7 @@ mod planner;
 mod planning;
 mod questions;
 mod racing;
+mod raising;
 mod renewal;
 mod resume;
 mod secrets;

@@ -2,6 +2,8 @@
 
     spending.py over <tokens>   uses most of it, waits for the warning, uses all of it, and is stopped half way
     spending.py crowd N <tokens>  asks for N calls at once, and tells how many were granted
+    spending.py raised <tokens> <more>  is withheld a call near the end, asks people, and makes it when its grant was
+                                raised; dies of it, and its next session asks for all that is left, and one more
     spending.py dies <tokens>   dies with a call open; its next session asks for all that is left, and one more
 """
 
@@ -67,6 +69,30 @@ def dies(brief, tokens):
     return found
 
 
-ACTS = {"over": over, "crowd": crowd, "dies": dies}
+def raised(brief, tokens, more):
+    tokens, more = int(tokens), int(more)
+    most, beyond = tokens * 8 // 10, tokens * 2 // 10 + 1
+    if brief["epoch"] == 1:
+        assert brief["budget"]["tokens"] == tokens, brief
+        say("usage", tokensIn=most)
+        read("budget")
+        assert not call("a", beyond)
+        agent = brief["agent"]
+        say("op", op="budget.raise", body={"agent": agent, "more": {"tokens": more}})
+        answer = read("mail")
+        assert answer["body"]["error"] == "E_UNAUTHORIZED", answer
+        say("ask", question="May I have more?")
+        assert read("raised")["budget"] == {"tokens": tokens + more, "costUsd": None, "turns": None}
+        read("mail")
+        assert call("b", beyond)
+        os.kill(os.getpid(), signal.SIGKILL)
+    assert brief["budget"]["tokens"] == tokens + more, brief
+    left = tokens + more - most - beyond
+    found = {"beyond": call("c", left + 1), "left": call("c", left)}
+    say("spent", call="c", tokens=1)
+    return found
+
+
+ACTS = {"over": over, "raised": raised, "crowd": crowd, "dies": dies}
 found = ACTS[sys.argv[1]](read("brief"), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

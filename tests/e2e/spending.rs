@@ -12,7 +12,7 @@ use crate::script;
 
 const GRANT: u64 = 1000;
 
-fn spending(act: &[&str]) -> Vec<String> {
+pub(crate) fn spending(act: &[&str]) -> Vec<String> {
     let words = [python().to_str().unwrap().to_owned(), "-B".to_owned(), script("spending.py")];
     words.into_iter().chain(act.iter().map(|&word| word.to_owned())).collect()
 }
@@ -40,7 +40,7 @@ fn plan() -> Value {
 }
 
 /// The run of a task that has a result.
-fn ended<'r>(records: &'r Records, task: &str) -> Option<&'r RunStatus> {
+pub(crate) fn ended<'r>(records: &'r Records, task: &str) -> Option<&'r RunStatus> {
     let runs = records.runs.values().filter(|run| run.node.to_string() == task);
     runs.filter_map(|run| records.run_status.get(&run.id)).find(|status| status.result.is_some())
 }

@@ -6,11 +6,12 @@ mod planning;
 use std::collections::BTreeMap;
 
 use tetrarch_core::agent::Mode;
+use tetrarch_core::budget::Spend;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, EpicId, HumanName, Principal, RequestId, SessionId, Ulid};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::{Mail, MailBody, SessionOrder};
-use tetrarch_core::request::{Op, RequestBody, Sender};
+use tetrarch_core::request::{BudgetOp, Op, RequestBody, Sender};
 
 use crate::bus::Stored;
 use crate::wire::{Reach, Wire};
@@ -164,6 +165,12 @@ impl People {
             None => Op::AgentRotate { agent, reason },
         };
         self.ask(RequestBody::Op(op), reach);
+    }
+
+    /// Lets an agent spend more.
+    pub(crate) fn raise(&mut self, agent: AgentId, reach: &mut Reach<'_>) {
+        let (more, reason) = (Spend { tokens: 5_000, ..Spend::default() }, String::new());
+        self.ask(RequestBody::Op(Op::Budget(BudgetOp::Raise { agent, more, reason })), reach);
     }
 
     /// Asks for many workers at once.

@@ -191,7 +191,8 @@ impl Program {
             | Inbound::Noted(_)
             | Inbound::Granted { .. }
             | Inbound::Withheld { .. }
-            | Inbound::BudgetWarning { .. } => {}
+            | Inbound::BudgetWarning { .. }
+            | Inbound::BudgetRaised { .. } => {}
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that has to happen at least once.
-pub(crate) const EXPECTED: [&str; 105] = [
+pub(crate) const EXPECTED: [&str; 106] = [
     "acknowledgement lost",
     "actor died",
     "answered with an update",
@@ -41,6 +41,7 @@ pub(crate) const EXPECTED: [&str; 105] = [
     "goal resumed",
     "goal stands blocked",
     "group of several inputs",
+    "grant raised",
     "host crashed",
     "host crashed, and stays away",
     "host cut off",

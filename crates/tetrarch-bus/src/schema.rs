@@ -12,13 +12,14 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 43] = [
+const REQUESTS: [&str; 44] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
     "AgentRotate",
     "ApplyRequest",
     "ApprovalDecide",
+    "BudgetRaise",
     "CircuitClose",
     "AgentStatus",
     "AgentInterrupt",
@@ -60,13 +61,14 @@ const REQUESTS: [&str; 43] = [
 
 /// Everything else that is public: mail and its bodies, events, what agents write of themselves,
 /// and the values of STATE.
-const OTHERS: [&str; 48] = [
+const OTHERS: [&str; 49] = [
     "Agent",
     "AgentCompleted",
     "AgentLost",
     "Answer",
     "ApplyOrder",
     "Assignment",
+    "BudgetRaised",
     "Change",
     "Crystallization",
     "Cursor",
@@ -112,12 +114,13 @@ const OTHERS: [&str; 48] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 44] = [
+const REQUIRED: [(&str, &[&str]); 45] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
     ("ApplyRequest", &["change"]),
     ("ApprovalDecide", &["change", "verdict"]),
+    ("BudgetRaise", &["agent", "more"]),
     ("CircuitClose", &["agent"]),
     ("AgentStatus", &["agent"]),
     ("AgentInterrupt", &["agent"]),

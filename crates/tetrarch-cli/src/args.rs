@@ -101,7 +101,7 @@ pub(crate) enum Command {
     Describe(describe::DescribeArgs),
     /// Show agents as a tree.
     Tree(tree::TreeArgs),
-    /// Show what agents may spend, and what became of it.
+    /// Show what agents may spend, and what became of it; raise it.
     Budget(budget::BudgetArgs),
     /// Show what happened, from the ledger.
     Events(events::EventsArgs),

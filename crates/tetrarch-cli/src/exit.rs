@@ -63,7 +63,9 @@ impl CliError {
     pub(crate) fn refused(code: ErrorCode, detail: &str) -> Self {
         let exit = match code {
             ErrorCode::Unauthorized => Code::Denied,
-            ErrorCode::Conflict | ErrorCode::Superseded => Code::Conflict,
+            ErrorCode::Conflict | ErrorCode::Superseded | ErrorCode::BudgetExceeded => {
+                Code::Conflict
+            }
             ErrorCode::NotFound => Code::NotFound,
             ErrorCode::InvalidPlan | ErrorCode::InvalidRequest => Code::Usage,
             ErrorCode::Unavailable => Code::Failed,

@@ -1,7 +1,11 @@
 //! Budgets: what a parent may spend and what is carved out of it for its children
 //! (spec 03, Limits per parent; spec 06, Budgets). Wall clock is a deadline, not a counter.
 
+mod raising;
+
 use std::fmt;
+
+pub use raising::NotRaised;
 
 /// A limit per counter; `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -120,11 +120,13 @@ pub enum ErrorCode {
     Superseded,
     /// Nothing that can take it is up.
     Unavailable,
+    /// More than is free.
+    BudgetExceeded,
 }
 
 impl ErrorCode {
     /// Every code.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Unauthorized,
         Self::InvalidPlan,
         Self::Conflict,
@@ -132,6 +134,7 @@ impl ErrorCode {
         Self::InvalidRequest,
         Self::Superseded,
         Self::Unavailable,
+        Self::BudgetExceeded,
     ];
 
     /// The word requesters see.
@@ -145,6 +148,7 @@ impl ErrorCode {
             Self::InvalidRequest => "invalid_request",
             Self::Superseded => "superseded",
             Self::Unavailable => "unavailable",
+            Self::BudgetExceeded => "budget_exceeded",
         }
     }
 }

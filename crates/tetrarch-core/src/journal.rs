@@ -2,10 +2,10 @@
 //! Entries are written with expected sequence, so a zombie's are refused.
 
 use crate::brief::{RunResult, Usage};
-use crate::budget::{Counter, Spend};
+use crate::budget::{Counter, Limits, Spend};
 use crate::converse::Recorded;
 use crate::cursor::Positions;
-use crate::id::{AgentId, RequestId, RunId, SessionId};
+use crate::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use crate::verb::{Stage, Verb};
 
 /// One entry.
@@ -182,5 +182,14 @@ pub enum BudgetNote {
         used: u64,
         /// The grant.
         limit: u64,
+    },
+    /// The grant is larger from here on.
+    Raised {
+        /// All of it, with what was added.
+        limit: Limits,
+        /// Who raised it.
+        by: Principal,
+        /// Why, in words.
+        reason: String,
     },
 }

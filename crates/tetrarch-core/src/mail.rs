@@ -1,5 +1,6 @@
 //! Mail and control: the typed bodies, and who may write to whom (spec 02, Mail).
 
+mod raised;
 pub mod receipt;
 
 use crate::brief::{RunResult, Verdict};
@@ -14,6 +15,8 @@ use crate::role::Role;
 use crate::run::Run;
 use crate::verb::Command;
 use receipt::{DeadNotice, Receipt};
+
+pub use raised::BudgetRaised;
 
 /// The two lanes; `ctl` is drained before every mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,6 +101,8 @@ pub enum MailBody {
     Rotate(SessionOrder),
     /// `steer`, `interrupt`, `pause`, `resume`, to the agent that makes the run.
     Verb(Box<VerbOrder>),
+    /// `budget.raised`, to the agent whose grant it is.
+    BudgetRaised(Box<BudgetRaised>),
     /// `apply`, to the HO of the host where the repository lies: merge what was approved.
     Apply(Box<ApplyOrder>),
     /// `superseded`: the session is no longer current.
@@ -275,6 +280,7 @@ impl MailBody {
             Self::Stop(_) => "stop",
             Self::Rotate(_) => "rotate",
             Self::Verb(order) => order.command.wanted.verb().as_str(),
+            Self::BudgetRaised(_) => "budget.raised",
             Self::Apply(_) => "apply",
             Self::Superseded(_) => "superseded",
             Self::TakeOn { .. } => "instruction",
@@ -313,6 +319,7 @@ impl MailBody {
             | Self::Stop(_)
             | Self::Rotate(_)
             | Self::Verb(_)
+            | Self::BudgetRaised(_)
             | Self::Apply(_)
             | Self::Superseded(_) => MailKind::Control,
             Self::ResultReady(_)

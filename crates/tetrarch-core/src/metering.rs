@@ -61,7 +61,7 @@ impl Tally {
             | JournalEvent::Unblocked
             | JournalEvent::Verb { .. }
             | JournalEvent::Conversed(_)
-            | JournalEvent::Budget(BudgetNote::Warning { .. })
+            | JournalEvent::Budget(BudgetNote::Warning { .. } | BudgetNote::Raised { .. })
             | JournalEvent::Stopping { .. }
             | JournalEvent::Ended { .. } => {}
         }
@@ -210,7 +210,22 @@ impl Metering {
         if let JournalEvent::Budget(BudgetNote::Warning { counter, .. }) = event {
             self.warned.push(*counter);
         }
+        if let JournalEvent::Budget(BudgetNote::Raised { limit, .. }) = event {
+            self.raise(*limit);
+        }
         self.tally.take(event);
+    }
+
+    /// The grant is at least this from now on. A counter that is not near its end any more is
+    /// warned of again.
+    fn raise(&mut self, limit: Limits) {
+        self.limit = self.limit.or_higher(limit);
+        let near: Vec<Counter> = self
+            .marks()
+            .filter(|mark| is_near(mark.used, mark.limit))
+            .map(|mark| mark.counter)
+            .collect();
+        self.warned.retain(|counter| near.contains(counter));
     }
 
     /// So much is drawn now, as the ledger says.

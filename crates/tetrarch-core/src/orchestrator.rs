@@ -220,6 +220,7 @@ impl Orchestrator {
             | MailBody::Stop(_)
             | MailBody::Rotate(_)
             | MailBody::Verb(_)
+            | MailBody::BudgetRaised(_)
             | MailBody::Apply(_)
             | MailBody::Superseded(_)
             | MailBody::Violation { .. }

@@ -2,7 +2,7 @@
 //! the vocabulary in which the two meet. Neither the bus nor a plan appears here.
 
 use crate::brief::{Brief, RunResult, Usage};
-use crate::budget::{Counter, Spend};
+use crate::budget::{Counter, Limits, Spend};
 use crate::change::{ApplyOrder, ApplyOutcome, Made};
 use crate::converse::Recorded;
 use crate::id::{AgentId, ChangeId, EpicId, NodeId, RequestId, RunId, SessionId};
@@ -149,6 +149,11 @@ pub enum Inbound {
         used: u64,
         /// The grant.
         limit: u64,
+    },
+    /// The grant is larger from now on.
+    BudgetRaised {
+        /// All of it, with what was added.
+        limit: Limits,
     },
 }
 

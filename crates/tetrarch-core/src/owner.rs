@@ -35,6 +35,7 @@ mod planning;
 mod plans;
 mod post;
 mod questions;
+mod raising;
 mod recovery;
 mod replacing;
 mod replanning;

@@ -7,6 +7,7 @@ pub mod schedules;
 pub mod verbs;
 pub mod work;
 
+mod budget;
 mod files;
 mod gate;
 
@@ -35,6 +36,7 @@ pub mod planning;
 
 use planning::PlanOp;
 
+pub use budget::BudgetOp;
 pub use files::FileOp;
 pub use gate::{GateOp, GateVerdict};
 
@@ -278,6 +280,8 @@ pub enum Op {
     File(FileOp),
     /// `approval.decide`, `apply.request`: changes that wait before their branches.
     Gate(GateOp),
+    /// `budget.raise`: a grant grows while its run goes on.
+    Budget(BudgetOp),
     /// `work.block`: a ready node cannot be worked on.
     WorkBlock {
         /// The epic.
@@ -301,6 +305,7 @@ impl Op {
             | Self::AgentRetire { .. }
             | Self::CircuitClose { .. }
             | Self::Gate(_)
+            | Self::Budget(_)
             | Self::OverseerTick(_) => true,
             Self::HostJoin(_)
             | Self::HumanJoin { .. }
@@ -346,6 +351,7 @@ impl Op {
             Self::Schedule(op) => op.name(),
             Self::File(op) => op.name(),
             Self::Gate(op) => op.name(),
+            Self::Budget(op) => op.name(),
             Self::WorkBlock { .. } => "work.block",
         }
     }

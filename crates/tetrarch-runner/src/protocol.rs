@@ -5,8 +5,8 @@ mod inbound;
 mod outbound;
 
 pub(crate) use inbound::{
-    Fault, brief_line, budget_line, granted_line, invalid_line, mail_line, rotate_line, saved_line,
-    stop_line, verb_line, withheld_line,
+    Fault, brief_line, budget_line, granted_line, invalid_line, mail_line, raised_line,
+    rotate_line, saved_line, stop_line, verb_line, withheld_line,
 };
 pub(crate) use outbound::{NamedFile, Said, Told, read, read_result};
 

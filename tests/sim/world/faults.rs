@@ -281,6 +281,10 @@ impl World {
                 let mode = Mode::ALL[self.dice.below(Mode::ALL.len())];
                 people.set_mode(mode, &mut self.reach());
             }
+            (4, _, Some(agent)) => {
+                self.tally.note("grant raised");
+                people.raise(agent, &mut self.reach());
+            }
             (5 | 6, _, Some(agent)) => {
                 self.tally.note("rotation asked for");
                 people.renew(agent, None, &mut self.reach());

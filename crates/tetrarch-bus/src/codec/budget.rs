@@ -1,10 +1,16 @@
 //! Grants and accounts. Written in millionths of a dollar and milliseconds, which are exact;
 //! dollars and durations are read as well.
 
+use serde_json::Value;
 use tetrarch_core::budget::{Account, Counter, Limits, Spend};
+use tetrarch_core::id::RequestId;
+use tetrarch_core::mail::BudgetRaised;
+use tetrarch_core::request::BudgetOp;
 use tetrarch_core::time::Millis;
 
 use super::error::CodecError;
+use super::json::{self, Unknown};
+use super::op::finish;
 use super::read;
 use crate::proto::v1 as pb;
 
@@ -54,6 +60,63 @@ fn micro(field: &str, dollars: f64) -> Result<u64, CodecError> {
         return Err(CodecError::field(field, reason));
     }
     Ok((dollars * 1_000_000.0).round() as u64)
+}
+
+/// The body of an operation.
+pub(super) fn encode(op: &BudgetOp, id: RequestId) -> Result<Vec<u8>, CodecError> {
+    let BudgetOp::Raise { agent, more, reason } = op;
+    let some = |amount: u64| (amount > 0).then_some(amount);
+    let more = Limits {
+        tokens: some(more.tokens),
+        cost_micro: some(more.cost_micro),
+        turns: some(more.turns),
+    };
+    let message = pb::BudgetRaise {
+        request_id: id.to_string(),
+        sender: String::new(),
+        agent: agent.to_string(),
+        more: written(more, None),
+        reason: reason.clone(),
+    };
+    finish("BudgetRaise", &message)
+}
+
+/// Reads the body of `budget.raise`.
+pub(super) fn raise(body: Value) -> Result<BudgetOp, CodecError> {
+    let raise: pb::BudgetRaise = json::message("BudgetRaise", body, Unknown::Refused)?;
+    let (more, wall) = read("more", raise.more)?;
+    if wall.is_some() {
+        let reason = "a wall clock is a deadline and is not raised; leave it out";
+        return Err(CodecError::field("more.wall", reason));
+    }
+    Ok(BudgetOp::Raise {
+        agent: read::text("agent", &raise.agent)?,
+        more: more.carved(),
+        reason: raise.reason,
+    })
+}
+
+impl From<&BudgetRaised> for pb::BudgetRaised {
+    fn from(raised: &BudgetRaised) -> Self {
+        Self {
+            agent: raised.agent.to_string(),
+            limit: written(raised.limit, None),
+            by: raised.by.to_string(),
+            reason: raised.reason.clone(),
+        }
+    }
+}
+
+impl TryFrom<pb::BudgetRaised> for BudgetRaised {
+    type Error = CodecError;
+    fn try_from(raised: pb::BudgetRaised) -> Result<Self, CodecError> {
+        Ok(Self {
+            agent: read::text("agent", &raised.agent)?,
+            limit: read("limit", raised.limit)?.0,
+            by: read::text("by", &raised.by)?,
+            reason: raised.reason,
+        })
+    }
 }
 
 /// A counter's name.

@@ -118,10 +118,8 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
             let used = amount.map(Spend::from).unwrap_or_default();
             JournalEvent::Budget(BudgetNote::Spent { call, used })
         }
-        E::BudgetWarning(pb::BudgetWarning { counter, used, limit }) => {
-            let counter = budget::counter("budgetWarning.counter", &counter)?;
-            JournalEvent::Budget(BudgetNote::Warning { counter, used, limit })
-        }
+        E::BudgetWarning(warning) => JournalEvent::Budget(warned(warning)?),
+        E::BudgetRaised(note) => JournalEvent::Budget(raised(note)?),
         E::Verb(pb::JournalVerb { id, verb, stage, by, text }) => JournalEvent::Verb {
             id: read::text("verb.id", &id)?,
             verb: verbs::verb("verb.verb", &verb)?,
@@ -161,6 +159,18 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
     })
 }
 
+fn warned(warning: pb::BudgetWarning) -> Result<BudgetNote, CodecError> {
+    let pb::BudgetWarning { counter, used, limit } = warning;
+    let counter = budget::counter("budgetWarning.counter", &counter)?;
+    Ok(BudgetNote::Warning { counter, used, limit })
+}
+
+fn raised(note: pb::BudgetRaised) -> Result<BudgetNote, CodecError> {
+    let pb::BudgetRaised { agent: _, limit, by, reason } = note;
+    let (limit, _) = budget::read("budgetRaised.limit", limit)?;
+    Ok(BudgetNote::Raised { limit, by: read::text("budgetRaised.by", &by)?, reason })
+}
+
 fn conversed(recorded: Recorded) -> E {
     match recorded {
         Recorded::Turn { step, text, calls, is_cut } => {
@@ -193,6 +203,10 @@ fn written_note(note: BudgetNote) -> E {
         BudgetNote::Warning { counter, used, limit } => {
             let counter = counter.as_str().to_owned();
             E::BudgetWarning(pb::BudgetWarning { counter, used, limit })
+        }
+        BudgetNote::Raised { limit, by, reason } => {
+            let (limit, by) = (budget::written(limit, None), by.to_string());
+            E::BudgetRaised(pb::BudgetRaised { agent: String::new(), limit, by, reason })
         }
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => around(mail, &pb::SessionOrder::from(order)),
         MailBody::Verb(order) => around(mail, &pb::VerbOrder::from(&**order)),
+        MailBody::BudgetRaised(raised) => around(mail, &pb::BudgetRaised::from(&**raised)),
         MailBody::Apply(order) => around(mail, &pb::ApplyOrder::from(&**order)),
         MailBody::TakeOn { epic } => around(mail, &pb::TakeOn { epic: epic.to_string() }),
         MailBody::StatusRequest(asked) => around(mail, &pb::StatusRequest::from(asked)),
@@ -105,6 +106,10 @@ pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
         "apply" => {
             let order: pb::ApplyOrder = message("ApplyOrder", body)?;
             MailBody::Apply(Box::new(order.try_into()?))
+        }
+        "budget.raised" => {
+            let raised: pb::BudgetRaised = message("BudgetRaised", body)?;
+            MailBody::BudgetRaised(Box::new(raised.try_into()?))
         }
         "superseded" => MailBody::Superseded(order(body)?),
         "status.request" => MailBody::StatusRequest(asked(body)?),

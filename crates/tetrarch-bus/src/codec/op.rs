@@ -92,6 +92,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             let (epic, node, blocker) = (epic.to_string(), node.to_string(), Some(blocker.into()));
             finish("WorkBlock", &pb::WorkBlock { request_id, sender, epic, node, blocker })
         }
+        Op::Budget(op) => budget::encode(op, id),
         Op::File(op) => reservation::encode(op, id),
         Op::Gate(op) => change::encode(op, id),
         Op::GoalCreate { .. } => Err(CodecError::field(
@@ -211,6 +212,7 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             // What is heard of agents is the owner's to add.
             Op::OverseerTick(Telemetry::default())
         }
+        "budget.raise" => Op::Budget(budget::raise(body)?),
         "file.reserve" => Op::File(reservation::reserve(body)?),
         "file.release" => Op::File(reservation::release(body)?),
         "file.list" => Op::File(reservation::list(body)?),

@@ -1,5 +1,7 @@
 //! `budget`: what agents were granted and what became of it, down the tree (spec 06, Budgets).
 
+mod raise;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -26,7 +28,9 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 
 /// What `budget` is told.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 SPENT is what the agent drew or used and what its ended children used, DRAWN the part of it that the
 agent holds for its own calls, RESERVED what its children were given. FREE is the rest. An agent that
 has no children has drawn all of its grant when it is started.
@@ -34,8 +38,13 @@ has no children has drawn all of its grant when it is started.
 Examples:
   tetrarch budget
   tetrarch budget PO-demo --live          # with what hosts say of the last hour
-  tetrarch budget PO-demo -o json")]
+  tetrarch budget PO-demo -o json
+  tetrarch budget raise PO-demo --tokens +50k"
+)]
 pub(crate) struct BudgetArgs {
+    /// What else to do.
+    #[command(subcommand)]
+    command: Option<BudgetCommand>,
     /// Only this agent and those below it.
     agent: Option<AgentId>,
     /// Terminated agents too.
@@ -46,14 +55,28 @@ pub(crate) struct BudgetArgs {
     live: bool,
 }
 
+/// What `budget` can do beside showing.
+#[derive(Debug, clap::Subcommand)]
+enum BudgetCommand {
+    /// Let an agent spend more than it was granted, while its run goes on.
+    Raise(raise::RaiseArgs),
+}
+
 /// What hosts said of their agents.
 type Living = BTreeMap<AgentId, Vitals>;
 
 /// Runs the command.
 ///
 /// # Errors
-/// The bus cannot be read; there is no such agent.
+/// The bus cannot be read; there is no such agent; the owner refuses.
 pub(crate) async fn run(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
+    match args.command {
+        Some(BudgetCommand::Raise(args)) => raise::run(context, args).await,
+        None => show(context, args).await,
+    }
+}
+
+async fn show(context: &Context, args: BudgetArgs) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
     let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Agent)]).await?;
     let agents = &snapshot.records.agents;

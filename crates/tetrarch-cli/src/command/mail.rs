@@ -307,6 +307,9 @@ fn says(letter: &Letter) -> String {
         MailBody::Verb(order) => {
             format!("{}: {}", order.command.by, order.command.wanted.text())
         }
+        MailBody::BudgetRaised(raised) => {
+            format!("{} has {} in all: {}", raised.agent, raised.limit.carved(), raised.reason)
+        }
         MailBody::Sponsor(sponsor) => sponsor.wanted.reason.clone(),
         MailBody::Apply(order) => format!("{} into {}", order.change, order.action.target),
         MailBody::TakeOn { epic } => epic.to_string(),

@@ -77,6 +77,12 @@ pub(crate) struct BudgetArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MicroUsd(u64);
 
+impl From<MicroUsd> for u64 {
+    fn from(MicroUsd(micro): MicroUsd) -> Self {
+        micro
+    }
+}
+
 impl From<BudgetArgs> for Limits {
     fn from(args: BudgetArgs) -> Self {
         let BudgetArgs { tokens, cost_usd, turns } = args;
@@ -90,7 +96,7 @@ pub(crate) fn mode(text: &str) -> Result<Mode, UnknownMode> {
 }
 
 /// Dollars as millionths of one, without a detour through floating point.
-fn dollars(text: &str) -> Result<MicroUsd, String> {
+pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
     let wrong = || format!("{text:?} is no amount; allowed: dollars with at most 6 decimals, 2.50");
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());

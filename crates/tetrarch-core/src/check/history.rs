@@ -11,7 +11,7 @@ use crate::crystallization::Crystallization;
 use crate::dispatch::{Dispatch, DispatchOutcome};
 use crate::goal::GoalStatus;
 use crate::id::{AgentId, EpicId};
-use crate::ledger::{Entry, Record, RecordKey};
+use crate::ledger::{Entry, EventKind, Record, RecordKey};
 use crate::liveness::Liveness;
 use crate::plan::proposal::DraftStatus;
 use crate::plan::{Node, NodeState, NodeStatus};
@@ -33,6 +33,7 @@ pub(super) fn check(before: &Records, entry: &Entry, found: &mut Findings) {
                 slots(before, entry, old, agent, found);
                 if let Some(old) = old {
                     one_agent(old, agent, found);
+                    grant(entry, old, agent, found);
                 }
             }
             Record::RunStatus(status) => {
@@ -171,10 +172,23 @@ fn one_agent(old: &Agent, new: &Agent, found: &mut Findings) {
         let fits = meter.limit.is_none_or(|limit| meter.spent + meter.reserved <= limit);
         found.must(!drew || fits, 18, id, format_args!("it drew more {counter} than were free"));
     }
-    let what = "it was granted another amount, without an end between";
-    found.must(new.account.limit == old.account.limit, 18, id, what);
     let loosened = new.local_max_depth > old.local_max_depth && *id != AgentId::Go;
     found.must(!loosened, 1, id, "its subtree's depth limit grew");
+}
+
+/// Between its beginning and its end a grant only grows, and that is a human's doing.
+fn grant(entry: &Entry, old: &Agent, new: &Agent, found: &mut Findings) {
+    let (was, is) = (old.account.limit, new.account.limit);
+    if was == is || old.liveness == Liveness::Terminated {
+        return;
+    }
+    let what = "it was granted another amount, without an end between";
+    found.must(is.is_raise_of(was), 18, &new.id, what);
+    let raised = entry.events.iter().any(|event| {
+        let by_human = event.actor.agent().is_none();
+        event.kind == EventKind::Budget && event.agent.as_ref() == Some(&new.id) && by_human
+    });
+    found.must(raised, 19, &new.id, "its grant was raised, and no human did so");
 }
 
 fn slots(before: &Records, entry: &Entry, old: Option<&Agent>, new: &Agent, found: &mut Findings) {

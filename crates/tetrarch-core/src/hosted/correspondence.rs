@@ -55,6 +55,7 @@ impl Hosted {
                     self.command(from, order, effects);
                 }
             }
+            MailBody::BudgetRaised(raised) => self.raised(from, raised, effects),
             MailBody::SponsorAnswer(answer) => {
                 self.sponsors.remove(&answer.request);
                 self.deliver(from, &mail, letter, effects);

@@ -6,8 +6,10 @@ use std::collections::VecDeque;
 
 use crate::brief::{Outcome, RunResult, Usage};
 use crate::budget::Spend;
+use crate::id::{AgentId, Principal};
 use crate::journal::{BudgetNote, JournalEvent};
 use crate::limits::CALLS_OPEN_MAX;
+use crate::mail::BudgetRaised;
 use crate::metering::{Mark, Metering, Withheld};
 use crate::order::{Inbound, Order};
 use crate::request::Report;
@@ -99,6 +101,33 @@ impl Hosted {
             self.end_for_grant(why.to_owned(), effects);
         }
         self.look_at_grant(effects);
+    }
+
+    /// The grant was raised. Only the owner's word counts: it has taken what was added out of the
+    /// parent's. An end that has begun is not held up.
+    pub(super) fn raised(
+        &mut self,
+        from: &Principal,
+        raised: &BudgetRaised,
+        effects: &mut Vec<Effect>,
+    ) {
+        let before = self.run.brief.budget;
+        let limit = before.or_higher(raised.limit);
+        if *from != Principal::Agent(AgentId::Go) || limit == before || self.is_ending() {
+            return;
+        }
+        self.run.brief.budget = limit;
+        let (by, reason) = (raised.by.clone(), raised.reason.clone());
+        let note = JournalEvent::Budget(BudgetNote::Raised { limit, by, reason });
+        match self.phase {
+            // What it starts with says it already, and nothing is written before the claim.
+            Phase::Claiming => self.spending.metering.take(&note),
+            Phase::Starting | Phase::Running | Phase::Ending | Phase::Over => {
+                self.count(note, effects);
+                self.tell_line(Inbound::BudgetRaised { limit }, effects);
+                self.draw(Spend::default(), effects);
+            }
+        }
     }
 
     /// Draws the first part before the program spends anything.

@@ -156,7 +156,9 @@ impl Seen {
             JournalEvent::Starting { .. }
             | JournalEvent::Started { .. }
             | JournalEvent::Verb { .. }
-            | JournalEvent::Budget(BudgetNote::Before { .. } | BudgetNote::Warning { .. }) => {}
+            | JournalEvent::Budget(
+                BudgetNote::Before { .. } | BudgetNote::Warning { .. } | BudgetNote::Raised { .. },
+            ) => {}
             JournalEvent::Progress { .. }
             | JournalEvent::Log { .. }
             | JournalEvent::Usage(_)

@@ -16,7 +16,7 @@ use crate::step::Draft;
 use super::consulting::Begun;
 use super::{
     Policy, changes, circuits, consulting, files, goals, overseeing, planning, plans, questions,
-    replacing, schedules, sessions, stopping, verbs, work,
+    raising, replacing, schedules, sessions, stopping, verbs, work,
 };
 
 /// Decides on an operation and answers it.
@@ -105,6 +105,7 @@ fn apply(
         Op::Work(op) => work::operate(draft, policy, request, op, reply),
         Op::Schedule(op) => schedules::operate(draft, request, op, reply),
         Op::Gate(op) => changes::operate(draft, request, op, reply),
+        Op::Budget(op) => raising::operate(draft, op, reply),
         Op::File(op) => files::operate(draft, request, op, reply),
         Op::WorkBlock { epic, node, blocker } => {
             plans::block_ready(draft, request, *epic, *node, blocker)?;

@@ -81,6 +81,7 @@ pub fn refusal(records: &Records, posted: &Posted) -> Option<String> {
         | MailBody::SponsorSilent { .. }
         | MailBody::Alert { .. }
         | MailBody::Verb(_)
+        | MailBody::BudgetRaised(_)
         | MailBody::Apply(_)
         | MailBody::Unknown { .. }) => {
             Some(format!("{} is not for GO: {OTHERWISE}", other.topic()))

@@ -173,7 +173,8 @@ fn replace(draft: &mut Draft<'_>, id: &AgentId, placement: Placement, why: &str)
     {
         // The wall clock does not begin again with a session.
         let left = agent.deadline.map(|deadline| deadline - draft.now);
-        let brief = Brief { wall: left.or(before.brief.wall), ..before.brief.clone() };
+        let (wall, budget) = (left.or(before.brief.wall), agent.account.limit);
+        let brief = Brief { wall, budget, ..before.brief.clone() };
         let run = Run {
             brief,
             id: RunId::derive(draft.now, &seed, &format!("run {id}"), index),

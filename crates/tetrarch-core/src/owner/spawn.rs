@@ -98,7 +98,8 @@ pub(super) fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal
         ErrorCode::InvalidRequest
         | ErrorCode::InvalidPlan
         | ErrorCode::NotFound
-        | ErrorCode::Unavailable => refusal.code.as_str(),
+        | ErrorCode::Unavailable
+        | ErrorCode::BudgetExceeded => refusal.code.as_str(),
     };
     let answer = SpawnAnswer {
         epic: None,

@@ -20,6 +20,7 @@ mod overseeing;
 mod planning;
 mod post;
 mod questions;
+mod raising;
 mod recovery;
 mod replacing;
 mod schedules;

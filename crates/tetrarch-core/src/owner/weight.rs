@@ -254,6 +254,7 @@ fn mail(mail: &Mail) -> usize {
         | MailBody::Rotate(order)
         | MailBody::Superseded(order) => order.reason.len(),
         MailBody::Verb(order) => order.command.wanted.text().len(),
+        MailBody::BudgetRaised(raised) => raised.reason.len(),
         MailBody::Dead(dead) => of_letter(&dead.of) + dead.reason.len(),
         MailBody::Receipt(receipt) => of_letter(&receipt.of),
         MailBody::Reply(reply) => reply.detail.len() + reply.data.as_ref().map_or(0, String::len),

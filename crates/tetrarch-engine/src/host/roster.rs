@@ -118,6 +118,7 @@ impl Roster {
             | MailBody::Reply(_)
             | MailBody::StatusRequest(_)
             | MailBody::Verb(_)
+            | MailBody::BudgetRaised(_)
             | MailBody::ReviewNeeded { .. }
             | MailBody::SponsorSilent { .. }
             | MailBody::Receipt(_)

@@ -18,8 +18,8 @@ use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::children::Awaited;
 use crate::protocol::{
-    brief_line, budget_line, granted_line, mail_line, rotate_line, saved_line, stop_line,
-    withheld_line,
+    brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
+    stop_line, withheld_line,
 };
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
@@ -286,6 +286,7 @@ impl Attendance {
             Inbound::BudgetWarning { counter, used, limit } => {
                 (budget_line(*counter, *used, *limit), "`budget`".to_owned())
             }
+            Inbound::BudgetRaised { limit } => (raised_line(*limit), "`raised`".to_owned()),
             // Only the llm runner records its conversation.
             Inbound::Noted(_) => return,
         };

@@ -128,6 +128,11 @@ pub(crate) fn budget_line(counter: Counter, used: u64, limit: u64) -> Vec<u8> {
     line(&json!({"type": "budget", "counter": name, "used": amount(used), "limit": amount(limit)}))
 }
 
+/// The grant is larger from now on.
+pub(crate) fn raised_line(limit: Limits) -> Vec<u8> {
+    line(&json!({"type": "raised", "budget": budget(limit)}))
+}
+
 /// The request to end.
 pub(crate) fn stop_line(reason: &str, drain: Millis) -> Vec<u8> {
     line(&json!({"type": "stop", "reason": reason, "drainMs": drain.0}))

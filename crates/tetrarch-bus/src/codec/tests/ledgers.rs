@@ -19,7 +19,7 @@ use tetrarch_core::time::BusTime;
 use tetrarch_core::verb::{Stage, Verb};
 
 use super::samples::planning::review;
-use super::samples::{TRACE, id, mail, plan_event, records, result, usage, words};
+use super::samples::{TRACE, id, limits, mail, plan_event, records, result, usage, words};
 use crate::codec::*;
 use crate::proto::v1 as pb;
 use crate::subject::Subject;
@@ -328,6 +328,11 @@ fn journal_events() -> Vec<JournalEvent> {
             counter: Counter::CostMicro,
             used: 8,
             limit: 10,
+        }),
+        JournalEvent::Budget(BudgetNote::Raised {
+            limit: limits(),
+            by: id("human:ada"),
+            reason: text(),
         }),
         JournalEvent::Verb {
             id: id("~"),

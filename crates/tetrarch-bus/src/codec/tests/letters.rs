@@ -7,14 +7,14 @@ use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::StatusRequest;
 use tetrarch_core::mail::receipt::{About, DeadNotice, Receipt, Stage};
 use tetrarch_core::mail::{
-    Denied, Duty, Lane, Launch, Mail, MailBody, OpReply, ResultReady, SessionOrder, SpawnAnswer,
-    Spawned, SponsorRequest, VerbOrder,
+    BudgetRaised, Denied, Duty, Lane, Launch, Mail, MailBody, OpReply, ResultReady, SessionOrder,
+    SpawnAnswer, Spawned, SponsorRequest, VerbOrder,
 };
 use tetrarch_core::role::Role;
 use tetrarch_core::verb::{Command, Wanted};
 
 use super::requests::spawn_request;
-use super::samples::{TRACE, id, mail, result, run, verdict, words};
+use super::samples::{TRACE, id, limits, mail, result, run, verdict, words};
 use crate::codec::*;
 use crate::envelope::{EPOCH, SESSION, TRACEPARENT};
 use crate::subject::Subject;
@@ -169,11 +169,17 @@ fn bodies() -> Vec<MailBody> {
         reply(true),
         reply(false),
         MailBody::ReviewNeeded { reason: text() },
+        raised(),
         MailBody::Apply(Box::new(super::samples::change::order(text()))),
         MailBody::SponsorSilent { agent: id("S:api:~"), sponsor: id("PO-demo"), request: id("~") },
         MailBody::Info { text: text() },
         MailBody::Unknown { topic: "weather".to_owned(), json: r#"{"sun":[1,true]}"#.to_owned() },
     ]
+}
+
+fn raised() -> MailBody {
+    let (agent, by, reason) = (id("W:~"), id("human:ada"), "t\n".to_owned());
+    MailBody::BudgetRaised(Box::new(BudgetRaised { agent, limit: limits(), by, reason }))
 }
 
 /// What is said about mail.

@@ -15,7 +15,8 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::{
-    FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody, TaskWish,
+    BudgetOp, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
+    TaskWish,
 };
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
@@ -63,6 +64,11 @@ fn ops() -> Vec<Op> {
         Op::ProfileApply { project: id("demo"), profile: Box::new(profile()) },
         Op::AgentRegister,
         Op::CircuitClose { agent: id("PO-a") },
+        Op::Budget(BudgetOp::Raise {
+            agent: id("W:~"),
+            more: Spend { tokens: 5, cost_micro: 6, turns: 0 },
+            reason: "r".to_owned(),
+        }),
         Op::AgentRetire { agent: id("W:~"), reason: "r".to_owned() },
         Op::AgentReplace {
             agent: id("W:~"),

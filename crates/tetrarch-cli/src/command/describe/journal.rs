@@ -144,6 +144,10 @@ fn budget(note: &BudgetNote) -> String {
         BudgetNote::SetAside { call, worst } => format!("call {call}: at most {}", amount(worst)),
         BudgetNote::Spent { call, used } => format!("call {call}: {}", amount(used)),
         BudgetNote::Warning { counter, used, limit } => format!("{counter}: {used} of {limit}"),
+        BudgetNote::Raised { limit, by, reason } => {
+            let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            format!("{by} raised the grant to {}{because}", amount(&limit.carved()))
+        }
     }
 }
 

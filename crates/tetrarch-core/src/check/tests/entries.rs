@@ -15,7 +15,7 @@ use crate::mail::MailBody;
 use crate::owner::tests::fleet::{Fleet, human, id, node, po, project, request, success, wish};
 use crate::plan::NodeStatus;
 use crate::records::Records;
-use crate::request::{Op, Report};
+use crate::request::{BudgetOp, Op, Report};
 use crate::role::Role;
 use crate::run::{RunState, RunStatus};
 use crate::time::BusTime;
@@ -49,6 +49,13 @@ fn end(scene: &mut Scene) {
 fn admit(scene: &mut Scene) {
     let wanted = request(scene.epic, "-", vec![wish(Role::Worker)]);
     assert!(scene.fleet.spawn(&po(), wanted).accepted());
+}
+
+/// A human raises the project's grant.
+fn raise(scene: &mut Scene) {
+    let more = Spend { tokens: 1, ..Spend::default() };
+    let op = BudgetOp::Raise { agent: po(), more, reason: String::new() };
+    assert_eq!(scene.fleet.op(&human(), Op::Budget(op)).error, None);
 }
 
 fn nothing(scene: &mut Scene) {
@@ -206,6 +213,13 @@ fn an_agents_past_stays() {
         po.account.spent = Spend { tokens: 5000, ..Spend::default() };
         before.put(Record::Agent(Box::new(po)));
     });
+    broken(18, "another amount", raise, |_, _, entry| {
+        agent(entry, &po(), |a| a.account.limit.tokens = Some(899));
+    });
+    broken(19, "no human did so", raise, |_, _, entry| {
+        entry.events.iter_mut().for_each(|event| event.actor = po().into());
+    });
+    broken(19, "no human did so", raise, |_, _, entry| entry.events.clear());
     broken(18, "another amount", end, |_, _, entry| {
         agent(entry, &po(), |a| a.account.limit = Limits::default());
     });

@@ -3,7 +3,7 @@
 use super::*;
 use crate::budget::Counter;
 use crate::journal::BudgetNote;
-use crate::mail::OpReply;
+use crate::mail::{BudgetRaised, OpReply};
 
 fn granted(tokens: u64) -> Hosted {
     let mut hosted = worker();
@@ -225,4 +225,100 @@ fn what_is_not_limited_is_not_drawn() {
     let hosted = session(&format!("S:rust:{}", Ulid(1)));
     let mut hosted = running(hosted);
     assert_eq!(kinds(&call(&mut hosted, "a", u64::MAX)), ["journal", "deliver"]);
+}
+
+fn raise(hosted: &mut Hosted, from: &str, limit: u64) -> Vec<Effect> {
+    let raised = BudgetRaised {
+        agent: hosted.launch.agent.clone(),
+        limit: Limits { tokens: Some(limit), ..Limits::default() },
+        by: "human:ada".parse().unwrap(),
+        reason: "go on".to_owned(),
+    };
+    let Input::Mail { mail, json, place, .. } = letter(MailBody::BudgetRaised(Box::new(raised)))
+    else {
+        panic!("a letter is mail")
+    };
+    hosted.step(NOW, Input::Mail { from: from.parse().unwrap(), mail, json, place })
+}
+
+#[test]
+fn a_raised_grant_is_journaled_and_told_and_metered_against() {
+    let mut hosted = granted(100);
+    says(&mut hosted, 90);
+    let withheld = call(&mut hosted, "a", 11);
+    assert!(matches!(line(&withheld[0]), Inbound::Withheld { .. }), "{withheld:?}");
+    let effects = raise(&mut hosted, "GO", 200);
+    assert_eq!(kinds(&effects), ["journal", "deliver"]);
+    let limit = Limits { tokens: Some(200), ..Limits::default() };
+    let (by, reason) = ("human:ada".parse().unwrap(), "go on".to_owned());
+    let note = BudgetNote::Raised { limit, by, reason };
+    assert_eq!(effects[0], Effect::Journal(JournalEvent::Budget(note)));
+    assert_eq!(line(&effects[1]), &Inbound::BudgetRaised { limit });
+    assert_eq!(kinds(&call(&mut hosted, "a", 110)), ["journal", "deliver"]);
+    assert!(matches!(line(&call(&mut hosted, "b", 1)[0]), Inbound::Withheld { .. }));
+    let over = RunnerEvent::Spent { call: "a".to_owned(), used: tokens(0) };
+    hosted.step(NOW, Input::Runner(over));
+    assert_eq!(kinds(&says(&mut hosted, 159)), ["journal"]);
+    assert_eq!(kinds(&says(&mut hosted, 160)), ["journal", "journal", "deliver", "report"]);
+    assert_eq!(kinds(&says(&mut hosted, 199)), ["journal"]);
+    assert_eq!(kinds(&says(&mut hosted, 200)), ["journal", "journal", "report", "stop"]);
+}
+
+#[test]
+fn whoever_is_still_near_the_end_after_a_raise_is_not_warned_again() {
+    let mut hosted = granted(100);
+    says(&mut hosted, 90);
+    raise(&mut hosted, "GO", 110);
+    assert_eq!(kinds(&says(&mut hosted, 91)), ["journal"]);
+}
+
+#[test]
+fn a_raise_that_comes_twice_late_or_from_somebody_else_changes_nothing() {
+    let mut hosted = granted(100);
+    assert_eq!(kinds(&raise(&mut hosted, "PO-a", 200)), [""; 0], "only the owner's word counts");
+    assert_eq!(kinds(&raise(&mut hosted, "GO", 200)), ["journal", "deliver"]);
+    assert_eq!(kinds(&raise(&mut hosted, "GO", 200)), [""; 0]);
+    assert_eq!(kinds(&raise(&mut hosted, "GO", 150)), [""; 0]);
+    assert_eq!(kinds(&call(&mut hosted, "a", 200)), ["journal", "deliver"]);
+}
+
+#[test]
+fn a_run_that_is_ending_is_not_held_up() {
+    let mut hosted = granted(100);
+    says(&mut hosted, 100);
+    assert_eq!(kinds(&raise(&mut hosted, "GO", 200)), [""; 0]);
+    let result = ended(&mut hosted, RunResult::ended(Outcome::Cancelled, "stopped"));
+    assert_eq!(result.outcome, Outcome::BudgetExceeded);
+}
+
+#[test]
+fn a_session_that_has_not_begun_begins_with_all_of_it() {
+    let mut hosted = worker();
+    hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
+    hosted.go_on_from(None, Spend::default());
+    assert_eq!(
+        kinds(&raise(&mut hosted, "GO", 200)),
+        [""; 0],
+        "nothing is written before the claim"
+    );
+    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let start = effects.iter().find_map(|effect| {
+        let Effect::Order(order) = effect else { return None };
+        let Order::Start(start) = &**order else { return None };
+        Some(start.brief.budget.tokens)
+    });
+    assert_eq!(start, Some(Some(200)));
+    assert_eq!(kinds(&call(&mut hosted, "a", 200)), ["journal", "deliver"]);
+}
+
+#[test]
+fn a_specialist_draws_on_from_a_raised_grant() {
+    let (mut hosted, _) = specialist(100);
+    drawn(&mut hosted, 10);
+    assert_eq!(draws(&call(&mut hosted, "a", 100)), [100]);
+    drawn(&mut hosted, 100);
+    let effects = raise(&mut hosted, "GO", 200);
+    assert_eq!(kinds(&effects), ["journal", "deliver"], "all that is used is drawn");
+    assert_eq!(draws(&call(&mut hosted, "b", 60)), [160]);
+    assert_eq!(kinds(&drawn(&mut hosted, 160)), ["journal", "deliver"]);
 }

@@ -296,6 +296,11 @@ impl Ears {
                 let body = format!("{used} of {limit} {counter} are used; come to an end in time");
                 self.letters.push_back(Letter { topic, from, body, place: 0, answers: None });
             }
+            Inbound::BudgetRaised { limit } => {
+                let (topic, from) = ("budget".to_owned(), "your host".to_owned());
+                let body = format!("your grant was raised to {} in all; go on", limit.carved());
+                self.letters.push_back(Letter { topic, from, body, place: 0, answers: None });
+            }
             // It makes no checkpoints.
             Inbound::Saved => {}
         }
