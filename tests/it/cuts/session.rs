@@ -55,7 +55,9 @@ pub(crate) struct Story {
     pub(crate) recorded: Vec<Recorded>,
     /// Letters that were sent so far.
     pub(crate) letters: Vec<String>,
-    /// What people were asked about calls that were begun.
+    /// What people were asked.
+    pub(crate) questions: Vec<String>,
+    /// What of it was about calls that were begun.
     pub(crate) doubts: Vec<String>,
     /// What each session journaled besides the conversation, in bytes.
     pub(crate) besides: Vec<usize>,
@@ -63,6 +65,13 @@ pub(crate) struct Story {
 }
 
 impl Story {
+    /// One whose first session was lost when it had recorded this.
+    pub(crate) fn of(recorded: Vec<Recorded>) -> Self {
+        let mut kept = Kept::default();
+        recorded.iter().cloned().for_each(|it| kept.push(it));
+        Self { sessions: 1, kept: vec![kept], recorded, besides: vec![0], ..Self::default() }
+    }
+
     /// Turns that are recorded.
     pub(crate) fn turns(&self) -> u64 {
         let turns = self.recorded.iter().filter(|it| matches!(it, Recorded::Turn { .. }));
@@ -101,9 +110,20 @@ struct Session<'s> {
 impl Stage {
     pub(crate) fn new(workspace: &Path, url: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("work");
+        Self::with(dir, below, workspace, url)
+    }
+
+    /// Each run that goes on from none has a directory of its own below this one.
+    pub(crate) fn below(workspace_dir: &Path, url: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self::with(dir, workspace_dir.to_owned(), Path::new(""), url)
+    }
+
+    fn with(dir: TempDir, workspace_dir: PathBuf, workspace: &Path, url: &str) -> Self {
         let config = RunnerConfig {
             life: HostLife::new(&HostName::new("stage").unwrap(), "tests", Ulid(1)),
-            workspace_dir: dir.path().join("work"),
+            workspace_dir,
             output_limit: 1 << 20,
             cgroup_parent: None,
             containment: Containment::default(),
@@ -291,6 +311,7 @@ impl Session<'_> {
 
     /// People answer: of a call in doubt, after a look at what is there.
     fn asked(&mut self, question: Option<QuestionId>, text: &str) {
+        self.story.questions.push(text.to_owned());
         let words = match text.strip_prefix("effect_unknown: call ") {
             None => "yes, go on",
             Some(call) => {
