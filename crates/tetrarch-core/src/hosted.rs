@@ -33,6 +33,7 @@ use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
 use log::{Log, beginning};
+use operating::Letters;
 use spending::Spending;
 use updating::Updates;
 use verbs::Verbs;
@@ -150,7 +151,7 @@ pub struct Hosted {
     asking: BTreeSet<QuestionId>,
     asked: usize,
     /// Messages of other agents that were given to the program.
-    letters: BTreeSet<(Principal, RequestId)>,
+    letters: Letters,
     /// Operations and messages that had no id of their own.
     asked_for: usize,
     updates: Updates,
@@ -203,7 +204,7 @@ impl Hosted {
             sponsors: BTreeMap::new(),
             asking: BTreeSet::new(),
             asked: 0,
-            letters: BTreeSet::new(),
+            letters: Letters::default(),
             asked_for: 0,
             updates: Updates::default(),
             now: BusTime::default(),
