@@ -144,6 +144,8 @@ pub struct Hosted {
     heard_before: u64,
     /// The first run of those that it goes on from.
     first: RunId,
+    /// How often a result was handed back, in this run and those before it.
+    returned: u32,
     phase: Phase,
     trace: Option<String>,
     spawns: usize,
@@ -198,6 +200,7 @@ impl Hosted {
             checkpoint,
             recorded: Vec::new(),
             heard_before: 0,
+            returned: 0,
             phase: Phase::Claiming,
             trace,
             spawns: 0,
@@ -264,6 +267,11 @@ impl Hosted {
         self.first = first;
         self.heard_before = recorded.iter().map(Recorded::letter).max().unwrap_or_default();
         self.recorded = recorded;
+    }
+
+    /// Results of the runs before it were handed back so often.
+    pub fn go_on_after_returns(&mut self, times: u32) {
+        self.returned = times;
     }
 
     /// Its inbox was made anew: what the runs before it heard was not in it.
@@ -359,6 +367,7 @@ impl Hosted {
             first: self.first,
             checkpoint: self.checkpoint.clone(),
             recorded: self.recorded.clone(),
+            returned: self.returned,
             trace: self.trace.clone(),
         }
     }
@@ -414,6 +423,11 @@ impl Hosted {
             RunnerEvent::Text { text } => effects.push(Effect::Stream(text)),
             RunnerEvent::Conversed { recorded, confirm } => {
                 self.conversed(recorded, confirm, effects);
+            }
+            RunnerEvent::Returned { errors } => {
+                self.returned = self.returned.saturating_add(1);
+                let times = self.returned;
+                effects.push(Effect::Journal(JournalEvent::Returned { times, errors }));
             }
             RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),

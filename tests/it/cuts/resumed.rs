@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tetrarch_core::converse::{Call, Recorded};
+use tetrarch_core::brief::Outcome;
+use tetrarch_core::converse::{Call, FINISH, Recorded};
 use tetrarch_tests::scripted::{Words, serve_model, turn_of};
 
 use super::session::{Cut, Stage, Story};
@@ -103,4 +104,23 @@ async fn a_wait_for_mail_does_not_wait_for_more_when_some_was_heard_since_its_tu
     assert_eq!(story.result.as_ref().unwrap().deliverable, "done");
     let (text, is_error) = answer_of(&story, 1, 1);
     assert!(!is_error && text.contains("mail has come"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_is_handed_back_once_however_many_sessions_give_one() {
+    let finish = |n: u32| (FINISH, json!({"outcome": "success", "deliverable": {"n": n}}));
+    let schema = json!({"type": "object", "properties": {"n": {"minimum": 9}}});
+    let url = model(vec![finish(1), finish(2), finish(3)]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = Stage::new(dir.path(), &url).wanting(&schema);
+    let mut story = Story::default();
+    stage.session(&mut story, Cut::AfterRecorded).await;
+    stage.session(&mut story, Cut::AfterRecorded).await;
+    let (text, is_error) = answer_of(&story, 1, 0);
+    assert!(is_error && text.contains("/n") && text.contains("the last time"), "{text}");
+    assert!(story.result.is_none(), "it may give another");
+    stage.session(&mut story, Cut::Never).await;
+    let result = story.result.as_ref().unwrap();
+    assert_eq!((result.outcome, result.partial.as_str()), (Outcome::Failure, r#"{"n":2}"#));
+    assert_eq!((story.turns(), story.returned), (2, 1));
 }

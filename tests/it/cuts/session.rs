@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tempfile::TempDir;
 use tetrarch_bus::codec::encode_journal;
 use tetrarch_core::brief::{
@@ -53,6 +54,8 @@ pub(crate) struct Story {
     spent: Tally,
     /// All that was recorded of the conversation.
     pub(crate) recorded: Vec<Recorded>,
+    /// How often a result was handed back.
+    pub(crate) returned: u32,
     /// Letters that were sent so far.
     pub(crate) letters: Vec<String>,
     /// What people were asked.
@@ -153,6 +156,12 @@ impl Stage {
         session.end().await;
     }
 
+    /// The same with a schema for the deliverable.
+    pub(crate) fn wanting(mut self, schema: &Value) -> Self {
+        self.brief.expected_output = ExpectedOutput::Schema(schema.to_string());
+        self
+    }
+
     fn machine(&self, story: &Story) -> (Hosted, RunId) {
         let id = |place: u64| Ulid::from_parts(NOW.0, place.into());
         let (agent, session) = (AgentId::Worker(id(1)), SessionId(id(story.sessions)));
@@ -190,6 +199,7 @@ impl Stage {
             }
         }
         machine.go_on_from(None, story.spent.charge());
+        machine.go_on_after_returns(story.returned);
         machine.go_on_with(first, gathered.into_recorded());
         (machine, id)
     }
@@ -303,6 +313,9 @@ impl Session<'_> {
             self.story.recorded.push((**recorded).clone());
         } else {
             *self.story.besides.last_mut().unwrap() += encode_journal(&entry).unwrap().len();
+        }
+        if let JournalEvent::Returned { times, .. } = event {
+            self.story.returned = *times;
         }
         if let JournalEvent::Result(result) = event {
             self.story.result = Some((**result).clone());

@@ -83,6 +83,9 @@ fn written(event: JournalEvent) -> E {
             text,
         }),
         JournalEvent::Conversed(recorded) => conversed(*recorded),
+        JournalEvent::Returned { times, errors } => {
+            E::Returned(pb::JournalReturned { times, errors })
+        }
         JournalEvent::Stopping { reason } => E::Stopping(pb::JournalReason { reason }),
         JournalEvent::Result(result) => E::Result((&*result).into()),
         JournalEvent::Ended { cause } => E::Ended(pb::JournalEnded { cause }),
@@ -129,6 +132,9 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
             by,
             text,
         },
+        E::Returned(pb::JournalReturned { times, errors }) => {
+            JournalEvent::Returned { times, errors }
+        }
         E::Stopping(pb::JournalReason { reason }) => JournalEvent::Stopping { reason },
         E::Result(result) => {
             let result = RunResult::try_from(result).map_err(|error| error.under("result"))?;

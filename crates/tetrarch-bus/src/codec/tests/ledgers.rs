@@ -329,6 +329,7 @@ fn journal_events() -> Vec<JournalEvent> {
             used: 8,
             limit: 10,
         }),
+        JournalEvent::Returned { times: 2, errors: text() },
         JournalEvent::Verb {
             id: id("~"),
             verb: Verb::Steer,
