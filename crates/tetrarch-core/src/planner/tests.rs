@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::answer::{self, Answer};
 use super::dialogue::{Dialogue, Next, Speaker};
 use super::template::Template;
-use super::{Bounds, Planning, PlanningStatus, Proposal, Purpose};
+use super::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose, metering};
+use crate::converse::cost::{Price, Tokens};
 use crate::goal::Goal;
 use crate::id::{
     AssignmentId, DispatchId, EpicId, HumanName, NodeId, Principal, ProjectName, Ulid,
@@ -17,6 +18,9 @@ use crate::limits::{
 };
 use crate::plan::graph;
 use crate::time::BusTime;
+
+/// What a server says that does not count tokens.
+const UNCOUNTED: Tokens = Tokens { input: 0, cached: 0, output: 0 };
 
 pub(crate) fn planning(purpose: Purpose) -> Planning {
     let epic = EpicId(Ulid(1));
@@ -47,6 +51,9 @@ pub(crate) fn planning(purpose: Purpose) -> Planning {
         template_hash: Template::of(purpose).hash(Bounds::default()),
         inputs: "{\"goal\":{}}".to_owned(),
         status: PlanningStatus::Asked,
+        calls: 0,
+        set_aside: Default::default(),
+        used: Default::default(),
         attempts: 0,
         answer: String::new(),
         problems: Vec::new(),
@@ -258,7 +265,7 @@ fn an_answer_is_one_json_object_whole_or_in_the_last_fenced_block() {
 fn talk(purpose: Purpose, answers: &[&str]) -> (Proposal, usize) {
     let mut dialogue = Dialogue::begin(&planning(purpose), Bounds::default());
     for (at, text) in answers.iter().enumerate() {
-        match dialogue.answered(text, |_| Vec::new()) {
+        match dialogue.answered((text, UNCOUNTED), |_| Vec::new()) {
             Next::Ask(again) => dialogue = *again,
             Next::End(proposal) => return (proposal, at + 1),
         }
@@ -283,21 +290,76 @@ fn an_answer_that_is_not_valid_is_sent_back_twice_and_no_more() {
 }
 
 #[test]
+fn no_more_answers_are_asked_for_than_are_paid_and_what_each_took_is_counted() {
+    let took = Tokens { input: 100, cached: 40, output: 50 };
+    for (calls, answers) in [(0, 3), (1, 1), (2, 2), (3, 3), (9, 3)] {
+        let paid = Planning { calls, ..planning(Purpose::Plan) };
+        let mut dialogue = Dialogue::begin(&paid, Bounds::default());
+        let ended = loop {
+            match dialogue.answered(("no", took), |_| Vec::new()) {
+                Next::Ask(again) => dialogue = *again,
+                Next::End(proposal) => break proposal,
+            }
+        };
+        let n = u64::from(answers);
+        assert_eq!((ended.attempts, ended.answer), (answers, None), "{calls}");
+        let sum = Tokens { input: 100 * n, cached: 40 * n, output: 50 * n };
+        assert_eq!(ended.took, sum);
+    }
+    let (uncounted, _) = talk(Purpose::Plan, &[&plan().to_string()]);
+    let bytes = Dialogue::begin(&planning(Purpose::Plan), Bounds::default()).bytes() as u64;
+    assert_eq!(uncounted.took.input, bytes.div_ceil(2), "whoever does not count is counted");
+    assert!(uncounted.took.output > 0);
+}
+
+#[test]
+fn the_worst_case_holds_for_whatever_is_answered() {
+    let price = Some(Price { input: 1_000_000, output: 2_000_000, cached: 0 });
+    let planner =
+        Planner { model: String::new(), bounds: Bounds::default(), output_tokens: 700, price };
+    let question = planning(Purpose::Plan);
+    let long = "x".repeat(PLANNER_REPEAT_BYTES_MAX + 9);
+    let mut dialogue = Dialogue::begin(&question, Bounds::default());
+    let (mut asked, mut bytes) = (0, 0);
+    loop {
+        (asked, bytes) = (asked + 1, bytes + dialogue.bytes());
+        let worst = metering::worst(&planner, &question, asked);
+        let output = 700 * u64::from(asked);
+        let real = Tokens { input: (bytes as u64).div_ceil(2), cached: 0, output };
+        let real = metering::spend(&planner, real, asked);
+        assert_eq!(worst.turns, u64::from(asked));
+        assert!(
+            worst.tokens >= real.tokens && worst.cost_micro >= real.cost_micro,
+            "{worst:?} {real:?}"
+        );
+        let many = |_: &Value| vec!["x".repeat(3_000); 500];
+        let said = if asked == 1 { plan().to_string() } else { long.clone() };
+        match dialogue.answered((&said, UNCOUNTED), many) {
+            Next::Ask(again) => dialogue = *again,
+            Next::End(_) => break,
+        }
+    }
+    assert_eq!(asked, 3);
+    let none = metering::worst(&Planner { price: None, ..planner }, &question, 3);
+    assert_eq!(none.cost_micro, 0, "what nobody knows is not counted");
+}
+
+#[test]
 fn what_is_wrong_is_told_with_the_answer_and_nothing_grows() {
     let dialogue = Dialogue::begin(&planning(Purpose::Plan), Bounds::default());
     let by = |dialogue: &Dialogue| dialogue.turns().iter().map(|turn| turn.by).collect::<Vec<_>>();
     assert_eq!(by(&dialogue), [Speaker::System, Speaker::User]);
     assert!(dialogue.turns()[0].text.contains("\"additionalProperties\":false"));
     let long = format!("é{}", "x".repeat(PLANNER_REPEAT_BYTES_MAX));
-    let Next::Ask(second) = dialogue.answered(&long, |_| Vec::new()) else { panic!() };
+    let Next::Ask(second) = dialogue.answered((&long, UNCOUNTED), |_| Vec::new()) else { panic!() };
     assert_eq!(by(&second), [Speaker::System, Speaker::User, Speaker::Model, Speaker::User]);
     assert!(second.turns()[2].text.len() <= PLANNER_REPEAT_BYTES_MAX);
     assert!(second.turns()[3].text.contains("the answer is no JSON"));
-    let Next::Ask(third) = second.answered("{}", |_| Vec::new()) else { panic!() };
+    let Next::Ask(third) = second.answered(("{}", UNCOUNTED), |_| Vec::new()) else { panic!() };
     assert_eq!(third.turns().len(), 4, "the last answer only");
     assert!(third.turns()[3].text.contains("phases: is missing"));
     let many = |_: &Value| vec!["x".repeat(3_000); 500];
-    let Next::End(last) = third.answered(&plan().to_string(), many) else { panic!() };
+    let Next::End(last) = third.answered((&plan().to_string(), UNCOUNTED), many) else { panic!() };
     assert_eq!(last.answer, None, "what its schema refuses is no answer");
     let kept: usize = last.problems.iter().map(String::len).sum();
     assert!(kept <= PLANNER_PROBLEMS_BYTES_MAX && last.problems.len() > 3, "{kept}");
@@ -322,7 +384,8 @@ fn what_went_wrong_with_asking_is_kept() {
     let proposal = dialogue.clone().failed("given up");
     assert_eq!(proposal.problems, ["HTTP 429", "given up"]);
     assert_eq!((proposal.attempts, proposal.answer), (0, None));
-    let Next::End(proposal) = dialogue.answered(&plan().to_string(), |_| Vec::new()) else {
+    let Next::End(proposal) = dialogue.answered((&plan().to_string(), UNCOUNTED), |_| Vec::new())
+    else {
         panic!()
     };
     assert_eq!(proposal.problems, ["HTTP 429"]);
@@ -405,7 +468,7 @@ proptest! {
             let dialogue = Dialogue::begin(&planning(purpose), Bounds::default());
             let valid = answer::json_of(&text)
                 .and_then(|value| answer::read(&planning(purpose), Bounds::default(), &value));
-            match dialogue.answered(&text, |_| Vec::new()) {
+            match dialogue.answered((&text, UNCOUNTED), |_| Vec::new()) {
                 Next::Ask(again) => prop_assert!(valid.is_err() && again.turns().len() == 4),
                 Next::End(proposal) => prop_assert!(valid.is_ok() && proposal.answer.is_some()),
             }
