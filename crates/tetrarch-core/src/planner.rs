@@ -161,6 +161,8 @@ pub struct Planning {
     pub reason: String,
     /// Since when it stands there.
     pub since: BusTime,
+    /// The trace of the request that it comes from, a W3C `traceparent`.
+    pub trace: Option<String>,
 }
 
 impl Planning {

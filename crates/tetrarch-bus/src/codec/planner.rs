@@ -32,6 +32,7 @@ impl From<&Planning> for pb::Planning {
             calls: planning.calls,
             set_aside: Some(planning.set_aside.into()),
             used: Some(planning.used.into()),
+            traceparent: read::show(planning.trace.as_ref()),
         }
     }
 }
@@ -62,6 +63,7 @@ impl TryFrom<pb::Planning> for Planning {
             problems: planning.problems,
             reason: planning.reason,
             since: BusTime(planning.since_unix_ms),
+            trace: read::some(planning.traceparent),
         })
     }
 }

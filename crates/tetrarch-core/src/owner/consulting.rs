@@ -74,7 +74,8 @@ fn ask_for_plan(
 ) -> Result<Begun, Refusal> {
     plans::may_give(draft, project, owner)?;
     let goal = plans::goal_of(draft.now, epic, project, owner, wish);
-    let question = goal_question(draft.now, &planner, goal);
+    let trace = draft.trace.clone();
+    let question = Planning { trace, ..goal_question(draft.now, &planner, goal) };
     match affording::afford(draft, &planner, question) {
         Ok(planning) => {
             plans::put_profiles(draft, project, wish);
@@ -96,6 +97,7 @@ fn ask_for_plan(
 pub(super) fn ask_again(draft: &mut Draft<'_>, policy: &Policy, id: DispatchId) {
     let known = draft.planning(id).filter(|it| it.status == PlanningStatus::Asked).cloned();
     let Some(planning) = known else { return };
+    draft.trace.clone_from(&planning.trace);
     let aside = planning.set_aside;
     let planning = affording::pay(draft, planning, aside);
     let Some(planner) = judging::planner_asked(draft.base(), policy, &planning) else {
@@ -160,13 +162,16 @@ pub(super) fn ask_to_split(
     let inputs = split_inputs(draft, assignment, &node, (why, words));
     let label = format!("replan {}", about(draft, assignment.id).count());
     let id = DispatchId::derive(draft.now, &assignment.id.to_string(), &label, 0);
-    let base_version = draft.base().plans.get(&assignment.epic).map_or(0, |plan| plan.version);
+    let plan = draft.base().plans.get(&assignment.epic);
+    let base_version = plan.map_or(0, |plan| plan.version);
+    let trace = plan.and_then(|plan| plan.trace.clone());
     let hash = sha256_hex(inputs.as_bytes());
     let text = Room::of(LAUNCH_TEXT_BYTES).text(&inputs, usize::MAX);
     let planning = Planning {
         assignment: Some(assignment.id),
         node: Some(assignment.node),
         base_version,
+        trace,
         ..asked(draft.now, &planner, Purpose::Split, (id, assignment.epic), inputs)
     };
     match affording::afford(draft, &planner, planning) {
@@ -235,6 +240,7 @@ fn asked(
         problems: Vec::new(),
         reason: String::new(),
         since: now,
+        trace: None,
     }
 }
 
@@ -314,6 +320,7 @@ pub(super) fn proposed(draft: &mut Draft<'_>, policy: &Policy, proposal: &Propos
     let known = draft.planning(proposal.id);
     let open = known.filter(|planning| planning.status == PlanningStatus::Asked);
     let Some(planning) = open.cloned() else { return };
+    draft.trace.clone_from(&planning.trace);
     let planner = judging::planner_asked(draft.base(), policy, &planning);
     let took = planner
         .map(|planner| metering::spend(&planner, proposal.took, proposal.attempts))

@@ -59,6 +59,7 @@ pub(crate) fn planning(purpose: Purpose) -> Planning {
         problems: Vec::new(),
         reason: String::new(),
         since: BusTime(1),
+        trace: None,
     }
 }
 

@@ -14,8 +14,10 @@ use tetrarch_core::owner::{Input, asked_of};
 use tetrarch_core::planner::dialogue::{Dialogue, Next};
 use tetrarch_core::planner::{Bounds, Planning, PlanningStatus, Proposal};
 use tetrarch_core::records::Records;
+use tetrarch_telemetry::trace;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::owner::OwnerMsg;
 use crate::error::EngineError;
@@ -86,7 +88,8 @@ pub(super) fn start(
         let (mut asking, mut taken) = (JoinSet::new(), HashSet::new());
         let take = |asking: &mut JoinSet<()>, Question { planning, of }| {
             let (model, places, owner) = (model.clone(), Arc::clone(&places), owner.clone());
-            asking.spawn(async move {
+            let span = span_of(&planning);
+            let asks = async move {
                 // The semaphore is never closed.
                 let _place = places.acquire().await;
                 let proposal = match of.map(|profile| Model::of(&profile, bounds)) {
@@ -97,7 +100,8 @@ pub(super) fn start(
                 let input = Box::new(Input::Proposed(Box::new(proposal)));
                 // An owner that ended is followed by one that asks again.
                 let _ended = owner.cast(OwnerMsg::Found(input));
-            });
+            };
+            asking.spawn(asks.instrument(span));
         };
         loop {
             tokio::select! {
@@ -116,6 +120,18 @@ pub(super) fn start(
         }
     });
     Ok((Asking(tell), pump))
+}
+
+/// What is said to the model about a question, as a part of the trace of whoever it comes from.
+fn span_of(planning: &Planning) -> tracing::Span {
+    let span = tracing::info_span!(
+        parent: None,
+        "ask",
+        otel.name = "ask planner",
+        tetrarch.planning = %planning.id,
+    );
+    trace::follow(&span, planning.trace.as_deref());
+    span
 }
 
 /// Asks a planner something here and now, for nobody's ledger.

@@ -17,7 +17,7 @@ use crate::owner::Input;
 use crate::plan::{Node, NodeStatus, PlanReason, PlanSource, schema};
 use crate::planner::tests::any_answer;
 use crate::planner::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose};
-use crate::request::{Op, Report};
+use crate::request::{Op, Report, Request, RequestBody};
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
 
@@ -109,6 +109,18 @@ fn a_goal_without_a_plan_begins_with_the_one_that_was_made_for_it() {
     assert_eq!(kept.answer, a_plan().to_string());
     assert_eq!(kept.problems, ["answer 1: no"]);
     assert_eq!(propose(&mut fleet, asked.id, None).records, [], "it is answered once");
+}
+
+#[test]
+fn a_goal_that_was_planned_is_in_the_trace_of_whoever_gave_it() {
+    let trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+    let mut fleet = ready();
+    let asked = fleet.ask(&human(), RequestBody::Op(wish()));
+    fleet.one(Input::Request(Box::new(Request { trace: trace.clone(), ..asked })));
+    let question = only(&fleet).clone();
+    assert_eq!(question.trace, trace);
+    propose(&mut fleet, question.id, Some(&a_plan().to_string()));
+    assert_eq!(fleet.records.plans[&question.epic].trace, trace, "its agents are part of it too");
 }
 
 #[test]

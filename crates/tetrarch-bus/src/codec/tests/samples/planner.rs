@@ -30,5 +30,6 @@ pub(super) fn sample(full: bool, goal: Goal) -> Planning {
         problems: words("a b"),
         reason: "r".to_owned(),
         since: BusTime(2),
+        trace: full.then(|| "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
     }
 }
