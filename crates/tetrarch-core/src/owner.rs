@@ -35,6 +35,7 @@ mod overseeing;
 mod planning;
 mod plans;
 mod post;
+mod proposals;
 mod questions;
 mod recovery;
 mod replacing;
@@ -66,7 +67,7 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, DispatchId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW};
+use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, WINDOW};
 use crate::liveness::Liveness;
 use crate::mail::receipt::SetAside;
 use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
@@ -287,12 +288,8 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             overseeing::propose(&mut draft, policy, telemetry);
             draft.finish()
         }
-        Input::Proposed(proposal) => proposed(records, policy, now, proposal),
-        Input::AskAgain(id) => {
-            let mut draft = Draft::new(records, now, go());
-            consulting::ask_again(&mut draft, policy, *id);
-            draft.finish()
-        }
+        Input::Proposed(proposal) => proposals::proposed(records, policy, now, proposal),
+        Input::AskAgain(id) => proposals::again(records, policy, now, *id),
         Input::Snapshot(taken, due) => snapshot(records, now, taken, *due),
         Input::TrimmedEarly { through, bytes, limit } => {
             let mut draft = Draft::new(records, now, go());
@@ -315,23 +312,6 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             draft.finish()
         }
     }
-}
-
-/// A proposal that no commit has room for is as good as none.
-fn proposed(records: &Records, policy: &Policy, now: BusTime, proposal: &Proposal) -> Step {
-    let decide = |proposal: &Proposal| {
-        let mut draft = Draft::new(records, now, go());
-        consulting::proposed(&mut draft, policy, proposal);
-        draft.finish()
-    };
-    let step = decide(proposal);
-    let weight = weight::step(records, &step);
-    if weight <= STEP_BYTES_MAX || proposal.answer.is_none() {
-        return step;
-    }
-    let mut problems = proposal.problems.clone();
-    problems.push(format!("about {weight} bytes would be written; the bound is {STEP_BYTES_MAX}"));
-    decide(&Proposal { answer: None, problems, ..proposal.clone() })
 }
 
 const SNAPSHOTS: &str = "02 Snapshots";

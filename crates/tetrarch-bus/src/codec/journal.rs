@@ -114,12 +114,10 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
         E::Unblocked(pb::JournalUnblocked {}) => JournalEvent::Unblocked,
         E::BudgetBefore(spent) => JournalEvent::Budget(BudgetNote::Before { spent: spent.into() }),
         E::SetAside(pb::JournalCall { call, amount }) => {
-            let worst = amount.map(Spend::from).unwrap_or_default();
-            JournalEvent::Budget(BudgetNote::SetAside { call, worst })
+            JournalEvent::Budget(BudgetNote::SetAside { call, worst: spend(amount) })
         }
         E::Spent(pb::JournalCall { call, amount }) => {
-            let used = amount.map(Spend::from).unwrap_or_default();
-            JournalEvent::Budget(BudgetNote::Spent { call, used })
+            JournalEvent::Budget(BudgetNote::Spent { call, used: spend(amount) })
         }
         E::BudgetWarning(pb::BudgetWarning { counter, used, limit }) => {
             let counter = budget::counter("budgetWarning.counter", &counter)?;
@@ -165,6 +163,10 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
             JournalEvent::Conversed(Box::new(Recorded::Summary { step, text, letter }))
         }
     })
+}
+
+fn spend(amount: Option<pb::Spend>) -> Spend {
+    amount.map(Spend::from).unwrap_or_default()
 }
 
 fn conversed(recorded: Recorded) -> E {

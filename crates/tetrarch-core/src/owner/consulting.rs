@@ -2,7 +2,9 @@
 //! that is committed before anybody is asked; whoever owns the ledger asks again under the same id. Nothing of
 //! an answer is believed: it is read again here, by the rules of plan files.
 
-use serde_json::{Value, json};
+mod inputs;
+
+use serde_json::Value;
 
 use crate::assignment::{Assignment, AssignmentStatus, Purpose as Task, Recovery};
 use crate::budget::Spend;
@@ -13,19 +15,17 @@ use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, Principal, ProjectName, Tier, sha256_hex,
 };
 use crate::ledger::{EventKind, Record};
-use crate::limits::{
-    FINDINGS_BYTES_MAX, JOURNAL_WORDS_BYTES_MAX, LAUNCH_TEXT_BYTES, PLANNER_INPUT_BYTES_MAX,
-    REPLANS_MAX, TEXT_BYTES_MAX,
-};
+use crate::limits::{FINDINGS_BYTES_MAX, LAUNCH_TEXT_BYTES, REPLANS_MAX, TEXT_BYTES_MAX};
 use crate::mail::MailBody;
 use crate::overseer::{self, Rung, Telemetry};
-use crate::plan::Node;
 use crate::plan::schema::PlanFile;
 use crate::planner::answer::{self, Answer};
 use crate::planner::template::Template;
 use crate::planner::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose, metering};
 use crate::step::Draft;
 use crate::time::BusTime;
+
+use inputs::{goal_inputs, split_inputs, task_told};
 
 use super::affording::Unpaid;
 use super::fit::Room;
@@ -255,64 +255,6 @@ fn put_asked(draft: &mut Draft<'_>, planning: Planning) {
     event.epic = Some(planning.epic);
     event.node = planning.node;
     draft.put(Record::Planning(Box::new(planning)));
-}
-
-/// What the model is told of a goal, bounded.
-fn goal_inputs(goal: &Goal, bounds: Bounds) -> String {
-    let mut room = Room::of(PLANNER_INPUT_BYTES_MAX);
-    let title = room.text(&goal.title, TEXT_BYTES_MAX / 2);
-    let told = json!({
-        "goal": {
-            "title": title,
-            "problemStatement": room.text(&goal.problem_statement, TEXT_BYTES_MAX / 2),
-            "successCriteria": room.list(&goal.success_criteria),
-            "constraints": room.list(&goal.constraints),
-            "nonGoals": room.list(&goal.non_goals),
-        },
-        "bounds": {
-            "phases": bounds.phases, "tasksOfPhase": bounds.tasks, "subtasksOfTask": bounds.subtasks,
-        },
-    });
-    told.to_string()
-}
-
-/// What the model is told of a task that stands still, bounded.
-fn split_inputs(
-    draft: &Draft<'_>,
-    assignment: &Assignment,
-    node: &Node,
-    (why, words): (&str, &[String]),
-) -> String {
-    let mut room = Room::of(PLANNER_INPUT_BYTES_MAX / 3);
-    let state = draft.node_state(assignment.epic, assignment.node);
-    let goal = draft.base().goals.get(&assignment.epic);
-    let title = goal.map_or("", |goal| goal.title.as_str());
-    let findings = state.map(|state| state.findings.clone()).unwrap_or_default();
-    let told = json!({
-        "task": task_told(node),
-        "goal": {
-            "title": room.text(title, TEXT_BYTES_MAX / 8),
-            "successCriteria": goal.map(|goal| room.list(&goal.success_criteria)),
-        },
-        "attempt": assignment.attempt,
-        "standsStill": room.text(why, TEXT_BYTES_MAX / 8),
-        "earlierFindings": room.list(&findings),
-        "journal": Room::of(JOURNAL_WORDS_BYTES_MAX).list(words),
-    });
-    told.to_string()
-}
-
-/// The part of a task's definition that a cut is made for.
-fn task_told(node: &Node) -> Value {
-    let mut room = Room::of(PLANNER_INPUT_BYTES_MAX / 3 * 2);
-    json!({
-        "id": node.id.to_string(),
-        "name": room.text(&node.name, TEXT_BYTES_MAX / 4),
-        "objective": room.text(&node.objective, TEXT_BYTES_MAX / 2),
-        "acceptance": room.list(&node.acceptance),
-        "definitionOfDone": room.text(&node.definition_of_done, TEXT_BYTES_MAX / 4),
-        "keyFacts": room.list(&node.key_facts),
-    })
 }
 
 /// What asking came to. An answer to what is not asked, or is answered, changes nothing.

@@ -1,14 +1,16 @@
 //! What the planner is told and what of its answers counts: every way in which one can be wrong, and whatever
 //! else a server may say.
 
+mod paying;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
 use super::dialogue::{Dialogue, Next, Speaker};
 use super::template::Template;
-use super::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose, metering};
-use crate::converse::cost::{Price, Tokens};
+use super::{Bounds, Planning, PlanningStatus, Proposal, Purpose};
+use crate::converse::cost::Tokens;
 use crate::goal::Goal;
 use crate::id::{
     AssignmentId, DispatchId, EpicId, HumanName, NodeId, Principal, ProjectName, Ulid,
@@ -291,61 +293,6 @@ fn an_answer_that_is_not_valid_is_sent_back_twice_and_no_more() {
 }
 
 #[test]
-fn no_more_answers_are_asked_for_than_are_paid_and_what_each_took_is_counted() {
-    let took = Tokens { input: 100, cached: 40, output: 50 };
-    for (calls, answers) in [(0, 3), (1, 1), (2, 2), (3, 3), (9, 3)] {
-        let paid = Planning { calls, ..planning(Purpose::Plan) };
-        let mut dialogue = Dialogue::begin(&paid, Bounds::default());
-        let ended = loop {
-            match dialogue.answered(("no", took), |_| Vec::new()) {
-                Next::Ask(again) => dialogue = *again,
-                Next::End(proposal) => break proposal,
-            }
-        };
-        let n = u64::from(answers);
-        assert_eq!((ended.attempts, ended.answer), (answers, None), "{calls}");
-        let sum = Tokens { input: 100 * n, cached: 40 * n, output: 50 * n };
-        assert_eq!(ended.took, sum);
-    }
-    let (uncounted, _) = talk(Purpose::Plan, &[&plan().to_string()]);
-    let bytes = Dialogue::begin(&planning(Purpose::Plan), Bounds::default()).bytes() as u64;
-    assert_eq!(uncounted.took.input, bytes.div_ceil(2), "whoever does not count is counted");
-    assert!(uncounted.took.output > 0);
-}
-
-#[test]
-fn the_worst_case_holds_for_whatever_is_answered() {
-    let price = Some(Price { input: 1_000_000, output: 2_000_000, cached: 0 });
-    let planner =
-        Planner { model: String::new(), bounds: Bounds::default(), output_tokens: 700, price };
-    let question = planning(Purpose::Plan);
-    let long = "x".repeat(PLANNER_REPEAT_BYTES_MAX + 9);
-    let mut dialogue = Dialogue::begin(&question, Bounds::default());
-    let (mut asked, mut bytes) = (0, 0);
-    loop {
-        (asked, bytes) = (asked + 1, bytes + dialogue.bytes());
-        let worst = metering::worst(&planner, &question, asked);
-        let output = 700 * u64::from(asked);
-        let real = Tokens { input: (bytes as u64).div_ceil(2), cached: 0, output };
-        let real = metering::spend(&planner, real, asked);
-        assert_eq!(worst.turns, u64::from(asked));
-        assert!(
-            worst.tokens >= real.tokens && worst.cost_micro >= real.cost_micro,
-            "{worst:?} {real:?}"
-        );
-        let many = |_: &Value| vec!["x".repeat(3_000); 500];
-        let said = if asked == 1 { plan().to_string() } else { long.clone() };
-        match dialogue.answered((&said, UNCOUNTED), many) {
-            Next::Ask(again) => dialogue = *again,
-            Next::End(_) => break,
-        }
-    }
-    assert_eq!(asked, 3);
-    let none = metering::worst(&Planner { price: None, ..planner }, &question, 3);
-    assert_eq!(none.cost_micro, 0, "what nobody knows is not counted");
-}
-
-#[test]
 fn what_is_wrong_is_told_with_the_answer_and_nothing_grows() {
     let dialogue = Dialogue::begin(&planning(Purpose::Plan), Bounds::default());
     let by = |dialogue: &Dialogue| dialogue.turns().iter().map(|turn| turn.by).collect::<Vec<_>>();
@@ -376,21 +323,6 @@ fn what_a_model_says_is_kept_without_credentials() {
     assert!(kept.answer.as_ref().unwrap().contains("use [redacted:api_key]"), "{kept:?}");
     assert!(kept.problems[0].contains("[redacted:api_key]"), "{kept:?}");
     assert!(!format!("{kept:?}").contains(&secret), "{kept:?}");
-}
-
-#[test]
-fn what_went_wrong_with_asking_is_kept() {
-    let mut dialogue = Dialogue::begin(&planning(Purpose::Plan), Bounds::default());
-    dialogue.troubled("HTTP 429");
-    let proposal = dialogue.clone().failed("given up");
-    assert_eq!(proposal.problems, ["HTTP 429", "given up"]);
-    assert_eq!((proposal.attempts, proposal.answer), (0, None));
-    let Next::End(proposal) = dialogue.answered((&plan().to_string(), UNCOUNTED), |_| Vec::new())
-    else {
-        panic!()
-    };
-    assert_eq!(proposal.problems, ["HTTP 429"]);
-    assert!(proposal.answer.is_some());
 }
 
 /// Any JSON, of words that answers are made of.

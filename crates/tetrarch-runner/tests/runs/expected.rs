@@ -17,9 +17,9 @@ fn wanting(mut start: Start, schema: &str) -> Start {
 
 /// What was wrong with each result that was handed back.
 fn returned(seen: &Seen) -> Vec<&str> {
-    let events = seen.events.iter().filter_map(|event| match event {
-        RunnerEvent::Returned { errors } => Some(errors.as_str()),
-        _ => None,
+    let events = seen.events.iter().filter_map(|event| {
+        let RunnerEvent::Returned { errors } = event else { return None };
+        Some(errors.as_str())
     });
     events.collect()
 }
