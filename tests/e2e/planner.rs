@@ -220,6 +220,46 @@ fn provenance_when_known(fleet: &Fleet) -> Option<Value> {
 }
 
 #[test]
+fn what_a_plan_took_is_its_projects_to_pay_and_what_it_cannot_pay_is_not_asked() {
+    let usage = json!({"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100});
+    let counted = json!({"content": two_tasks().to_string(), "usage": usage});
+    let server =
+        ModelServer::start(&[json!({"match": {"userMessage": "goal"}, "response": counted})]);
+    let fleet = planned(&server);
+    let price = json!({"input": 2_000_000, "output": 10_000_000});
+    let prices = json!({"models": {"openai/scripted": price}}).to_string();
+    let prices = fleet.file("prices.json", &prices);
+    let fleet = fleet.with_env("TETRARCH_PRICES_FILE", prices.to_str().unwrap()).started();
+    let argv = ["echo".to_owned(), "done".to_owned()];
+    // A question may cost more than 8192 tokens, which is what may be answered.
+    for (title, tokens) in [("rich", "200000"), ("poor", "8192")] {
+        fleet.ok(["project", "create", title, "--tokens", tokens]);
+        reached(title, &goal(&fleet, title, &argv).ended());
+    }
+    let agents = fleet.json(&["get", "agents"]);
+    let spent = |po: &str| {
+        let po = agents.as_array().unwrap().iter().find(|agent| agent["id"] == *po);
+        po.unwrap_or_else(|| panic!("{agents}"))["account"].clone()
+    };
+    let (rich, _) = provenance(&fleet, "rich");
+    let took = json!({"tokens": "1100", "costMicro": "3000", "turns": "1"});
+    assert_eq!((&rich["status"], &rich["used"]), (&json!("accepted"), &took), "{rich}");
+    let account = spent("PO-rich");
+    assert_eq!(account["spent"], took, "its programs use nothing: {account}");
+    let (poor, leaves) = provenance(&fleet, "poor");
+    assert_eq!((&poor["status"], leaves), (&json!("refused"), 1), "{poor}");
+    let why = poor["reason"].as_str().unwrap();
+    assert!(
+        why.contains("not asked: the account of PO-poor") && why.contains("8192 free"),
+        "{why}"
+    );
+    assert!(fleet.ok(["why", "PO-poor"]).contains("not asked"), "people are told");
+    let asked = server.got();
+    assert!(asked.len() == 1 && asked[0].to_string().contains("rich"), "{asked:?}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[test]
 fn a_variable_that_is_not_there_is_named() {
     let keys = [
         ("ENABLED", "true"),

@@ -4,6 +4,7 @@
 //! a session costs the journal as much late as early.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
+mod resumed;
 mod session;
 
 use std::path::Path;

@@ -259,6 +259,8 @@ pub struct Left {
     pub conversation: Kept,
     /// What was used of the grant.
     pub tally: Tally,
+    /// How often a result was handed back, in this run and those that it goes on from.
+    pub returned: u32,
     /// Whether nothing follows.
     pub ended: bool,
 }
@@ -269,6 +271,8 @@ impl Left {
         self.ended = matches!(event, JournalEvent::Ended { .. });
         if let JournalEvent::Checkpoint { state } = event {
             self.checkpoint = Some(state);
+        } else if let JournalEvent::Returned { times, .. } = event {
+            self.returned = self.returned.max(times);
         } else if let Some(recorded) = event.into_recorded() {
             self.conversation.push(recorded);
         }

@@ -104,6 +104,17 @@ impl Limits {
     }
 }
 
+impl From<Spend> for Limits {
+    /// As much as that of each counter.
+    fn from(amount: Spend) -> Self {
+        Self {
+            tokens: Some(amount.tokens),
+            cost_micro: Some(amount.cost_micro),
+            turns: Some(amount.turns),
+        }
+    }
+}
+
 /// A counter's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
@@ -299,6 +310,26 @@ impl Account {
         })
     }
 
+    /// Takes what something may cost at worst out of the free amount, as far as it is limited; gives what is
+    /// set aside, for [`settle`](Self::settle) to return.
+    ///
+    /// # Errors
+    /// The first counter of which less is free.
+    pub fn set_aside(&mut self, worst: Spend) -> Result<Limits, BudgetExceeded> {
+        let mut aside = Spend::default();
+        for counter in Counter::ALL {
+            let Some(free) = self.meter(counter).free() else { continue };
+            let requested = worst.of(counter);
+            if requested > free {
+                return Err(BudgetExceeded { counter, requested, free });
+            }
+            aside = aside.with(counter, requested);
+        }
+        let aside = aside.into();
+        self.reserve(aside);
+        Ok(aside)
+    }
+
     /// Takes a child's grant out of the free amount.
     pub fn reserve(&mut self, grant: Limits) {
         self.reserved = self.reserved.plus(grant.carved());
@@ -372,6 +403,34 @@ mod tests {
         assert_eq!((agent.spent, agent.drawn), (tokens(79), Spend::default()));
         let mut unlimited = Account::default();
         unlimited.draw(tokens(5));
+        assert_eq!(unlimited, Account::default());
+    }
+
+    #[test]
+    fn what_is_set_aside_fits_and_comes_back_but_for_what_was_used() {
+        let worst = Spend { tokens: 60, cost_micro: 1_000, turns: 2 };
+        for (free, fits) in [(60, true), (59, false)] {
+            let mut payer = account(100);
+            payer.spent.tokens = 100 - free;
+            let aside = payer.set_aside(worst);
+            let Ok(aside) = aside else {
+                let refused = BudgetExceeded { counter: Counter::Tokens, requested: 60, free };
+                assert_eq!((aside.unwrap_err(), fits, payer.reserved.tokens), (refused, false, 0));
+                continue;
+            };
+            assert!(fits);
+            assert_eq!(
+                payer.reserved,
+                Spend { tokens: 60, ..Spend::default() },
+                "of what is limited"
+            );
+            assert_eq!(payer.tokens().free(), Some(0));
+            payer.settle(aside, Spend { tokens: 7, cost_micro: 3, turns: 1 });
+            assert_eq!(payer.reserved, Spend::default());
+            assert_eq!(payer.spent, Spend { tokens: 47, cost_micro: 3, turns: 1 });
+        }
+        let mut unlimited = Account::default();
+        assert_eq!(unlimited.set_aside(worst).unwrap().carved(), Spend::default());
         assert_eq!(unlimited, Account::default());
     }
 

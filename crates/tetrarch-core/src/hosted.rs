@@ -33,6 +33,7 @@ use crate::run::{Run, RunEvent, RunState};
 use crate::time::BusTime;
 
 use log::{Log, beginning};
+use operating::Letters;
 use spending::Spending;
 use updating::Updates;
 use verbs::Verbs;
@@ -143,6 +144,8 @@ pub struct Hosted {
     heard_before: u64,
     /// The first run of those that it goes on from.
     first: RunId,
+    /// How often a result was handed back, in this run and those before it.
+    returned: u32,
     phase: Phase,
     trace: Option<String>,
     spawns: usize,
@@ -150,7 +153,7 @@ pub struct Hosted {
     asking: BTreeSet<QuestionId>,
     asked: usize,
     /// Messages of other agents that were given to the program.
-    letters: BTreeSet<(Principal, RequestId)>,
+    letters: Letters,
     /// Operations and messages that had no id of their own.
     asked_for: usize,
     updates: Updates,
@@ -197,13 +200,14 @@ impl Hosted {
             checkpoint,
             recorded: Vec::new(),
             heard_before: 0,
+            returned: 0,
             phase: Phase::Claiming,
             trace,
             spawns: 0,
             sponsors: BTreeMap::new(),
             asking: BTreeSet::new(),
             asked: 0,
-            letters: BTreeSet::new(),
+            letters: Letters::default(),
             asked_for: 0,
             updates: Updates::default(),
             now: BusTime::default(),
@@ -255,19 +259,6 @@ impl Hosted {
     #[must_use]
     pub fn progress(&self) -> u64 {
         self.heard
-    }
-
-    /// Goes on from what the runs before it, from `first` on, recorded of their conversation with a model.
-    /// Mail that they heard is not heard again.
-    pub fn go_on_with(&mut self, first: RunId, recorded: Vec<Recorded>) {
-        self.first = first;
-        self.heard_before = recorded.iter().map(Recorded::letter).max().unwrap_or_default();
-        self.recorded = recorded;
-    }
-
-    /// Its inbox was made anew: what the runs before it heard was not in it.
-    pub fn has_new_inbox(&mut self) {
-        self.heard_before = 0;
     }
 
     /// The effects that begin it.
@@ -358,6 +349,7 @@ impl Hosted {
             first: self.first,
             checkpoint: self.checkpoint.clone(),
             recorded: self.recorded.clone(),
+            returned: self.returned,
             trace: self.trace.clone(),
         }
     }
@@ -413,6 +405,11 @@ impl Hosted {
             RunnerEvent::Text { text } => effects.push(Effect::Stream(text)),
             RunnerEvent::Conversed { recorded, confirm } => {
                 self.conversed(recorded, confirm, effects);
+            }
+            RunnerEvent::Returned { errors } => {
+                self.returned = self.returned.saturating_add(1);
+                let times = self.returned;
+                effects.push(Effect::Journal(JournalEvent::Returned { times, errors }));
             }
             RunnerEvent::Compacting { begins } => self.compacts(begins, effects),
             RunnerEvent::Spawn { request } => effects.push(Effect::ReadSpawn { json: request }),

@@ -111,6 +111,13 @@ pub enum JournalEvent {
         /// Its words; why it was refused.
         text: String,
     },
+    /// A result was handed back for what is wrong with it.
+    Returned {
+        /// How often so far, in this run and those that it goes on from.
+        times: u32,
+        /// What is wrong; empty when it only says what was so before this run.
+        errors: String,
+    },
     /// A stop was asked for.
     Stopping {
         /// Why.
@@ -145,6 +152,7 @@ impl JournalEvent {
             | Self::Unblocked
             | Self::Budget(_)
             | Self::Verb { .. }
+            | Self::Returned { .. }
             | Self::Stopping { .. }
             | Self::Result(_)
             | Self::Ended { .. } => None,

@@ -61,6 +61,7 @@ impl Tally {
             | JournalEvent::Unblocked
             | JournalEvent::Verb { .. }
             | JournalEvent::Conversed(_)
+            | JournalEvent::Returned { .. }
             | JournalEvent::Budget(BudgetNote::Warning { .. } | BudgetNote::Raised { .. })
             | JournalEvent::Stopping { .. }
             | JournalEvent::Ended { .. } => {}

@@ -105,6 +105,8 @@ pub struct Start {
     pub checkpoint: Option<String>,
     /// What the runs it goes on from recorded of their conversation with a model, oldest first.
     pub recorded: Vec<Recorded>,
+    /// How often a result of the runs it goes on from was handed back.
+    pub returned: u32,
     /// A W3C `traceparent` for the program.
     pub trace: Option<String>,
 }
@@ -265,6 +267,11 @@ pub enum RunnerEvent {
         recorded: Box<Recorded>,
         /// The run waits for [`Inbound::Noted`] of this number.
         confirm: Option<u64>,
+    },
+    /// A result is handed back for what is wrong with it.
+    Returned {
+        /// What is wrong.
+        errors: String,
     },
     /// It summarises what was said, or has done so.
     Compacting {

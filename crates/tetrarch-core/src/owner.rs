@@ -13,6 +13,7 @@
 //! to people in `questions`, mail to GO and what readers set aside in `post`, what the overseer does in
 //! `overseeing`.
 
+mod affording;
 mod archiving;
 mod brief;
 mod changes;
@@ -34,6 +35,7 @@ mod overseeing;
 mod planning;
 mod plans;
 mod post;
+mod proposals;
 mod questions;
 mod raising;
 mod recovery;
@@ -61,11 +63,12 @@ use std::collections::BTreeSet;
 use crate::agent::{Agent, Hosting, Unsettled};
 use crate::brief::Tools;
 use crate::budget::Account;
+use crate::converse::cost::Prices;
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{AgentId, Principal, SessionId};
+use crate::id::{AgentId, DispatchId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, STEP_BYTES_MAX, WINDOW};
+use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, WINDOW};
 use crate::liveness::Liveness;
 use crate::mail::receipt::SetAside;
 use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
@@ -117,6 +120,8 @@ pub struct Policy {
     pub plan_appliers: BTreeSet<Principal>,
     /// Who makes plans, when somebody does (spec 05, The planner).
     pub planner: Option<Planner>,
+    /// What models cost (spec 12, `[prices]`).
+    pub prices: Prices,
     /// How long a change may wait for a decision and then to be applied (spec 09, Human gate).
     pub approval_ttl: Millis,
     /// Why no work is taken at present, in words; none when it is.
@@ -137,6 +142,7 @@ impl Default for Policy {
             reach: Reach::default(),
             plan_appliers: BTreeSet::new(),
             planner: None,
+            prices: Prices::default(),
             approval_ttl: APPROVAL_TTL,
             halted: None,
         }
@@ -188,6 +194,8 @@ pub enum Input {
     Oversee(Telemetry),
     /// What asking the planner came to.
     Proposed(Box<Proposal>),
+    /// The planner is asked once more what it was asked by an owner that is gone.
+    AskAgain(DispatchId),
     /// All records as they were after an entry are kept, for a reason.
     Snapshot(Box<Snapshot>, Due),
     /// The ledger was nearly full and was trimmed before its time.
@@ -244,6 +252,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         | Input::Tick
         | Input::Oversee(_)
         | Input::Proposed(_)
+        | Input::AskAgain(_)
         | Input::Snapshot(..)
         | Input::TrimmedEarly { .. }
         | Input::Trouble(_)
@@ -280,7 +289,8 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             overseeing::propose(&mut draft, policy, telemetry);
             draft.finish()
         }
-        Input::Proposed(proposal) => proposed(records, policy, now, proposal),
+        Input::Proposed(proposal) => proposals::proposed(records, policy, now, proposal),
+        Input::AskAgain(id) => proposals::again(records, policy, now, *id),
         Input::Snapshot(taken, due) => snapshot(records, now, taken, *due),
         Input::TrimmedEarly { through, bytes, limit } => {
             let mut draft = Draft::new(records, now, go());
@@ -303,23 +313,6 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             draft.finish()
         }
     }
-}
-
-/// A proposal that no commit has room for is as good as none.
-fn proposed(records: &Records, policy: &Policy, now: BusTime, proposal: &Proposal) -> Step {
-    let decide = |proposal: &Proposal| {
-        let mut draft = Draft::new(records, now, go());
-        consulting::proposed(&mut draft, policy, proposal);
-        draft.finish()
-    };
-    let step = decide(proposal);
-    let weight = weight::step(records, &step);
-    if weight <= STEP_BYTES_MAX || proposal.answer.is_none() {
-        return step;
-    }
-    let mut problems = proposal.problems.clone();
-    problems.push(format!("about {weight} bytes would be written; the bound is {STEP_BYTES_MAX}"));
-    decide(&Proposal { answer: None, problems, ..proposal.clone() })
 }
 
 const SNAPSHOTS: &str = "02 Snapshots";

@@ -4,6 +4,7 @@
 
 pub mod answer;
 pub mod dialogue;
+pub mod metering;
 pub mod schema;
 pub mod template;
 #[cfg(test)]
@@ -11,9 +12,12 @@ pub(crate) mod tests;
 
 use std::fmt;
 
+use crate::budget::Spend;
+use crate::converse::cost::{Price, Tokens};
 use crate::goal::Goal;
-use crate::id::{AssignmentId, DispatchId, EpicId, NodeId};
+use crate::id::{AssignmentId, DispatchId, EpicId, NodeId, ProjectName};
 use crate::limits::{PHASES_MAX, REPAIRS_MAX, SUBTASKS_MAX, TASKS_MAX};
+use crate::records::Records;
 use crate::time::BusTime;
 
 /// What an operator allows the planner (spec 12, `[planner]`).
@@ -42,6 +46,10 @@ pub struct Planner {
     pub model: String,
     /// What it may propose.
     pub bounds: Bounds,
+    /// Tokens that it may write in one answer.
+    pub output_tokens: u32,
+    /// What it costs, when that is known.
+    pub price: Option<Price>,
 }
 
 /// What it is asked for.
@@ -137,6 +145,12 @@ pub struct Planning {
     pub inputs: String,
     /// Where it stands.
     pub status: PlanningStatus,
+    /// Answers that may be asked for: as many as could be paid; 0 when that was not looked at.
+    pub calls: u32,
+    /// What is set aside for them of the project's account, while it is asked.
+    pub set_aside: Spend,
+    /// What it took, as far as it is known; what was set aside before an owner's death counts in full.
+    pub used: Spend,
     /// Answers that were asked for.
     pub attempts: u32,
     /// The answer that was accepted, JSON; empty otherwise.
@@ -147,6 +161,19 @@ pub struct Planning {
     pub reason: String,
     /// Since when it stands there.
     pub since: BusTime,
+    /// The trace of the request that it comes from, a W3C `traceparent`.
+    pub trace: Option<String>,
+}
+
+impl Planning {
+    /// The project whose goal it is about, when that is known.
+    #[must_use]
+    pub fn project<'r>(&'r self, records: &'r Records) -> Option<&'r ProjectName> {
+        match &self.goal {
+            Some(goal) => Some(&goal.project),
+            None => records.goals.get(&self.epic).map(|goal| &goal.project),
+        }
+    }
 }
 
 /// What asking came to. The owner reads the answer again.
@@ -158,6 +185,8 @@ pub struct Proposal {
     pub answer: Option<String>,
     /// Answers that were asked for.
     pub attempts: u32,
+    /// What the model read and wrote for them.
+    pub took: Tokens,
     /// What was wrong with them, and with asking; bounded.
     pub problems: Vec<String>,
 }

@@ -158,7 +158,9 @@ impl AgentState {
         let now = self.session.shared.clock.now();
         let effects = match message {
             AgentMsg::Begin => {
-                let Before { checkpoint, conversation, spent, first } = self.left_before().await?;
+                let before = self.left_before().await?;
+                let Before { checkpoint, conversation, spent, first, returned } = before;
+                self.machine.go_on_after_returns(returned);
                 self.machine.go_on_from(checkpoint, spent);
                 self.machine.go_on_with(first, conversation.into_recorded());
                 self.machine.begin()

@@ -284,7 +284,7 @@ async fn spell(
     let args = OwnerArgs {
         bus: bus.clone(),
         policy: Policy {
-            planner: config.planner.as_ref().map(PlannerConfig::planner),
+            planner: config.planner.as_ref().map(|it| it.planner(&config.policy.prices)),
             ..config.policy.clone()
         },
         planner: config.planner.clone(),

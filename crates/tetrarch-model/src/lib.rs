@@ -156,11 +156,12 @@ impl Model {
         Self { chats: self.chats.on_behalf_of(whose), ..self }
     }
 
-    /// Says something and gives the words of the whole answer.
+    /// Says something and gives the words of the whole answer, with what they took; nothing when the provider
+    /// does not count.
     ///
     /// # Errors
     /// What went wrong; no answer within `within` among it.
-    pub async fn say(&self, request: &Request<'_>, within: Duration) -> Result<String, Trouble> {
+    pub async fn say(&self, request: &Request<'_>, within: Duration) -> Result<Reply, Trouble> {
         let chat = self.begin(request);
         let options = options(request);
         let asked = self.client.exec_chat(&self.iden, words::said(request), Some(&options));
@@ -168,9 +169,10 @@ impl Model {
             Ok(Ok(said)) => {
                 let answered = words::answered(&said);
                 let text = said.into_first_text().unwrap_or_default();
-                let reply = Reply { text, ..Reply::default() };
+                let tokens = answered.tokens.unwrap_or_default();
+                let reply = Reply { text, tokens, ..Reply::default() };
                 chat.answered(&answered, &reply);
-                return Ok(reply.text);
+                return Ok(reply);
             }
             Ok(Err(error)) => Trouble::of(&error, self.key.as_ref()),
             Err(_) => Trouble::late(within),

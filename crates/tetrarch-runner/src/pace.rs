@@ -54,6 +54,7 @@ fn asks_others(event: &RunnerEvent) -> bool {
         | RunnerEvent::Receipt { .. }
         | RunnerEvent::Update { .. }
         | RunnerEvent::Result { .. }
+        | RunnerEvent::Returned { .. }
         | RunnerEvent::Changed { .. }
         | RunnerEvent::Settled { .. }
         | RunnerEvent::Exited { .. } => false,

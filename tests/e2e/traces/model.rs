@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tetrarch_tests::model::ModelServer;
+use tetrarch_tests::model::{ModelServer, said};
 use tetrarch_tests::{Fleet, Program, wait};
 use tokio::net::TcpListener;
 
@@ -243,4 +243,42 @@ async fn what_was_said_is_told_only_to_those_who_ask_and_without_credentials() {
     assert_eq!(tool.is("gen_ai.tool.call.arguments"), "{\"path\":\"seen.txt\"}");
     assert!(tool.is("gen_ai.tool.call.result").contains("seen"), "{tool:?}");
     assert!(spans.iter().all(|span| !format!("{span:?}").contains(&secret)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_planner_is_asked_is_part_of_the_trace_of_whoever_gave_the_goal() {
+    let plan = json!({"phases": [{"id": "P1", "name": "all", "tasks": [
+        {"id": "T1.1", "name": "do it", "acceptance": ["it is done"]},
+    ]}], "output": "T1.1"});
+    let server = ModelServer::start(&[said("tasksOfPhase", &plan.to_string())]);
+    let collector = Collector::start().await;
+    let mut fleet = Fleet::prepared()
+        .with_env("TETRARCH_TELEMETRY_OTLP_ENDPOINT", &collector.url)
+        .with_env("TETRARCH_PLANNER_ENABLED", "true")
+        .with_env("TETRARCH_PLANNER_PROVIDER", "openai")
+        .with_env("TETRARCH_PLANNER_MODEL", "scripted")
+        .with_env("TETRARCH_PLANNER_BASE_URL", format!("{}/v1", server.url()))
+        .started();
+    let goal = json!({
+        "project": "planned",
+        "goal": {"title": "Be planned"},
+        "profiles": {"default": {"argv": ["sh", "-c", "echo $TRACEPARENT"], "wall": "60s"}},
+    });
+    let goal = fleet.file("planned.json", &goal.to_string());
+    let mut command = fleet.command(["run", "--quiet", goal.to_str().unwrap()]);
+    command.env("TRACEPARENT", format!("00-{TRACE}-{CALLER}-01"));
+    let ended = Program::start(&mut command).ended();
+    assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
+    // Every process sends what it has before it ends.
+    fleet.stop();
+    let spans = collector.spans();
+    let only = |name: &str| {
+        let found = named(&spans, name);
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        found[0]
+    };
+    let (given, asked, said) =
+        (only("process goal.create"), only("ask planner"), only("chat scripted"));
+    assert_eq!((&asked.parent, &said.parent), (&given.id, &asked.id));
+    assert!(ended.out.contains(TRACE), "its agents are part of it too: {}", ended.out);
 }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tempfile::TempDir;
 use tetrarch_bus::codec::encode_journal;
 use tetrarch_core::brief::{
@@ -53,9 +54,13 @@ pub(crate) struct Story {
     spent: Tally,
     /// All that was recorded of the conversation.
     pub(crate) recorded: Vec<Recorded>,
+    /// How often a result was handed back.
+    pub(crate) returned: u32,
     /// Letters that were sent so far.
     pub(crate) letters: Vec<String>,
-    /// What people were asked about calls that were begun.
+    /// What people were asked.
+    pub(crate) questions: Vec<String>,
+    /// What of it was about calls that were begun.
     pub(crate) doubts: Vec<String>,
     /// What each session journaled besides the conversation, in bytes.
     pub(crate) besides: Vec<usize>,
@@ -63,6 +68,13 @@ pub(crate) struct Story {
 }
 
 impl Story {
+    /// One whose first session was lost when it had recorded this.
+    pub(crate) fn of(recorded: Vec<Recorded>) -> Self {
+        let mut kept = Kept::default();
+        recorded.iter().cloned().for_each(|it| kept.push(it));
+        Self { sessions: 1, kept: vec![kept], recorded, besides: vec![0], ..Self::default() }
+    }
+
     /// Turns that are recorded.
     pub(crate) fn turns(&self) -> u64 {
         let turns = self.recorded.iter().filter(|it| matches!(it, Recorded::Turn { .. }));
@@ -101,9 +113,20 @@ struct Session<'s> {
 impl Stage {
     pub(crate) fn new(workspace: &Path, url: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("work");
+        Self::with(dir, below, workspace, url)
+    }
+
+    /// Each run that goes on from none has a directory of its own below this one.
+    pub(crate) fn below(workspace_dir: &Path, url: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self::with(dir, workspace_dir.to_owned(), Path::new(""), url)
+    }
+
+    fn with(dir: TempDir, workspace_dir: PathBuf, workspace: &Path, url: &str) -> Self {
         let config = RunnerConfig {
             life: HostLife::new(&HostName::new("stage").unwrap(), "tests", Ulid(1)),
-            workspace_dir: dir.path().join("work"),
+            workspace_dir,
             output_limit: 1 << 20,
             cgroup_parent: None,
             containment: Containment::default(),
@@ -131,6 +154,12 @@ impl Stage {
             Session { stage, story, machine, run, entries, inbox, inputs, cut, is_over };
         session.hold().await;
         session.end().await;
+    }
+
+    /// The same with a schema for the deliverable.
+    pub(crate) fn wanting(mut self, schema: &Value) -> Self {
+        self.brief.expected_output = ExpectedOutput::Schema(schema.to_string());
+        self
     }
 
     fn machine(&self, story: &Story) -> (Hosted, RunId) {
@@ -170,6 +199,7 @@ impl Stage {
             }
         }
         machine.go_on_from(None, story.spent.charge());
+        machine.go_on_after_returns(story.returned);
         machine.go_on_with(first, gathered.into_recorded());
         (machine, id)
     }
@@ -284,6 +314,9 @@ impl Session<'_> {
         } else {
             *self.story.besides.last_mut().unwrap() += encode_journal(&entry).unwrap().len();
         }
+        if let JournalEvent::Returned { times, .. } = event {
+            self.story.returned = *times;
+        }
         if let JournalEvent::Result(result) = event {
             self.story.result = Some((**result).clone());
         }
@@ -291,6 +324,7 @@ impl Session<'_> {
 
     /// People answer: of a call in doubt, after a look at what is there.
     fn asked(&mut self, question: Option<QuestionId>, text: &str) {
+        self.story.questions.push(text.to_owned());
         let words = match text.strip_prefix("effect_unknown: call ") {
             None => "yes, go on",
             Some(call) => {

@@ -83,6 +83,9 @@ fn written(event: JournalEvent) -> E {
             text,
         }),
         JournalEvent::Conversed(recorded) => conversed(*recorded),
+        JournalEvent::Returned { times, errors } => {
+            E::Returned(pb::JournalReturned { times, errors })
+        }
         JournalEvent::Stopping { reason } => E::Stopping(pb::JournalReason { reason }),
         JournalEvent::Result(result) => E::Result((&*result).into()),
         JournalEvent::Ended { cause } => E::Ended(pb::JournalEnded { cause }),
@@ -111,12 +114,10 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
         E::Unblocked(pb::JournalUnblocked {}) => JournalEvent::Unblocked,
         E::BudgetBefore(spent) => JournalEvent::Budget(BudgetNote::Before { spent: spent.into() }),
         E::SetAside(pb::JournalCall { call, amount }) => {
-            let worst = amount.map(Spend::from).unwrap_or_default();
-            JournalEvent::Budget(BudgetNote::SetAside { call, worst })
+            JournalEvent::Budget(BudgetNote::SetAside { call, worst: spend(amount) })
         }
         E::Spent(pb::JournalCall { call, amount }) => {
-            let used = amount.map(Spend::from).unwrap_or_default();
-            JournalEvent::Budget(BudgetNote::Spent { call, used })
+            JournalEvent::Budget(BudgetNote::Spent { call, used: spend(amount) })
         }
         E::BudgetWarning(warning) => JournalEvent::Budget(warned(warning)?),
         E::BudgetRaised(note) => JournalEvent::Budget(raised(note)?),
@@ -127,6 +128,9 @@ fn read_event(event: E) -> Result<JournalEvent, CodecError> {
             by,
             text,
         },
+        E::Returned(pb::JournalReturned { times, errors }) => {
+            JournalEvent::Returned { times, errors }
+        }
         E::Stopping(pb::JournalReason { reason }) => JournalEvent::Stopping { reason },
         E::Result(result) => {
             let result = RunResult::try_from(result).map_err(|error| error.under("result"))?;
@@ -169,6 +173,10 @@ fn raised(note: pb::BudgetRaised) -> Result<BudgetNote, CodecError> {
     let pb::BudgetRaised { agent: _, limit, by, reason } = note;
     let (limit, _) = budget::read("budgetRaised.limit", limit)?;
     Ok(BudgetNote::Raised { limit, by: read::text("budgetRaised.by", &by)?, reason })
+}
+
+fn spend(amount: Option<pb::Spend>) -> Spend {
+    amount.map(Spend::from).unwrap_or_default()
 }
 
 fn conversed(recorded: Recorded) -> E {

@@ -1,5 +1,6 @@
 //! Records of questions to the planner.
 
+use tetrarch_core::budget::Spend;
 use tetrarch_core::planner::{Planning, PlanningStatus, Purpose};
 use tetrarch_core::time::BusTime;
 
@@ -28,6 +29,10 @@ impl From<&Planning> for pb::Planning {
             problems: planning.problems.clone(),
             reason: planning.reason.clone(),
             since_unix_ms: planning.since.0,
+            calls: planning.calls,
+            set_aside: Some(planning.set_aside.into()),
+            used: Some(planning.used.into()),
+            traceparent: read::show(planning.trace.as_ref()),
         }
     }
 }
@@ -50,11 +55,15 @@ impl TryFrom<pb::Planning> for Planning {
             template_hash: planning.template_hash,
             inputs: planning.inputs,
             status: read::word("status", status, &PlanningStatus::ALL, PlanningStatus::as_str)?,
+            calls: planning.calls,
+            set_aside: planning.set_aside.map(Spend::from).unwrap_or_default(),
+            used: planning.used.map(Spend::from).unwrap_or_default(),
             attempts: planning.attempts,
             answer: planning.answer,
             problems: planning.problems,
             reason: planning.reason,
             since: BusTime(planning.since_unix_ms),
+            trace: read::some(planning.traceparent),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! `tetrarch host`: the orchestrator of this host. Here engine and runner are joined: each
 //! speaks core's vocabulary, and neither knows the other.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tetrarch_bus::creds::Party;
@@ -194,12 +194,13 @@ fn runner_config(
         containment: context.config.host.containment.clone(),
         worktrees_dir: worktrees_dir(context, name),
         worktrees_max: context.config.host.worktrees_max,
-        prices: context.config.prices.as_deref().map(prices).transpose()?.unwrap_or_default(),
+        prices: prices(context)?,
     })
 }
 
 /// What models cost, as the file of `[prices]` has it.
-fn prices(file: &Path) -> Result<Prices, CliError> {
+pub(super) fn prices(context: &Context) -> Result<Prices, CliError> {
+    let Some(file) = context.config.prices.as_deref() else { return Ok(Prices::default()) };
     let read = Prices::read(&read_document(file)?);
     read.map_err(|why| CliError::new(Code::Usage, format!("prices.file {}: {why}", file.display())))
 }

@@ -9,6 +9,7 @@ use tetrarch_core::time::Millis;
 use tetrarch_engine::{GlobalConfig, serve_global};
 use tokio::sync::watch;
 
+use super::host::prices;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::process::{Instance, address, announce, stop_signal};
@@ -60,6 +61,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
             window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),
             kept: Kept::default(),
             planner: None,
+            prices: prices(context)?,
             approval_ttl: context.config.approval_ttl,
             halted: None,
             overseer: context.config.overseer.patience,

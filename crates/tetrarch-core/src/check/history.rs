@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use crate::agent::{Agent, Mode};
 use crate::assignment::{Assignment, AssignmentStatus};
-use crate::budget::Counter;
+use crate::budget::{Counter, Spend};
 use crate::crystallization::Crystallization;
 use crate::dispatch::{Dispatch, DispatchOutcome};
 use crate::goal::GoalStatus;
@@ -280,6 +280,10 @@ fn planning(before: &Records, new: &Planning, found: &mut Findings) {
         (it.purpose, it.epic, it.assignment, it.node, it.base_version, it.inputs.clone())
     };
     found.must(asked(old) == asked(new), 10, &new.id, "what the planner was asked changed");
+    let (was, is) = (old.used, new.used);
+    found.must(was.max(is) == is, 18, &new.id, "what asking the planner took became less");
+    let aside = new.status == PlanningStatus::Asked || new.set_aside == Spend::default();
+    found.must(aside, 18, &new.id, "it is answered, and something is set aside for it");
     let open = old.status == PlanningStatus::Asked || old == new;
     found.must(open, 10, &new.id, "the planner's answer was settled, and changed");
 }

@@ -153,6 +153,12 @@ fn slots(
             format_args!("the grant of {} is held, and nothing of it is unsettled", held.child);
         found.must(!held.runs.is_empty(), 18, id, what);
     }
+    for planning in records.plannings.values().filter(|_| is_live(agent)) {
+        let project = planning.project(records).cloned();
+        if project.is_some_and(|project| *id == AgentId::Po(project)) {
+            granted = granted.plus(planning.set_aside);
+        }
+    }
     let what = "it is terminated, and its parent has not taken over what is unsettled";
     let below = agent.parent.is_some() && Role::of(id).takes_slot();
     found.must(is_live(agent) || !below || agent.unsettled.is_empty(), 18, id, what);

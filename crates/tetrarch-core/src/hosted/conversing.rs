@@ -1,6 +1,7 @@
 //! What a session keeps of its program's conversation with a model (spec 06, Journal, Effects).
 
 use crate::converse::Recorded;
+use crate::id::RunId;
 use crate::journal::JournalEvent;
 use crate::order::{Inbound, Order};
 use crate::run::RunEvent;
@@ -8,6 +9,24 @@ use crate::run::RunEvent;
 use super::{Effect, Hosted};
 
 impl Hosted {
+    /// Goes on from what the runs before it, from `first` on, recorded of their conversation with a model.
+    /// Mail that they heard is not heard again.
+    pub fn go_on_with(&mut self, first: RunId, recorded: Vec<Recorded>) {
+        self.first = first;
+        self.heard_before = recorded.iter().map(Recorded::letter).max().unwrap_or_default();
+        self.recorded = recorded;
+    }
+
+    /// Results of the runs before it were handed back so often.
+    pub fn go_on_after_returns(&mut self, times: u32) {
+        self.returned = times;
+    }
+
+    /// Its inbox was made anew: what the runs before it heard was not in it.
+    pub fn has_new_inbox(&mut self) {
+        self.heard_before = 0;
+    }
+
     /// Journals a change of the conversation; whoever waits for that is told afterwards.
     pub(super) fn conversed(
         &self,

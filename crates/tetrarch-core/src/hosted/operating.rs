@@ -1,6 +1,8 @@
 //! What a session's program does on the bus by its agent's authority: operations, and messages to other
 //! agents (spec 02, Mail; spec 03). The owner judges an operation, the reader's host a message.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use serde_json::{Value, json};
 
 use crate::error::ErrorCode;
@@ -32,6 +34,30 @@ pub const REPLY: &str = "reply";
 pub const MAIL_SENT: &str = "mail.sent";
 /// The same of one that was not sent.
 pub const MAIL_REFUSED: &str = "mail.refused";
+
+/// The last messages of other agents that were given to the program, at most [`LETTERS_KNOWN_MAX`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Letters {
+    known: BTreeSet<(Principal, RequestId)>,
+    /// The same as they came, the oldest first.
+    order: VecDeque<(Principal, RequestId)>,
+}
+
+impl Letters {
+    /// Notes one; false when it is known. The oldest gives way.
+    fn note(&mut self, letter: (Principal, RequestId)) -> bool {
+        if !self.known.insert(letter.clone()) {
+            return false;
+        }
+        self.order.push_back(letter);
+        if self.order.len() > LETTERS_KNOWN_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}
 
 impl Hosted {
     /// Passes an operation on; one of `todo.*` is about the run's own goal unless it says otherwise.
@@ -99,11 +125,7 @@ impl Hosted {
         let (MailBody::Info { .. }, Some(id)) = (&mail.body, mail.correlation) else {
             return false;
         };
-        let known = !self.letters.insert((from.clone(), id));
-        if self.letters.len() > LETTERS_KNOWN_MAX {
-            self.letters.pop_first();
-        }
-        known
+        !self.letters.note((from.clone(), id))
     }
 
     /// Whom a program means.

@@ -18,6 +18,7 @@ pub(super) fn redacted(lines: &mut Lines, event: RunnerEvent) -> Option<RunnerEv
         | RunnerEvent::Progress { text, .. }
         | RunnerEvent::Blocked { reason: text }
         | RunnerEvent::Receipt { why: text, .. }
+        | RunnerEvent::Returned { errors: text }
         | RunnerEvent::SetAside { call: text, .. }
         | RunnerEvent::Spent { call: text, .. } => {
             redact(text);

@@ -56,12 +56,16 @@ impl Hosted {
         self.spending = Spending::of(if draws { metering.drawing() } else { metering });
     }
 
-    /// Writes down what earlier runs of the brief used, so that whoever goes on from this one need
-    /// not read theirs.
+    /// Writes down what earlier runs of the brief used, and how often a result of theirs was handed back,
+    /// so that whoever goes on from this one need not read theirs.
     pub(super) fn note_earlier_runs(&mut self, effects: &mut Vec<Effect>) {
         if self.run.continues.is_some() {
             let spent = self.spending.metering.tally().charge();
             self.count(JournalEvent::Budget(BudgetNote::Before { spent }), effects);
+        }
+        let (times, errors) = (self.returned, String::new());
+        if times > 0 {
+            effects.push(Effect::Journal(JournalEvent::Returned { times, errors }));
         }
     }
 

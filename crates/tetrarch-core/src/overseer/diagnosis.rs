@@ -111,6 +111,8 @@ fn in_words(event: &JournalEvent) -> Option<String> {
         JournalEvent::Mail { topic, from } => format!("was handed {topic} from {from}"),
         JournalEvent::Update { update } => format!("update: {update}"),
         JournalEvent::Blocked { reason } => format!("is blocked: {reason}"),
+        JournalEvent::Returned { errors, .. } if errors.is_empty() => return None,
+        JournalEvent::Returned { errors, .. } => format!("its result was handed back: {errors}"),
         JournalEvent::Stopping { reason } => format!("is being stopped: {reason}"),
         JournalEvent::Verb { verb, stage, text, .. } => {
             format!("{} is {}: {text}", verb.as_str(), stage.as_str())
@@ -167,6 +169,7 @@ impl Seen {
             | JournalEvent::Conversed(_)
             | JournalEvent::Budget(BudgetNote::SetAside { .. } | BudgetNote::Spent { .. })
             | JournalEvent::Update { .. } => self.worked = true,
+            JournalEvent::Returned { errors, .. } => self.worked |= !errors.is_empty(),
             JournalEvent::Ask { .. } => self.asks = true,
             JournalEvent::Mail { topic, .. } => match topic.as_str() {
                 ANSWER => self.asks = false,

@@ -2,9 +2,12 @@
 //! that is committed before anybody is asked; whoever owns the ledger asks again under the same id. Nothing of
 //! an answer is believed: it is read again here, by the rules of plan files.
 
-use serde_json::{Value, json};
+mod inputs;
+
+use serde_json::Value;
 
 use crate::assignment::{Assignment, AssignmentStatus, Purpose as Task, Recovery};
+use crate::budget::Spend;
 use crate::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
 use crate::error::Refusal;
 use crate::goal::Goal;
@@ -12,22 +15,21 @@ use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, Principal, ProjectName, Tier, sha256_hex,
 };
 use crate::ledger::{EventKind, Record};
-use crate::limits::{
-    FINDINGS_BYTES_MAX, JOURNAL_WORDS_BYTES_MAX, LAUNCH_TEXT_BYTES, PLANNER_INPUT_BYTES_MAX,
-    REPLANS_MAX, TEXT_BYTES_MAX,
-};
+use crate::limits::{FINDINGS_BYTES_MAX, LAUNCH_TEXT_BYTES, REPLANS_MAX, TEXT_BYTES_MAX};
 use crate::mail::MailBody;
 use crate::overseer::{self, Rung, Telemetry};
-use crate::plan::Node;
 use crate::plan::schema::PlanFile;
 use crate::planner::answer::{self, Answer};
 use crate::planner::template::Template;
-use crate::planner::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose};
+use crate::planner::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose, metering};
 use crate::step::Draft;
 use crate::time::BusTime;
 
+use inputs::{goal_inputs, split_inputs, task_told};
+
+use super::affording::Unpaid;
 use super::fit::Room;
-use super::{Policy, judging, overseeing, plans, replanning, stopping};
+use super::{Policy, affording, judging, overseeing, plans, replanning, stopping};
 
 const RULE: &str = "05 The planner";
 
@@ -56,8 +58,7 @@ pub(super) fn give(
 ) -> Result<Begun, Refusal> {
     let planner = judging::planner_for(draft.base(), policy, project, wish);
     if let Some(planner) = planner.filter(|_| wish.nodes.is_empty()) {
-        ask_for_plan(draft, &planner, epic, project, owner, wish)?;
-        return Ok(Begun::Asked { model: planner.model });
+        return ask_for_plan(draft, planner, epic, project, owner, wish);
     }
     plans::create_goal(draft, epic, project, owner, wish)?;
     Ok(Begun::Planned)
@@ -65,17 +66,52 @@ pub(super) fn give(
 
 fn ask_for_plan(
     draft: &mut Draft<'_>,
-    planner: &Planner,
+    planner: Planner,
     epic: EpicId,
     project: &ProjectName,
     owner: &Principal,
     wish: &PlanFile,
-) -> Result<(), Refusal> {
+) -> Result<Begun, Refusal> {
     plans::may_give(draft, project, owner)?;
-    plans::put_profiles(draft, project, wish);
     let goal = plans::goal_of(draft.now, epic, project, owner, wish);
-    put_asked(draft, goal_question(draft.now, planner, goal));
-    Ok(())
+    let trace = draft.trace.clone();
+    let question = Planning { trace, ..goal_question(draft.now, &planner, goal) };
+    match affording::afford(draft, &planner, question) {
+        Ok(planning) => {
+            plans::put_profiles(draft, project, wish);
+            put_asked(draft, planning);
+            Ok(Begun::Asked { model: planner.model })
+        }
+        Err(unpaid) => {
+            plans::create_goal(draft, epic, project, owner, wish)?;
+            let Unpaid { planning, why } = *unpaid;
+            let why = format!("{why}; the goal is one task");
+            settle(draft, planning, PlanningStatus::Refused, &why);
+            Ok(Begun::Planned)
+        }
+    }
+}
+
+/// The planner is asked once more what it was asked by an owner that is gone: what was set aside for that counts as
+/// spent, and as much again is set aside, or nobody is asked any more.
+pub(super) fn ask_again(draft: &mut Draft<'_>, policy: &Policy, id: DispatchId) {
+    let known = draft.planning(id).filter(|it| it.status == PlanningStatus::Asked).cloned();
+    let Some(planning) = known else { return };
+    draft.trace.clone_from(&planning.trace);
+    let aside = planning.set_aside;
+    let planning = affording::pay(draft, planning, aside);
+    let Some(planner) = judging::planner_asked(draft.base(), policy, &planning) else {
+        // Asking ends at once: there is nobody to put it to.
+        draft.put(Record::Planning(Box::new(planning)));
+        return;
+    };
+    match affording::afford(draft, &planner, planning) {
+        Ok(planning) => draft.put(Record::Planning(Box::new(planning))),
+        Err(unpaid) => {
+            let Unpaid { planning, why } = *unpaid;
+            conclude(draft, policy, planning, None, vec![why]);
+        }
+    }
 }
 
 /// What a planner is asked about a goal. `now` is bus time.
@@ -114,28 +150,38 @@ fn about<'d>(draft: &'d Draft<'_>, assignment: AssignmentId) -> impl Iterator<It
 }
 
 /// Commits that the planner is to be asked to cut a task, and told the last words of its run's journal; gives the dispatch and the assignment as they then
-/// are, for the ladder to write.
+/// are, for the ladder to write; why it is not asked, when that cannot be paid.
 pub(super) fn ask_to_split(
     draft: &mut Draft<'_>,
     policy: &Policy,
     assignment: &Assignment,
     (why, words): (&str, &[String]),
-) -> Option<(Dispatch, Assignment)> {
+) -> Option<Result<(Dispatch, Assignment), String>> {
     let planner = judging::planner_of(draft.base(), policy, assignment.epic)?;
     let node = draft.node(assignment.epic, assignment.node)?.clone();
     let inputs = split_inputs(draft, assignment, &node, (why, words));
     let label = format!("replan {}", about(draft, assignment.id).count());
     let id = DispatchId::derive(draft.now, &assignment.id.to_string(), &label, 0);
-    let base_version = draft.base().plans.get(&assignment.epic).map_or(0, |plan| plan.version);
+    let plan = draft.base().plans.get(&assignment.epic);
+    let base_version = plan.map_or(0, |plan| plan.version);
+    let trace = plan.and_then(|plan| plan.trace.clone());
     let hash = sha256_hex(inputs.as_bytes());
     let text = Room::of(LAUNCH_TEXT_BYTES).text(&inputs, usize::MAX);
     let planning = Planning {
         assignment: Some(assignment.id),
         node: Some(assignment.node),
         base_version,
+        trace,
         ..asked(draft.now, &planner, Purpose::Split, (id, assignment.epic), inputs)
     };
-    put_asked(draft, planning);
+    match affording::afford(draft, &planner, planning) {
+        Ok(planning) => put_asked(draft, planning),
+        Err(unpaid) => {
+            let Unpaid { planning, why } = *unpaid;
+            settle(draft, planning, PlanningStatus::Refused, &why);
+            return Some(Err(why));
+        }
+    }
     let dispatch = Dispatch {
         id,
         assignment: assignment.id,
@@ -160,7 +206,7 @@ pub(super) fn ask_to_split(
         backoff_until: draft.now + policy.overseer.backoff.wait(retries, &seed),
         ..assignment.recovery
     };
-    Some((dispatch, Assignment { recovery, ..assignment.clone() }))
+    Some(Ok((dispatch, Assignment { recovery, ..assignment.clone() })))
 }
 
 /// A question; the caller fills in what it is about.
@@ -186,11 +232,15 @@ fn asked(
         template_hash: template.hash(planner.bounds),
         inputs,
         status: PlanningStatus::Asked,
+        calls: 0,
+        set_aside: Spend::default(),
+        used: Spend::default(),
         attempts: 0,
         answer: String::new(),
         problems: Vec::new(),
         reason: String::new(),
         since: now,
+        trace: None,
     }
 }
 
@@ -207,69 +257,17 @@ fn put_asked(draft: &mut Draft<'_>, planning: Planning) {
     draft.put(Record::Planning(Box::new(planning)));
 }
 
-/// What the model is told of a goal, bounded.
-fn goal_inputs(goal: &Goal, bounds: Bounds) -> String {
-    let mut room = Room::of(PLANNER_INPUT_BYTES_MAX);
-    let title = room.text(&goal.title, TEXT_BYTES_MAX / 2);
-    let told = json!({
-        "goal": {
-            "title": title,
-            "problemStatement": room.text(&goal.problem_statement, TEXT_BYTES_MAX / 2),
-            "successCriteria": room.list(&goal.success_criteria),
-            "constraints": room.list(&goal.constraints),
-            "nonGoals": room.list(&goal.non_goals),
-        },
-        "bounds": {
-            "phases": bounds.phases, "tasksOfPhase": bounds.tasks, "subtasksOfTask": bounds.subtasks,
-        },
-    });
-    told.to_string()
-}
-
-/// What the model is told of a task that stands still, bounded.
-fn split_inputs(
-    draft: &Draft<'_>,
-    assignment: &Assignment,
-    node: &Node,
-    (why, words): (&str, &[String]),
-) -> String {
-    let mut room = Room::of(PLANNER_INPUT_BYTES_MAX / 3);
-    let state = draft.node_state(assignment.epic, assignment.node);
-    let goal = draft.base().goals.get(&assignment.epic);
-    let title = goal.map_or("", |goal| goal.title.as_str());
-    let findings = state.map(|state| state.findings.clone()).unwrap_or_default();
-    let told = json!({
-        "task": task_told(node),
-        "goal": {
-            "title": room.text(title, TEXT_BYTES_MAX / 8),
-            "successCriteria": goal.map(|goal| room.list(&goal.success_criteria)),
-        },
-        "attempt": assignment.attempt,
-        "standsStill": room.text(why, TEXT_BYTES_MAX / 8),
-        "earlierFindings": room.list(&findings),
-        "journal": Room::of(JOURNAL_WORDS_BYTES_MAX).list(words),
-    });
-    told.to_string()
-}
-
-/// The part of a task's definition that a cut is made for.
-fn task_told(node: &Node) -> Value {
-    let mut room = Room::of(PLANNER_INPUT_BYTES_MAX / 3 * 2);
-    json!({
-        "id": node.id.to_string(),
-        "name": room.text(&node.name, TEXT_BYTES_MAX / 4),
-        "objective": room.text(&node.objective, TEXT_BYTES_MAX / 2),
-        "acceptance": room.list(&node.acceptance),
-        "definitionOfDone": room.text(&node.definition_of_done, TEXT_BYTES_MAX / 4),
-        "keyFacts": room.list(&node.key_facts),
-    })
-}
-
 /// What asking came to. An answer to what is not asked, or is answered, changes nothing.
 pub(super) fn proposed(draft: &mut Draft<'_>, policy: &Policy, proposal: &Proposal) {
     let known = draft.planning(proposal.id);
     let open = known.filter(|planning| planning.status == PlanningStatus::Asked);
     let Some(planning) = open.cloned() else { return };
+    draft.trace.clone_from(&planning.trace);
+    let planner = judging::planner_asked(draft.base(), policy, &planning);
+    let took = planner
+        .map(|planner| metering::spend(&planner, proposal.took, proposal.attempts))
+        .unwrap_or_default();
+    let planning = affording::pay(draft, planning, took);
     let bounds = policy.planner.as_ref().map_or_else(Bounds::default, |planner| planner.bounds);
     let read = proposal.answer.as_deref().map(|text| {
         let value = answer::json_of(text)?;
@@ -282,7 +280,18 @@ pub(super) fn proposed(draft: &mut Draft<'_>, policy: &Policy, proposal: &Propos
     };
     problems = Room::of(TEXT_BYTES_MAX).list(&problems);
     let answer = proposal.answer.clone().filter(|_| read.is_some()).unwrap_or_default();
-    let planning = Planning { attempts: proposal.attempts, answer, problems, ..planning };
+    let planning = Planning { attempts: proposal.attempts, answer, ..planning };
+    conclude(draft, policy, planning, read, problems);
+}
+
+fn conclude(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    planning: Planning,
+    read: Option<Answer>,
+    problems: Vec<String>,
+) {
+    let planning = Planning { problems, ..planning };
     match planning.purpose {
         Purpose::Plan => begin(draft, planning, read),
         Purpose::Split => cut(draft, policy, planning, read),
@@ -294,9 +303,13 @@ fn settle(draft: &mut Draft<'_>, planning: Planning, status: PlanningStatus, rea
     let (attempts, found) = (planning.attempts, planning.problems.len());
     let last = planning.problems.last().map_or(String::new(), |last| format!("; last: {last}"));
     let words = format!("{} {status}: {reason}", planning.id);
-    let told = format!("{words} ({attempts} answers, {found} problems{last})");
+    let Spend { tokens, cost_micro, .. } = planning.used;
+    let took = format!("{tokens} tokens, {cost_micro} millionths of a dollar");
+    let told = format!("{words} ({attempts} answers, {found} problems{last}; {took})");
     let told = Room::of(TEXT_BYTES_MAX).text(&told, usize::MAX);
+    let payer = planning.project(draft.base()).cloned().map(AgentId::Po);
     let event = draft.event(EventKind::PlannerAnswered, RULE, told);
+    event.agent = payer;
     event.epic = Some(planning.epic);
     event.node = planning.node;
     let answer = match status {
@@ -304,13 +317,13 @@ fn settle(draft: &mut Draft<'_>, planning: Planning, status: PlanningStatus, rea
         PlanningStatus::Refused | PlanningStatus::Dropped => String::new(),
     };
     let (since, reason) = (draft.now, reason.to_owned());
-    let planning = Planning { status, answer, reason, since, ..planning };
+    let planning = Planning { goal: None, status, answer, reason, since, ..planning };
     draft.put(Record::Planning(Box::new(planning)));
 }
 
 /// A goal begins with the plan that was made for it, or with the one that every goal can have.
-fn begin(draft: &mut Draft<'_>, mut planning: Planning, read: Option<Answer>) {
-    let Some(goal) = planning.goal.take() else { return };
+fn begin(draft: &mut Draft<'_>, planning: Planning, read: Option<Answer>) {
+    let Some(goal) = planning.goal.clone() else { return };
     let (plan, status, reason) = match read {
         Some(Answer::Plan(mut plan)) => {
             judging::have_reviewed(draft.base(), &goal.project, &mut plan);

@@ -8,7 +8,7 @@ use crate::assignment::Purpose;
 use crate::brief::{RunResult, RunnerKind};
 use crate::id::{Domain, EpicId, NodeId, ProfileName, ProjectName};
 use crate::ledger::EventKind;
-use crate::limits::FINDINGS_BYTES_MAX;
+use crate::limits::{FINDINGS_BYTES_MAX, OUTPUT_TOKENS};
 use crate::plan::schema::PlanFile;
 use crate::plan::{Node, REVIEW_DOMAIN, Review};
 use crate::planner::{Bounds, Planner, Planning};
@@ -24,11 +24,7 @@ use super::{Policy, fit};
 /// is asked (spec 12, `[planner]`).
 #[must_use]
 pub fn asked_of<'r>(records: &'r Records, planning: &Planning) -> Option<&'r Profile> {
-    let project = match &planning.goal {
-        Some(goal) => &goal.project,
-        None => &records.goals.get(&planning.epic)?.project,
-    };
-    profile_of(records, project).filter(|profile| plans(profile))
+    profile_of(records, planning.project(records)?).filter(|profile| plans(profile))
 }
 
 /// The planner of a goal that comes with these profiles.
@@ -48,12 +44,23 @@ pub(super) fn planner_of(records: &Records, policy: &Policy, epic: EpicId) -> Op
     planner(own, policy)
 }
 
+/// Whose model a question is put to.
+pub(super) fn planner_asked(
+    records: &Records,
+    policy: &Policy,
+    planning: &Planning,
+) -> Option<Planner> {
+    planner(asked_of(records, planning), policy)
+}
+
 fn planner(profile: Option<&Profile>, policy: &Policy) -> Option<Planner> {
     let configured = policy.planner.as_ref();
     let Some(own) = profile.filter(|profile| plans(profile)) else { return configured.cloned() };
     let bounds = configured.map_or_else(Bounds::default, |planner| planner.bounds);
+    let output_tokens = own.served.max_output_tokens.unwrap_or(OUTPUT_TOKENS);
+    let price = policy.prices.of(&own.served.provider, &own.model);
     let model = format!("{} {}, profile {}", own.served.provider, own.model, own.name.as_str());
-    Some(Planner { model, bounds })
+    Some(Planner { model, bounds, output_tokens, price })
 }
 
 fn profile_of<'r>(records: &'r Records, project: &ProjectName) -> Option<&'r Profile> {

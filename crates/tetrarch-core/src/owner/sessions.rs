@@ -14,7 +14,7 @@ use crate::role::Role;
 use crate::run::{Run, RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 
-use super::{overseeing, plans, questions, settling, stopping, verbs};
+use super::{affording, overseeing, plans, questions, settling, stopping, verbs};
 
 /// Moves an agent's session, when the table allows it.
 pub(super) fn move_session(draft: &mut Draft<'_>, id: &AgentId, to: Liveness, why: &str) -> bool {
@@ -184,14 +184,16 @@ fn duty(draft: &Draft<'_>, agent: &Agent) -> Option<Duty> {
 /// settled, the slot released, the parent told.
 pub(super) fn terminate(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     cancel_below(draft, id, why);
-    let Some(mut agent) = draft.agent(id).cloned() else { return };
+    let Some(agent) = draft.agent(id) else { return };
     if agent.liveness == Liveness::Terminated {
         return;
     }
     if agent.liveness.to(Liveness::Terminated).is_err() {
         return;
     }
+    affording::forfeit(draft, id);
     questions::withdraw_of(draft, id, why);
+    let Some(mut agent) = draft.agent(id).cloned() else { return };
     let lost = settling::close(&mut agent);
     agent.verbs.paused_by = None;
     draft.put(Record::Agent(Box::new(agent.clone())));

@@ -1,6 +1,7 @@
 //! What the owner decides, from the first start to the last result. Every entry is checked for
 //! broken invariants, decided twice, and replayed.
 
+mod affording;
 mod archiving;
 mod bounds;
 mod budgets;

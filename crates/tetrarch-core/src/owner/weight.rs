@@ -158,6 +158,7 @@ fn goal(goal: &Goal) -> usize {
 
 fn planning(it: &Planning) -> usize {
     let texts = it.model.len() + it.inputs.len() + it.answer.len() + it.reason.len();
+    let texts = texts + it.trace.as_ref().map_or(0, String::len);
     2 * RECORD + texts + list(&it.problems) + it.goal.as_deref().map_or(0, goal)
 }
 

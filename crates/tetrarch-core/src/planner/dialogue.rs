@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::converse::cost::{Tokens, tokens_of};
 use crate::limits::{LIST_MAX, PLANNER_PROBLEMS_BYTES_MAX, PLANNER_REPEAT_BYTES_MAX};
 use crate::redaction;
 
@@ -36,6 +37,7 @@ pub struct Dialogue {
     bounds: Bounds,
     turns: Vec<Turn>,
     attempts: u32,
+    took: Tokens,
     problems: Vec<String>,
 }
 
@@ -59,7 +61,14 @@ impl Dialogue {
             Turn { by: Speaker::System, text: system },
             Turn { by: Speaker::User, text: planning.inputs.clone() },
         ];
-        Self { planning: planning.clone(), bounds, turns, attempts: 0, problems: Vec::new() }
+        let took = Tokens::default();
+        Self { planning: planning.clone(), bounds, turns, attempts: 0, took, problems: Vec::new() }
+    }
+
+    /// Bytes that the model reads next.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.turns.iter().map(|turn| turn.text.len()).sum()
     }
 
     /// What was said so far; the model is next.
@@ -79,10 +88,15 @@ impl Dialogue {
         self.problems.push(why.to_owned());
     }
 
-    /// Takes an answer. `check` says what of the schema it does not satisfy.
+    /// Takes an answer and what it took. `check` says what of the schema it does not satisfy.
     #[must_use]
-    pub fn answered(mut self, text: &str, check: impl FnOnce(&Value) -> Vec<String>) -> Next {
+    pub fn answered(
+        mut self,
+        (text, took): (&str, Tokens),
+        check: impl FnOnce(&Value) -> Vec<String>,
+    ) -> Next {
         self.attempts += 1;
+        self.count(text, took);
         let read = answer::json_of(text).and_then(|value| {
             // The rules of plans say more of what is wrong than their schema does.
             answer::read(&self.planning, self.bounds, &value)?;
@@ -98,7 +112,7 @@ impl Dialogue {
         };
         let attempt = self.attempts;
         self.problems.extend(found.iter().map(|problem| format!("answer {attempt}: {problem}")));
-        if self.attempts > self.bounds.repairs {
+        if self.attempts >= self.calls() {
             return Next::End(self.end(None));
         }
         let said = start(text, PLANNER_REPEAT_BYTES_MAX).to_owned();
@@ -112,6 +126,25 @@ impl Dialogue {
         Next::Ask(Box::new(self))
     }
 
+    /// Answers that may be asked for.
+    fn calls(&self) -> u32 {
+        let most = self.bounds.repairs.saturating_add(1);
+        if self.planning.calls == 0 { most } else { most.min(self.planning.calls) }
+    }
+
+    /// Whoever does not count is counted.
+    fn count(&mut self, text: &str, took: Tokens) {
+        let counted =
+            Tokens { input: tokens_of(self.bytes()), cached: 0, output: tokens_of(text.len()) };
+        let Tokens { input, cached, output } =
+            if took == Tokens::default() { counted } else { took };
+        self.took = Tokens {
+            input: self.took.input.saturating_add(input),
+            cached: self.took.cached.saturating_add(cached),
+            output: self.took.output.saturating_add(output),
+        };
+    }
+
     /// Gives up asking.
     #[must_use]
     pub fn failed(mut self, why: &str) -> Proposal {
@@ -121,7 +154,8 @@ impl Dialogue {
 
     fn end(self, answer: Option<String>) -> Proposal {
         let problems = bounded(&self.problems);
-        Proposal { id: self.planning.id, answer, attempts: self.attempts, problems }
+        let (id, attempts, took) = (self.planning.id, self.attempts, self.took);
+        Proposal { id, answer, attempts, took, problems }
     }
 }
 

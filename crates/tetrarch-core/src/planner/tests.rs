@@ -1,6 +1,8 @@
 //! What the planner is told and what of its answers counts: every way in which one can be wrong, and whatever
 //! else a server may say.
 
+mod paying;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -8,6 +10,7 @@ use super::answer::{self, Answer};
 use super::dialogue::{Dialogue, Next, Speaker};
 use super::template::Template;
 use super::{Bounds, Planning, PlanningStatus, Proposal, Purpose};
+use crate::converse::cost::Tokens;
 use crate::goal::Goal;
 use crate::id::{
     AssignmentId, DispatchId, EpicId, HumanName, NodeId, Principal, ProjectName, Ulid,
@@ -17,6 +20,9 @@ use crate::limits::{
 };
 use crate::plan::graph;
 use crate::time::BusTime;
+
+/// What a server says that does not count tokens.
+const UNCOUNTED: Tokens = Tokens { input: 0, cached: 0, output: 0 };
 
 pub(crate) fn planning(purpose: Purpose) -> Planning {
     let epic = EpicId(Ulid(1));
@@ -47,11 +53,15 @@ pub(crate) fn planning(purpose: Purpose) -> Planning {
         template_hash: Template::of(purpose).hash(Bounds::default()),
         inputs: "{\"goal\":{}}".to_owned(),
         status: PlanningStatus::Asked,
+        calls: 0,
+        set_aside: Default::default(),
+        used: Default::default(),
         attempts: 0,
         answer: String::new(),
         problems: Vec::new(),
         reason: String::new(),
         since: BusTime(1),
+        trace: None,
     }
 }
 
@@ -258,7 +268,7 @@ fn an_answer_is_one_json_object_whole_or_in_the_last_fenced_block() {
 fn talk(purpose: Purpose, answers: &[&str]) -> (Proposal, usize) {
     let mut dialogue = Dialogue::begin(&planning(purpose), Bounds::default());
     for (at, text) in answers.iter().enumerate() {
-        match dialogue.answered(text, |_| Vec::new()) {
+        match dialogue.answered((text, UNCOUNTED), |_| Vec::new()) {
             Next::Ask(again) => dialogue = *again,
             Next::End(proposal) => return (proposal, at + 1),
         }
@@ -289,15 +299,15 @@ fn what_is_wrong_is_told_with_the_answer_and_nothing_grows() {
     assert_eq!(by(&dialogue), [Speaker::System, Speaker::User]);
     assert!(dialogue.turns()[0].text.contains("\"additionalProperties\":false"));
     let long = format!("é{}", "x".repeat(PLANNER_REPEAT_BYTES_MAX));
-    let Next::Ask(second) = dialogue.answered(&long, |_| Vec::new()) else { panic!() };
+    let Next::Ask(second) = dialogue.answered((&long, UNCOUNTED), |_| Vec::new()) else { panic!() };
     assert_eq!(by(&second), [Speaker::System, Speaker::User, Speaker::Model, Speaker::User]);
     assert!(second.turns()[2].text.len() <= PLANNER_REPEAT_BYTES_MAX);
     assert!(second.turns()[3].text.contains("the answer is no JSON"));
-    let Next::Ask(third) = second.answered("{}", |_| Vec::new()) else { panic!() };
+    let Next::Ask(third) = second.answered(("{}", UNCOUNTED), |_| Vec::new()) else { panic!() };
     assert_eq!(third.turns().len(), 4, "the last answer only");
     assert!(third.turns()[3].text.contains("phases: is missing"));
     let many = |_: &Value| vec!["x".repeat(3_000); 500];
-    let Next::End(last) = third.answered(&plan().to_string(), many) else { panic!() };
+    let Next::End(last) = third.answered((&plan().to_string(), UNCOUNTED), many) else { panic!() };
     assert_eq!(last.answer, None, "what its schema refuses is no answer");
     let kept: usize = last.problems.iter().map(String::len).sum();
     assert!(kept <= PLANNER_PROBLEMS_BYTES_MAX && last.problems.len() > 3, "{kept}");
@@ -313,20 +323,6 @@ fn what_a_model_says_is_kept_without_credentials() {
     assert!(kept.answer.as_ref().unwrap().contains("use [redacted:api_key]"), "{kept:?}");
     assert!(kept.problems[0].contains("[redacted:api_key]"), "{kept:?}");
     assert!(!format!("{kept:?}").contains(&secret), "{kept:?}");
-}
-
-#[test]
-fn what_went_wrong_with_asking_is_kept() {
-    let mut dialogue = Dialogue::begin(&planning(Purpose::Plan), Bounds::default());
-    dialogue.troubled("HTTP 429");
-    let proposal = dialogue.clone().failed("given up");
-    assert_eq!(proposal.problems, ["HTTP 429", "given up"]);
-    assert_eq!((proposal.attempts, proposal.answer), (0, None));
-    let Next::End(proposal) = dialogue.answered(&plan().to_string(), |_| Vec::new()) else {
-        panic!()
-    };
-    assert_eq!(proposal.problems, ["HTTP 429"]);
-    assert!(proposal.answer.is_some());
 }
 
 /// Any JSON, of words that answers are made of.
@@ -405,7 +401,7 @@ proptest! {
             let dialogue = Dialogue::begin(&planning(purpose), Bounds::default());
             let valid = answer::json_of(&text)
                 .and_then(|value| answer::read(&planning(purpose), Bounds::default(), &value));
-            match dialogue.answered(&text, |_| Vec::new()) {
+            match dialogue.answered((&text, UNCOUNTED), |_| Vec::new()) {
                 Next::Ask(again) => prop_assert!(valid.is_err() && again.turns().len() == 4),
                 Next::End(proposal) => prop_assert!(valid.is_ok() && proposal.answer.is_some()),
             }

@@ -16,6 +16,8 @@ pub(super) struct Before {
     pub(super) conversation: Gathered,
     pub(super) spent: Spend,
     pub(super) first: RunId,
+    /// How often a result was handed back.
+    pub(super) returned: u32,
 }
 
 impl AgentState {
@@ -25,7 +27,7 @@ impl AgentState {
     pub(super) async fn left_before(&self) -> Result<Before, EngineError> {
         let bus = &self.session.shared.bus;
         let (mut checkpoint, mut spent, mut counted) = (None, Spend::default(), false);
-        let mut conversation = Gathered::default();
+        let (mut conversation, mut returned) = (Gathered::default(), 0);
         let (mut before, mut first, mut wanted) = (self.run.continues, self.run.id, true);
         while let Some(id) = before {
             first = id;
@@ -39,10 +41,11 @@ impl AgentState {
                 spent = spent.plus(left.tally.charge());
                 counted = left.tally.tells_of_earlier_runs();
             }
+            returned = left.returned.max(returned);
             checkpoint = checkpoint.or(left.checkpoint);
             let all_said = conversation.add(left.conversation);
             wanted = !(counted && (checkpoint.is_some() || all_said));
         }
-        Ok(Before { checkpoint, conversation, spent, first })
+        Ok(Before { checkpoint, conversation, spent, first, returned })
     }
 }

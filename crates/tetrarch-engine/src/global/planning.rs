@@ -4,6 +4,7 @@
 
 mod model;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use ractor::ActorRef;
@@ -13,8 +14,10 @@ use tetrarch_core::owner::{Input, asked_of};
 use tetrarch_core::planner::dialogue::{Dialogue, Next};
 use tetrarch_core::planner::{Bounds, Planning, PlanningStatus, Proposal};
 use tetrarch_core::records::Records;
+use tetrarch_telemetry::trace;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::owner::OwnerMsg;
 use crate::error::EngineError;
@@ -73,15 +76,20 @@ pub(super) fn start(
 ) -> Result<(Asking, Pump), EngineError> {
     let bounds = config.map_or_else(Bounds::default, |config| config.bounds);
     let model = config.map(Model::new).transpose()?.map(Arc::new);
-    let open = records.plannings.values().filter(|it| it.status == PlanningStatus::Asked);
-    let open: Vec<Question> = open.map(|it| Question::new(it, records)).collect();
-    let (tell, mut told) = mpsc::channel(TAKEN_UP);
+    // What a former owner left open is asked again once that is committed: it is paid again.
+    for planning in records.plannings.values().filter(|it| it.status == PlanningStatus::Asked) {
+        let again = Box::new(Input::AskAgain(planning.id));
+        // An owner that ended has nothing to decide.
+        let _ended = owner.cast(OwnerMsg::Found(again));
+    }
+    let (tell, mut told) = mpsc::channel::<Question>(TAKEN_UP);
     let places = Arc::new(Semaphore::new(ASKED_AT_ONCE));
     let pump = Pump::run(async move {
-        let mut asking = JoinSet::new();
+        let (mut asking, mut taken) = (JoinSet::new(), HashSet::new());
         let take = |asking: &mut JoinSet<()>, Question { planning, of }| {
             let (model, places, owner) = (model.clone(), Arc::clone(&places), owner.clone());
-            asking.spawn(async move {
+            let span = span_of(&planning);
+            let asks = async move {
                 // The semaphore is never closed.
                 let _place = places.acquire().await;
                 let proposal = match of.map(|profile| Model::of(&profile, bounds)) {
@@ -92,14 +100,14 @@ pub(super) fn start(
                 let input = Box::new(Input::Proposed(Box::new(proposal)));
                 // An owner that ended is followed by one that asks again.
                 let _ended = owner.cast(OwnerMsg::Found(input));
-            });
+            };
+            asking.spawn(asks.instrument(span));
         };
-        for question in open {
-            take(&mut asking, question);
-        }
         loop {
             tokio::select! {
                 question = told.recv() => match question {
+                    // A record may be written anew while it is asked.
+                    Some(question) if !taken.insert(question.planning.id) => {}
                     Some(question) => take(&mut asking, question),
                     None => return,
                 },
@@ -112,6 +120,18 @@ pub(super) fn start(
         }
     });
     Ok((Asking(tell), pump))
+}
+
+/// What is said to the model about a question, as a part of the trace of whoever it comes from.
+fn span_of(planning: &Planning) -> tracing::Span {
+    let span = tracing::info_span!(
+        parent: None,
+        "ask",
+        otel.name = "ask planner",
+        tetrarch.planning = %planning.id,
+    );
+    trace::follow(&span, planning.trace.as_deref());
+    span
 }
 
 /// Asks a planner something here and now, for nobody's ledger.
@@ -130,11 +150,11 @@ async fn answer(model: Option<&Model>, planning: &Planning) -> Proposal {
     let mut dialogue = Dialogue::begin(planning, model.bounds());
     let schema = dialogue.schema();
     loop {
-        let text = match model.say(&mut dialogue, planning.id).await {
-            Ok(text) => text,
+        let reply = match model.say(&mut dialogue, planning.id).await {
+            Ok(reply) => reply,
             Err(why) => return dialogue.failed(&why),
         };
-        match dialogue.answered(&text, |value| faults(&schema, value)) {
+        match dialogue.answered((&reply.text, reply.tokens), |value| faults(&schema, value)) {
             Next::Ask(again) => dialogue = *again,
             Next::End(proposal) => {
                 let (id, attempts) = (planning.id, proposal.attempts);

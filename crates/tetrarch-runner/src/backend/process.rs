@@ -136,7 +136,7 @@ impl Attendance {
         let helm = Helm::new(seat.verbs, said, fates, receipts, traces.clone());
         let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
         let up = RunnerEvent::Started { pid, isolation };
-        let output = Output::new(dir.clone(), output_limit, expected.clone());
+        let output = Output::new(dir.clone(), output_limit, expected.clone(), start.returned);
         let output = tokio::spawn(output.follow(up, wires));
         Self {
             child,

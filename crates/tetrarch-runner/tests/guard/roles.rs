@@ -173,6 +173,7 @@ fn start(program: &str) -> Start {
         brief,
         checkpoint: None,
         recorded: Vec::new(),
+        returned: 0,
         trace: None,
     }
 }

@@ -250,6 +250,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
         brief,
         checkpoint: None,
         recorded: Vec::new(),
+        returned: 0,
         trace: None,
     }
 }

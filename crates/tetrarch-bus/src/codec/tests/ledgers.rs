@@ -334,6 +334,7 @@ fn journal_events() -> Vec<JournalEvent> {
             by: id("human:ada"),
             reason: text(),
         }),
+        JournalEvent::Returned { times: 2, errors: text() },
         JournalEvent::Verb {
             id: id("~"),
             verb: Verb::Steer,

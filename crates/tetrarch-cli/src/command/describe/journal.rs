@@ -106,6 +106,9 @@ fn words(event: &JournalEvent) -> (&'static str, String) {
         JournalEvent::Verb { verb, stage, by, text, .. } => {
             (verb.as_str(), format!("{} by {by}: {text}", stage.as_str()))
         }
+        JournalEvent::Returned { times, errors } => {
+            ("returned", format!("its result, {times} in all: {errors}"))
+        }
         JournalEvent::Stopping { reason } => ("stopping", reason.clone()),
         JournalEvent::Result(result) => {
             let said = if result.error.is_empty() { &result.deliverable } else { &result.error };

@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::budget::Spend;
+use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::goal::Goal;
 use tetrarch_core::id::{EpicId, Principal, ProjectName};
 use tetrarch_core::ledger::{Record, RecordKey};
@@ -37,7 +39,7 @@ pub(super) async fn propose_plan(
         (Some(epic), _) => given(context, epic).await?,
         (None, text) => fresh(context, text.unwrap_or_default())?,
     };
-    let planning = goal_question(now(), &config.planner(), goal);
+    let planning = goal_question(now(), &config.planner(&Prices::default()), goal);
     let proposal = propose(&config, &planning)
         .await
         .map_err(|error| CliError::new(Code::Usage, error.to_string()))?;
@@ -103,6 +105,10 @@ pub(super) async fn provenance(context: &Context, bus: &Bus, epic: EpicId) -> Re
     Ok(())
 }
 
+fn amount(Spend { tokens, cost_micro, turns }: Spend) -> String {
+    format!("{tokens} tokens, {cost_micro} millionths of a dollar, {turns} turns")
+}
+
 fn sheet(planning: &Planning) -> String {
     let Planning { template, template_hash, .. } = planning;
     let mut sheet = Sheet::new(&planning.id.to_string(), is_coloured());
@@ -116,7 +122,9 @@ fn sheet(planning: &Planning) -> String {
         .field("model", planning.model.as_str())
         .field("template", format!("{template}, sha256 {template_hash}"))
         .field("plan version", planning.base_version.to_string())
-        .field("answers", planning.attempts.to_string())
+        .field("answers", format!("{} of {}", planning.attempts, planning.calls))
+        .field("took", amount(planning.used))
+        .field("set aside", amount(planning.set_aside))
         .list("problems", planning.problems.iter().cloned())
         .passage("inputs", &planning.inputs)
         .passage("answer", &planning.answer);

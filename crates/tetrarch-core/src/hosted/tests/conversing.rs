@@ -84,3 +84,32 @@ fn what_earlier_runs_heard_by_mail_is_not_heard_again() {
     session.has_new_inbox();
     assert_eq!(kinds(&running(session).step(NOW, at(1))), ["journal", "deliver"]);
 }
+
+#[test]
+fn results_that_were_handed_back_are_counted_over_all_runs_of_a_brief() {
+    let journaled = |effects: &[Effect]| -> Vec<(u32, String)> {
+        let counted = effects.iter().filter_map(|effect| {
+            let Effect::Journal(JournalEvent::Returned { times, errors }) = effect else {
+                return None;
+            };
+            Some((*times, errors.clone()))
+        });
+        counted.collect()
+    };
+    let returned = || Input::Runner(RunnerEvent::Returned { errors: "no n".to_owned() });
+    let mut first = running(worker());
+    assert_eq!(journaled(&first.step(NOW, returned())), [(1, "no n".to_owned())]);
+    assert_eq!(journaled(&first.step(NOW, returned())), [(2, "no n".to_owned())]);
+    for (before, carried) in [(0, vec![]), (2, vec![(2, String::new())])] {
+        let mut next = worker();
+        next.go_on_after_returns(before);
+        let effects = next.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+        let told = effects.iter().find_map(|effect| {
+            let Effect::Order(order) = effect else { return None };
+            let Order::Start(start) = &**order else { return None };
+            Some(start.returned)
+        });
+        assert_eq!((told, journaled(&effects)), (Some(before), carried), "whoever follows it");
+        assert_eq!(journaled(&next.step(NOW, returned()))[0].0, before + 1);
+    }
+}

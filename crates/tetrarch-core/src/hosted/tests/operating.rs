@@ -1,7 +1,7 @@
 //! What a program asks of the owner and writes to others, in its agent's name.
 
 use super::*;
-use crate::limits::INSTRUCTION_BYTES_MAX;
+use crate::limits::{INSTRUCTION_BYTES_MAX, LETTERS_KNOWN_MAX};
 
 fn id(place: u128) -> RequestId {
     RequestId(Ulid(place))
@@ -89,17 +89,35 @@ fn a_message_is_sent_before_it_is_said_to_be() {
     }
 }
 
+fn from(writer: &str, correlation: Option<RequestId>) -> Input {
+    let Input::Mail { mail, json, place, .. } = letter(MailBody::Info { text: "go".to_owned() })
+    else {
+        panic!("no mail")
+    };
+    let mail = Box::new(Mail { correlation, ..*mail });
+    Input::Mail { from: writer.parse().unwrap(), mail, json, place }
+}
+
+#[test]
+fn of_more_messages_than_are_known_again_the_oldest_is_forgotten() {
+    let mut session = running(worker());
+    let last = LETTERS_KNOWN_MAX as u128;
+    // Ids grow or fall with time: which one is the smallest says nothing of which one is the oldest.
+    for fall in [false, true] {
+        let place = |n: u128| if fall { 10 * last - n } else { n };
+        let mut is_new = |n: u128| !session.step(NOW, from("PO-a", Some(id(place(n))))).is_empty();
+        for n in 1..=last {
+            assert!(is_new(n), "{n}");
+        }
+        assert!(!is_new(1) && !is_new(last), "as many as there is room for are known");
+        assert!(is_new(last + 1));
+        assert!(!is_new(2) && !is_new(last) && !is_new(last + 1), "but for the oldest all are");
+        assert!(is_new(1), "the oldest is not");
+    }
+}
+
 #[test]
 fn a_message_that_its_writer_sends_once_more_is_given_once() {
-    let from = |writer: &str, correlation: Option<RequestId>| {
-        let Input::Mail { mail, json, place, .. } =
-            letter(MailBody::Info { text: "go".to_owned() })
-        else {
-            panic!("no mail")
-        };
-        let mail = Box::new(Mail { correlation, ..*mail });
-        Input::Mail { from: writer.parse().unwrap(), mail, json, place }
-    };
     let mut session = running(worker());
     for (writer, correlation, new) in [
         ("PO-a", Some(id(1)), true),

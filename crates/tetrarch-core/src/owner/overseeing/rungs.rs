@@ -46,9 +46,14 @@ fn replan(
 ) {
     conclude(draft, assignment, DispatchOutcome::Timeout);
     let asked = consulting::ask_to_split(draft, policy, assignment, (why, words));
-    let Some((dispatch, assignment)) = asked else { return };
-    note(draft, dispatch);
-    put(draft, assignment, AssignmentStatus::Stalled, why);
+    match asked {
+        Some(Ok((dispatch, assignment))) => {
+            note(draft, dispatch);
+            put(draft, assignment, AssignmentStatus::Stalled, why);
+        }
+        Some(Err(why)) => after_replan(draft, policy, assignment.clone(), &why),
+        None => {}
+    }
 }
 
 /// The rung after the planner's, at once: asking it did not help.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{Fleet, human, killed, plan_of, po, project, success, task, topics};
 use crate::assignment::AssignmentStatus;
+use crate::converse::cost::Tokens;
 use crate::dispatch::{DispatchMode, DispatchOutcome};
 use crate::error::ErrorCode;
 use crate::id::{AgentId, DispatchId, EpicId, NodeId};
@@ -16,12 +17,20 @@ use crate::owner::Input;
 use crate::plan::{Node, NodeStatus, PlanReason, PlanSource, schema};
 use crate::planner::tests::any_answer;
 use crate::planner::{Bounds, Planner, Planning, PlanningStatus, Proposal, Purpose};
-use crate::request::{Op, Report};
+use crate::request::{Op, Report, Request, RequestBody};
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
 
-fn planner() -> Planner {
-    Planner { model: "openai m".to_owned(), bounds: Bounds::default() }
+/// What each answer below took.
+pub(super) const TOOK: Tokens = Tokens { input: 100, cached: 0, output: 50 };
+
+pub(super) fn planner() -> Planner {
+    Planner {
+        model: "openai m".to_owned(),
+        bounds: Bounds::default(),
+        output_tokens: 1_000,
+        price: None,
+    }
 }
 
 fn ready() -> Fleet {
@@ -30,12 +39,12 @@ fn ready() -> Fleet {
     fleet
 }
 
-fn wish() -> Op {
+pub(super) fn wish() -> Op {
     let goal = json!({"goal": {"title": "tidy", "successCriteria": ["it is tidy"]}});
     Op::GoalCreate { project: project(), plan: Box::new(schema::parse_goal(&goal).unwrap()) }
 }
 
-fn a_plan() -> Value {
+pub(super) fn a_plan() -> Value {
     json!({"phases": [{"id": "P1", "name": "all", "tasks": [
         {"id": "T1.1", "name": "look", "acceptance": ["seen"]},
         {"id": "T1.2", "name": "tidy", "acceptance": ["tidy"], "deps": ["T1.1"]},
@@ -49,7 +58,7 @@ fn a_cut() -> Value {
     ]})
 }
 
-fn only(fleet: &Fleet) -> &Planning {
+pub(super) fn only(fleet: &Fleet) -> &Planning {
     assert_eq!(fleet.records.plannings.len(), 1);
     fleet.records.plannings.values().next().unwrap()
 }
@@ -58,18 +67,18 @@ fn latest(fleet: &Fleet) -> Planning {
     fleet.records.plannings.values().last().unwrap().clone()
 }
 
-fn propose(fleet: &mut Fleet, id: DispatchId, answer: Option<&str>) -> Entry {
+pub(super) fn propose(fleet: &mut Fleet, id: DispatchId, answer: Option<&str>) -> Entry {
     let problems = vec!["answer 1: no".to_owned()];
     let answer = answer.map(str::to_owned);
-    fleet.one(Input::Proposed(Box::new(Proposal { id, answer, attempts: 2, problems })))
+    fleet.one(Input::Proposed(Box::new(Proposal { id, answer, attempts: 2, took: TOOK, problems })))
 }
 
-fn told(entry: &Entry, kind: EventKind) -> Vec<String> {
+pub(super) fn told(entry: &Entry, kind: EventKind) -> Vec<String> {
     let of = entry.events.iter().filter(|event| event.kind == kind);
     of.map(|event| event.reason.clone()).collect()
 }
 
-fn nodes(fleet: &Fleet, epic: EpicId) -> Vec<String> {
+pub(super) fn nodes(fleet: &Fleet, epic: EpicId) -> Vec<String> {
     fleet.records.nodes[&epic].keys().map(ToString::to_string).collect()
 }
 
@@ -100,6 +109,18 @@ fn a_goal_without_a_plan_begins_with_the_one_that_was_made_for_it() {
     assert_eq!(kept.answer, a_plan().to_string());
     assert_eq!(kept.problems, ["answer 1: no"]);
     assert_eq!(propose(&mut fleet, asked.id, None).records, [], "it is answered once");
+}
+
+#[test]
+fn a_goal_that_was_planned_is_in_the_trace_of_whoever_gave_it() {
+    let trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+    let mut fleet = ready();
+    let asked = fleet.ask(&human(), RequestBody::Op(wish()));
+    fleet.one(Input::Request(Box::new(Request { trace: trace.clone(), ..asked })));
+    let question = only(&fleet).clone();
+    assert_eq!(question.trace, trace);
+    propose(&mut fleet, question.id, Some(&a_plan().to_string()));
+    assert_eq!(fleet.records.plans[&question.epic].trace, trace, "its agents are part of it too");
 }
 
 #[test]
@@ -149,7 +170,7 @@ fn silence() -> Telemetry {
     Telemetry { since: BusTime(0), ..Telemetry::default() }
 }
 
-fn oversee(fleet: &mut Fleet) -> Entry {
+pub(super) fn oversee(fleet: &mut Fleet) -> Entry {
     fleet.now = fleet.now + Millis::from_secs(40 * 60);
     fleet.one(Input::Oversee(silence()))
 }

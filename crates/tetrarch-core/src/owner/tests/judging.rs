@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, human, node, plan_of, po, project, request, success, task, wish};
 use crate::agent::{ORCHESTRATOR_PROFILE, Profile};
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
+use crate::converse::cost::Tokens;
 use crate::id::{AgentId, EpicId, ProfileName};
 use crate::ledger::{Entry, EventKind};
 use crate::overseer::Telemetry;
@@ -45,7 +46,7 @@ fn bare(profiles: &Value) -> Op {
 
 fn configured() -> Planner {
     let bounds = Bounds { phases: 2, ..Bounds::default() };
-    Planner { model: "configured".to_owned(), bounds }
+    Planner { model: "configured".to_owned(), bounds, output_tokens: 1_000, price: None }
 }
 
 #[test]
@@ -84,6 +85,7 @@ fn answered(fleet: &mut Fleet, answer: Option<&Value>) -> EpicId {
         id,
         answer,
         attempts: 1,
+        took: Tokens::default(),
         problems: Vec::new(),
     })));
     epic

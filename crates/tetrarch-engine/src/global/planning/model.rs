@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tetrarch_core::agent::Profile;
-use tetrarch_core::converse::Message;
+use tetrarch_core::converse::cost::Prices;
+use tetrarch_core::converse::{Message, Reply};
 use tetrarch_core::id::DispatchId;
 use tetrarch_core::limits::OUTPUT_TOKENS;
 use tetrarch_core::planner::dialogue::{Dialogue, Speaker};
@@ -42,10 +43,15 @@ pub struct PlannerConfig {
 pub struct BadPlanner(#[from] BadAddress);
 
 impl PlannerConfig {
-    /// What the owner knows of it.
+    /// What the owner knows of it, with what models cost.
     #[must_use]
-    pub fn planner(&self) -> Planner {
-        Planner { model: format!("{} {}", self.provider, self.model), bounds: self.bounds }
+    pub fn planner(&self, prices: &Prices) -> Planner {
+        Planner {
+            model: format!("{} {}", self.provider, self.model),
+            bounds: self.bounds,
+            output_tokens: self.max_tokens,
+            price: prices.of(&self.provider, &self.model),
+        }
     }
 
     /// Looks whether a planner can be made of this.
@@ -95,11 +101,11 @@ impl Model {
         &self,
         dialogue: &mut Dialogue,
         id: DispatchId,
-    ) -> Result<String, String> {
+    ) -> Result<Reply, String> {
         let mut tries = 0;
         loop {
             let trouble = match self.request(dialogue).await {
-                Ok(text) => return Ok(text),
+                Ok(reply) => return Ok(reply),
                 Err(trouble) => trouble,
             };
             tries += 1;
@@ -112,7 +118,7 @@ impl Model {
         }
     }
 
-    async fn request(&self, dialogue: &Dialogue) -> Result<String, Trouble> {
+    async fn request(&self, dialogue: &Dialogue) -> Result<Reply, Trouble> {
         let mut system = String::new();
         let mut messages = Vec::new();
         for turn in dialogue.turns() {

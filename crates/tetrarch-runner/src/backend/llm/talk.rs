@@ -110,6 +110,7 @@ impl Talk {
         let conversation = Conversation::open(opening::brief(brief), besides, &start.recorded);
         let turn_within = brief.turn_timeout.map_or(TURN_WITHIN, |it| Duration::from_millis(it.0));
         let repairs = if form.is_some() { REPAIRS_MAX } else { 1 };
+        let repairs = repairs.saturating_sub(start.returned);
         Self {
             system,
             model,
@@ -247,18 +248,19 @@ impl Talk {
     /// The model spoke and called nothing: that is its deliverable.
     async fn spoke(&mut self, text: String) -> Result<(), End> {
         let judged = ending::spoken(text, &self.expected, self.form.as_ref(), &mut self.gate).await;
-        let text = self.hand_back(judged)?;
+        let text = self.hand_back(judged).await?;
         self.heard(text, 0).await;
         Ok(())
     }
 
     /// What it is told of its wish to end, unless that is its end.
-    fn hand_back(&mut self, judged: Judged) -> Result<String, End> {
+    async fn hand_back(&mut self, judged: Judged) -> Result<String, End> {
         match judged {
             Judged::Ends(ending) => Err(End::Result(ending)),
             Judged::Refused(ending, _) if self.repairs == 0 => Err(End::Result(ending)),
             Judged::Refused(_, words) => {
                 self.repairs -= 1;
+                self.teller.tell(RunnerEvent::Returned { errors: words.clone() }).await;
                 let left = match self.repairs {
                     0 => "this is the last time it is handed back".to_owned(),
                     left => format!("it is handed back {left} times more"),

@@ -84,6 +84,8 @@ pub(super) struct Wires {
 pub(super) struct Output {
     heard: Heard,
     expected: Expected,
+    /// Whether a result may still be handed back.
+    may_return: bool,
     /// The line that hands a result back and is yet to be passed on.
     returned: Option<Vec<u8>>,
     takes: Option<BTreeSet<Verb>>,
@@ -101,11 +103,13 @@ pub(super) struct Output {
 
 impl Output {
     /// Output of a program working in `dir` for a deliverable as `expected`. At most `limit`
-    /// bytes of its log text and progress are told.
-    pub(super) fn new(dir: PathBuf, limit: u64, expected: Expected) -> Self {
+    /// bytes of its log text and progress are told. `returned`: how often a result of the runs that it goes
+    /// on from was handed back.
+    pub(super) fn new(dir: PathBuf, limit: u64, expected: Expected, returned: u32) -> Self {
         Self {
             heard: Heard::default(),
             expected,
+            may_return: returned == 0,
             returned: None,
             takes: None,
             taken: Vec::new(),
@@ -260,8 +264,8 @@ impl Output {
         }
     }
 
-    /// A result is told, but for the first whose deliverable does not do: that one is handed
-    /// back. What comes after a result that was told is told as it is; it counts no more.
+    /// A result is told, but for the first of the run and those before it whose deliverable does not do: that one
+    /// is handed back. What comes after a result that was told is told as it is; it counts no more.
     async fn result(
         &mut self,
         mut result: Box<RunResult>,
@@ -278,8 +282,9 @@ impl Output {
             && let Err(faults) = self.expected.check(deliverable).await
         {
             result = Box::new(faults.fail(*result));
-            if self.heard.handed_back.is_none() {
-                self.note(&format!("the result was handed back: {faults}"));
+            if std::mem::take(&mut self.may_return) {
+                let errors = start_of(&faults.to_string(), LOG_BYTES_MAX).to_owned();
+                self.events.push(RunnerEvent::Returned { errors });
                 self.returned = Some(invalid_line(faults.list()));
                 self.heard.handed_back = Some(result);
                 return;

@@ -1,5 +1,6 @@
 //! A question to the planner.
 
+use tetrarch_core::budget::Spend;
 use tetrarch_core::goal::Goal;
 use tetrarch_core::planner::{Planning, PlanningStatus, Purpose};
 use tetrarch_core::time::BusTime;
@@ -21,10 +22,14 @@ pub(super) fn sample(full: bool, goal: Goal) -> Planning {
         template_hash: "h".to_owned(),
         inputs: "{}".to_owned(),
         status: if full { PlanningStatus::Refused } else { PlanningStatus::Asked },
+        calls: 4,
+        set_aside: Spend { tokens: 5, cost_micro: 6, turns: 7 },
+        used: Spend { tokens: 8, cost_micro: 9, turns: 10 },
         attempts: 3,
         answer: "{\"phases\":[]}".to_owned(),
         problems: words("a b"),
         reason: "r".to_owned(),
         since: BusTime(2),
+        trace: full.then(|| "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
     }
 }

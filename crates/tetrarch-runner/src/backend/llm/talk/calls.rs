@@ -91,7 +91,7 @@ impl Talk {
     async fn finish(&mut self, arguments: Map<String, Value>) -> Result<Said, End> {
         let form = self.form.as_ref();
         let judged = ending::finish(arguments, &self.expected, form, &mut self.gate).await;
-        self.hand_back(judged).map(Err)
+        self.hand_back(judged).await.map(Err)
     }
 
     async fn own(

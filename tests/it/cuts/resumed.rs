@@ -1,0 +1,126 @@
+//! What a conversation is when another session goes on with it, besides its words: its directory, what people are
+//! asked, and what it waits for (docs/decisions/0050).
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tetrarch_core::brief::Outcome;
+use tetrarch_core::converse::{Call, FINISH, Recorded};
+use tetrarch_tests::scripted::{Words, serve_model, turn_of};
+
+use super::session::{Cut, Stage, Story};
+
+/// A model that makes these calls, one in each turn, and is done then.
+fn model(calls: Vec<(&'static str, Value)>) -> String {
+    serve_model(move |request| {
+        let turn = usize::try_from(turn_of(request)).unwrap();
+        let call = calls.get(turn - 1).cloned();
+        let text = if call.is_some() { "" } else { "done" }.to_owned();
+        Some(Words { text, calls: call.into_iter().collect(), is_cut: false })
+    })
+}
+
+/// What a call of this turn came to: its words, and whether it went wrong.
+fn answer_of(story: &Story, turn: u64, place: u32) -> (String, bool) {
+    let found = story.recorded.iter().find_map(|recorded| match recorded {
+        Recorded::Answer { step, index, text, is_error, .. } => {
+            (*step == turn && *index == place).then(|| (text.clone(), *is_error))
+        }
+        Recorded::Turn { .. }
+        | Recorded::Intent { .. }
+        | Recorded::Heard { .. }
+        | Recorded::Summary { .. } => None,
+    });
+    found.unwrap_or_else(|| panic!("call {turn}/{place} has no answer: {:?}", story.recorded))
+}
+
+/// Whether it was told so at some time.
+fn heard(story: &Story, words: &str) -> bool {
+    story
+        .recorded
+        .iter()
+        .any(|it| matches!(it, Recorded::Heard { text, .. } if text.contains(words)))
+}
+
+/// A conversation that wrote a file in one session and reads it in another, whose host has its directories below
+/// `after`.
+async fn moved(before: &Path, after: &Path) -> Story {
+    let write = ("write_file", json!({"path": "note", "content": "it is blue"}));
+    let url = model(vec![write, ("read_file", json!({"path": "note"}))]);
+    let (mut story, mut first) = (Story::default(), Stage::below(before, &url));
+    first.session(&mut story, Cut::AfterRecorded).await;
+    first.session(&mut story, Cut::AfterRecorded).await;
+    assert!(!answer_of(&story, 1, 0).1, "it wrote the file");
+    Stage::below(after, &url).session(&mut story, Cut::Never).await;
+    story
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversation_works_where_its_first_run_worked_and_is_told_where_that_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (here, there) = (dir.path().join("here"), dir.path().join("there"));
+    let stayed = moved(&here, &here).await;
+    let (text, is_error) = answer_of(&stayed, 2, 0);
+    assert!(!is_error && text.contains("it is blue"), "{text}");
+    assert!(!heard(&stayed, "empty working directory"));
+    let elsewhere = moved(&here, &there).await;
+    assert!(answer_of(&elsewhere, 2, 0).1, "its files are on another host");
+    assert!(heard(&elsewhere, "empty working directory"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_is_the_same_when_its_call_asks_again_and_another_when_another_call_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let ask = || ("ask_human", json!({"question": "May I go on?"}));
+    let mut stage = Stage::new(dir.path(), &model(vec![ask(), ask()]));
+    let mut story = Story::default();
+    stage.session(&mut story, Cut::AfterRecorded).await;
+    stage.session(&mut story, Cut::BeforeRecorded).await;
+    stage.session(&mut story, Cut::Never).await;
+    assert_eq!(story.result.as_ref().unwrap().deliverable, "done");
+    let [lost, again, other] = story.questions.as_slice() else { panic!("{:?}", story.questions) };
+    assert!(lost.starts_with("May I go on?"), "{lost}");
+    assert_eq!(lost, again, "the call whose answer was lost asks the same");
+    assert_ne!(again, other, "the same words of a later turn are another question");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_for_mail_does_not_wait_for_more_when_some_was_heard_since_its_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = Stage::new(dir.path(), &model(Vec::new()));
+    let call = |id: &str, tool: &str, arguments: Value| Call {
+        id: id.to_owned(),
+        tool: tool.to_owned(),
+        arguments: arguments.to_string(),
+    };
+    let update = json!({"status": "in_progress", "summary": "it waits"});
+    let calls =
+        vec![call("a", "todo_update", update), call("b", "mail_wait", json!({"seconds": 1}))];
+    let mut story = Story::of(vec![
+        Recorded::Turn { step: 1, text: String::new(), calls, is_cut: false },
+        Recorded::Heard { text: "[mail] it is blue".to_owned(), letter: 1 },
+    ]);
+    stage.session(&mut story, Cut::Never).await;
+    assert_eq!(story.result.as_ref().unwrap().deliverable, "done");
+    let (text, is_error) = answer_of(&story, 1, 1);
+    assert!(!is_error && text.contains("mail has come"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_is_handed_back_once_however_many_sessions_give_one() {
+    let finish = |n: u32| (FINISH, json!({"outcome": "success", "deliverable": {"n": n}}));
+    let schema = json!({"type": "object", "properties": {"n": {"minimum": 9}}});
+    let url = model(vec![finish(1), finish(2), finish(3)]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut stage = Stage::new(dir.path(), &url).wanting(&schema);
+    let mut story = Story::default();
+    stage.session(&mut story, Cut::AfterRecorded).await;
+    stage.session(&mut story, Cut::AfterRecorded).await;
+    let (text, is_error) = answer_of(&story, 1, 0);
+    assert!(is_error && text.contains("/n") && text.contains("the last time"), "{text}");
+    assert!(story.result.is_none(), "it may give another");
+    stage.session(&mut story, Cut::Never).await;
+    let result = story.result.as_ref().unwrap();
+    assert_eq!((result.outcome, result.partial.as_str()), (Outcome::Failure, r#"{"n":2}"#));
+    assert_eq!((story.turns(), story.returned), (2, 1));
+}
