@@ -2,7 +2,6 @@
 //! kept. Decides nothing about the run's end; that is `verdict`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,7 +13,7 @@ use tetrarch_core::verb::{Stage, Verb};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::backend::expected::Expected;
 use crate::files::Gate;
@@ -68,6 +67,8 @@ pub(super) struct Wires {
     pub(super) takes: watch::Sender<Option<BTreeSet<Verb>>>,
     /// Which verbs it has taken.
     pub(super) taken: mpsc::Sender<RequestId>,
+    /// Since when it is in a turn.
+    pub(super) in_turn: watch::Sender<Option<Instant>>,
     /// Counts the results.
     pub(super) results: watch::Sender<u64>,
     /// Takes the line that hands a result back; there is at most one.
@@ -87,6 +88,7 @@ pub(super) struct Output {
     returned: Option<Vec<u8>>,
     takes: Option<BTreeSet<Verb>>,
     taken: Vec<RequestId>,
+    in_turn: Option<Instant>,
     gate: Gate,
     lines: Lines,
     error_lines: Lines,
@@ -98,16 +100,17 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Output of a program working in `dir` for a deliverable as `expected`. At most `limit`
+    /// Output of a program that hands files over through `gate`, for a deliverable as `expected`. At most `limit`
     /// bytes of its log text and progress are told.
-    pub(super) fn new(dir: PathBuf, limit: u64, expected: Expected) -> Self {
+    pub(super) fn new(gate: Gate, limit: u64, expected: Expected) -> Self {
         Self {
             heard: Heard::default(),
             expected,
             returned: None,
             takes: None,
             taken: Vec::new(),
-            gate: Gate::new(dir),
+            in_turn: None,
+            gate,
             lines: Lines::default(),
             error_lines: Lines::default(),
             log: String::new(),
@@ -155,6 +158,12 @@ impl Output {
 
     async fn tell(&mut self, wires: &Wires) {
         self.flush_log();
+        // Before all that waits for whoever listens.
+        wires.in_turn.send_if_modified(|known| {
+            let changed = *known != self.in_turn;
+            *known = self.in_turn;
+            changed
+        });
         for event in self.events.drain(..) {
             let is_result = matches!(event, RunnerEvent::Result { .. });
             wires.teller.tell(event).await;
@@ -234,7 +243,14 @@ impl Output {
                     self.events.push(RunnerEvent::Progress { text, done, total });
                 }
             }
-            Told::Plain(event) => self.events.push(event),
+            Told::Plain(event) => {
+                if matches!(event, RunnerEvent::Ask { .. } | RunnerEvent::Blocked { .. }) {
+                    // What it waits for has a deadline of its own.
+                    self.in_turn = None;
+                }
+                self.events.push(event);
+            }
+            Told::Turn { begins } => self.in_turn = begins.then(Instant::now),
             Told::Usage(usage) => {
                 self.heard.usage = highest(self.heard.usage, usage);
                 self.events.push(RunnerEvent::Usage(self.heard.usage));
@@ -247,6 +263,7 @@ impl Output {
                 self.taken.push(id);
             }
             Told::Result { result, deliverable, files } => {
+                self.in_turn = None;
                 self.result(result, deliverable, files).await;
             }
         }
