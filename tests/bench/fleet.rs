@@ -246,6 +246,7 @@ async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 
         address: "here".to_owned(),
         window: WINDOW,
         stop_within: StopWithin::default(),
+        artifact_max: 1 << 20,
     };
     let (orders, ordered) = mpsc::channel(CHANNEL);
     let (tell_observed, observed) = mpsc::channel(CHANNEL);
@@ -269,6 +270,8 @@ fn runner(life: tetrarch_runner::HostLife, workspace_dir: &Path) -> tetrarch_run
         life,
         workspace_dir: workspace_dir.to_owned(),
         output_limit: 1 << 20,
+        turn_timeout: None,
+        artifact_max: 1 << 20,
         cgroup_parent: None,
         containment: tetrarch_runner::Containment::default(),
         worktrees_dir: std::env::temp_dir().join("tetrarch-no-worktrees"),

@@ -51,7 +51,10 @@ pub enum ArtifactError {
     #[error("{0:?} names no artifact; expected the 64 lower-case hexadecimal digits of a sha256")]
     Name(String),
     /// More bytes than one artifact may have.
-    #[error("{size} bytes are too many for one artifact; at most {max} are allowed")]
+    #[error(
+        "{size} bytes are too many for one artifact; at most {max} are allowed; split it, or raise \
+             runs.artifact_max of the host"
+    )]
     TooLarge {
         /// Its size in bytes.
         size: u64,

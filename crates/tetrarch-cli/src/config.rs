@@ -152,6 +152,10 @@ pub(crate) struct HostSection {
 pub(crate) struct RunsConfig {
     /// Output of one run that is kept, in bytes.
     pub(crate) output_limit: u64,
+    /// Longest turn of a run whose brief names none; unbounded unless said.
+    pub(crate) turn_timeout: Option<Millis>,
+    /// Bytes of one artifact.
+    pub(crate) artifact_max: u64,
 }
 
 /// `[retention]`.
@@ -210,7 +214,11 @@ impl Config {
                 worktrees_max: fitted(settings.whole("host.worktrees_max"), usize::MAX),
             },
             prices: settings.path("prices.file"),
-            runs: RunsConfig { output_limit: settings.whole("runs.output_limit") },
+            runs: RunsConfig {
+                output_limit: settings.whole("runs.output_limit"),
+                turn_timeout: settings.given_millis("runs.turn_timeout"),
+                artifact_max: settings.whole("runs.artifact_max"),
+            },
             deadlines: deadlines(&settings),
             overseer: overseer(&settings),
             planner: PlannerSection::of(&settings),

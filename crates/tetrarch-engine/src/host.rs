@@ -61,6 +61,8 @@ pub struct HostConfig {
     pub window: Duration,
     /// How long a program that is asked to stop has.
     pub stop_within: StopWithin,
+    /// Bytes of one artifact that is stored here (`runs.artifact_max`).
+    pub artifact_max: u64,
 }
 
 /// Runs a host orchestrator until `stop` turns true. `ready` turns true when it has joined.
@@ -95,7 +97,7 @@ pub async fn serve_host(
     let session = reply.session.unwrap_or(SessionId(config.life));
     let instance = format!("{}.{}", config.instance, config.life);
     let shared = Shared {
-        artifacts: Artifacts::new(&bus),
+        artifacts: Artifacts::new(&bus).with_bytes_max(config.artifact_max),
         correspondents: Correspondents::new(bus.clone()),
         clock,
         stop_within: config.stop_within,

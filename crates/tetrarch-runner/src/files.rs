@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tetrarch_core::limits::{ARTIFACT_BYTES_MAX, LIST_MAX};
+use tetrarch_core::limits::LIST_MAX;
 use tetrarch_core::order::LocalFile;
 
 /// The media type of a file that was given none.
@@ -23,8 +23,11 @@ pub(crate) enum FileRefused {
     #[error("{path} is no regular file; pack directories into one file")]
     NotAFile { path: String },
     /// It is too large.
-    #[error("{path} has {size} bytes, an artifact at most {ARTIFACT_BYTES_MAX}; split it")]
-    TooLarge { path: String, size: u64 },
+    #[error(
+        "{path} has {size} bytes, an artifact at most {max}; split it, or raise runs.artifact_max of \
+         the host"
+    )]
+    TooLarge { path: String, size: u64, max: u64 },
     /// There are too many.
     #[error("{path} is one file too many, a run hands over at most {LIST_MAX}; pack them")]
     TooMany { path: String },
@@ -37,13 +40,14 @@ pub(crate) enum FileRefused {
 #[derive(Debug)]
 pub(crate) struct Gate {
     root: PathBuf,
+    bytes_max: u64,
     admitted: usize,
 }
 
 impl Gate {
-    /// A gate for files inside `root`, an absolute path without links.
-    pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, admitted: 0 }
+    /// A gate for files inside `root`, an absolute path without links, of at most `bytes_max` each.
+    pub(crate) fn new(root: PathBuf, bytes_max: u64) -> Self {
+        Self { root, bytes_max, admitted: 0 }
     }
 
     /// Admits one file, `path` being relative to the working directory. The path it returns is
@@ -71,8 +75,9 @@ impl Gate {
         if !facts.is_file() {
             return Err(FileRefused::NotAFile { path: given() });
         }
-        if facts.len() > ARTIFACT_BYTES_MAX as u64 {
-            return Err(FileRefused::TooLarge { path: given(), size: facts.len() });
+        let (size, max) = (facts.len(), self.bytes_max);
+        if size > max {
+            return Err(FileRefused::TooLarge { path: given(), size, max });
         }
         let path = real.to_str().ok_or_else(|| FileRefused::NotText { path: given() })?.to_owned();
         self.admitted += 1;
@@ -99,7 +104,7 @@ mod tests {
         fs::write(top.join("work-beside/b"), "b").unwrap();
         symlink(top.join("secret"), root.join("link")).unwrap();
         symlink("sub/a.txt", root.join("inner")).unwrap();
-        let mut gate = Gate::new(root.clone());
+        let mut gate = Gate::new(root.clone(), 1);
         let mut admit = |path: &str| gate.admit("n".to_owned(), path, None);
 
         let inside = root.join("sub/a.txt").to_str().unwrap().to_owned();
@@ -118,12 +123,13 @@ mod tests {
     fn files_are_bounded_in_size_and_number() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().canonicalize().unwrap();
-        let large = fs::File::create(root.join("large")).unwrap();
-        large.set_len(ARTIFACT_BYTES_MAX as u64 + 1).unwrap();
-        fs::write(root.join("small"), "").unwrap();
-        let mut gate = Gate::new(root);
+        fs::write(root.join("large"), "12345").unwrap();
+        fs::write(root.join("small"), "1234").unwrap();
+        let mut gate = Gate::new(root, 4);
         let refused = gate.admit(String::new(), "large", None).unwrap_err();
-        assert!(matches!(refused, FileRefused::TooLarge { .. }), "{refused}");
+        let why = "large has 5 bytes, an artifact at most 4; split it, or raise runs.artifact_max of \
+                   the host";
+        assert_eq!(refused.to_string(), why);
         for _ in 0..LIST_MAX {
             gate.admit(String::new(), "small", None).unwrap();
         }

@@ -11,6 +11,7 @@ use tetrarch_core::change::{ApplyOrder, ApplyOutcome};
 use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Exit, Inbound, Observed, Order, RunnerEvent, Start};
+use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Stage};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
@@ -47,6 +48,10 @@ pub struct RunnerConfig {
     pub workspace_dir: PathBuf,
     /// Log text and progress that one run may have told, in bytes (`runs.output_limit`).
     pub output_limit: u64,
+    /// Longest turn of a run whose brief names none (`runs.turn_timeout`).
+    pub turn_timeout: Option<Millis>,
+    /// Bytes of one file that a run may hand over (`runs.artifact_max`).
+    pub artifact_max: u64,
     /// The cgroup v2 directory below which runs get theirs; none means the group this process
     /// is in.
     pub cgroup_parent: Option<PathBuf>,
@@ -66,6 +71,8 @@ pub(crate) struct Ground {
     pub(crate) life: HostLife,
     pub(crate) workspace_dir: PathBuf,
     pub(crate) output_limit: u64,
+    turn_timeout: Option<Millis>,
+    pub(crate) artifact_max: u64,
     pub(crate) containment: Containment,
     pub(crate) worktrees: Arc<Worktrees>,
     pub(crate) prices: Prices,
@@ -93,6 +100,8 @@ impl Ground {
             life: config.life,
             workspace_dir,
             output_limit: config.output_limit,
+            turn_timeout: config.turn_timeout,
+            artifact_max: config.artifact_max,
             containment: config.containment,
             prices: config.prices,
             subreaper,
@@ -280,6 +289,7 @@ impl Desk {
         let seat =
             Seat { lines: lines_out, asked: asked_out, verbs: verbs_out, teller: teller.clone() };
         self.runs.insert(run, Reins { lines, verbs, asked });
+        start.brief.turn_timeout = start.brief.turn_timeout.or(ground.turn_timeout);
         self.tasks.spawn(async move {
             let execution = tokio::spawn(async move {
                 if apart(&ground, &mut start, &seat.teller).await {

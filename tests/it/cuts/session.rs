@@ -128,6 +128,8 @@ impl Stage {
             life: HostLife::new(&HostName::new("stage").unwrap(), "tests", Ulid(1)),
             workspace_dir,
             output_limit: 1 << 20,
+            turn_timeout: None,
+            artifact_max: 1 << 20,
             cgroup_parent: None,
             containment: Containment::default(),
             worktrees_dir: dir.path().join("worktrees"),

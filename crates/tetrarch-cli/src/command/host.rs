@@ -80,6 +80,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
         address: address(),
         window: context.config.liveness.window,
         stop_within: context.config.deadlines.stop,
+        artifact_max: context.config.runs.artifact_max,
         name: name.clone(),
     };
     let stop = stop_signal(args.with_parent)?;
@@ -190,6 +191,8 @@ fn runner_config(
         life,
         workspace_dir,
         output_limit: context.config.runs.output_limit,
+        turn_timeout: context.config.runs.turn_timeout,
+        artifact_max: context.config.runs.artifact_max,
         cgroup_parent: None,
         containment: context.config.host.containment.clone(),
         worktrees_dir: worktrees_dir(context, name),

@@ -194,7 +194,12 @@ impl Settings {
     }
 
     pub(super) fn millis(&self, name: &str) -> Millis {
-        if let Value::Span(span) = self.value(name) { *span } else { Millis(0) }
+        self.given_millis(name).unwrap_or(Millis(0))
+    }
+
+    /// None where nobody says anything and the default is no length.
+    pub(super) fn given_millis(&self, name: &str) -> Option<Millis> {
+        if let Value::Span(span) = self.value(name) { Some(*span) } else { None }
     }
 
     /// A share of one, in thousandths.

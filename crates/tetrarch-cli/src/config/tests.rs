@@ -105,6 +105,14 @@ fn liveness_and_deadlines_are_what_was_set() {
 }
 
 #[test]
+fn the_bounds_of_runs_are_what_was_set() {
+    let text = "[runs]\nturn_timeout = '1s'\nartifact_max = '1KiB'";
+    let runs = Stage::new().file("t.toml", text).config().runs;
+    let least = (Some(Millis::from_secs(1)), 1 << 10);
+    assert_eq!((runs.turn_timeout, runs.artifact_max), least);
+}
+
+#[test]
 fn nobody_says_anything() {
     let config = Stage::new().variable("HOME", "/home/ada").config();
     assert_eq!(config.bus.data_dir, PathBuf::from("/home/ada/.local/share/tetrarch"));
@@ -118,6 +126,7 @@ fn nobody_says_anything() {
     let hidden = vec![config.bus.data_dir.clone()];
     assert_eq!(config.host.containment, Containment { hidden, ..Containment::default() });
     assert_eq!(config.runs.output_limit, 16 << 20);
+    assert_eq!((config.runs.turn_timeout, config.runs.artifact_max), (None, 64 << 20));
     assert_eq!(config.retention.go_ttl_secs, 3);
     assert_eq!((config.telemetry.otlp_endpoint, config.telemetry.log), (None, None));
     assert!(config.settings.all().iter().all(|setting| setting.from == Source::Default));
@@ -289,6 +298,11 @@ fn what_is_wrong_in_a_file_is_named_with_its_line() {
         ("[bus]\nport = 65536", "allowed: a whole number from 0 to 65535"),
         ("[bus]\nmanaged = 'yes'", "allowed: true, false"),
         ("[runs]\nartifact_max = '64MB'", "allowed: 1KiB to 1TiB, as a whole number with B"),
+        (
+            "[runs]\nartifact_max = '1023B'",
+            "runs.artifact_max = '1023B' is not allowed; allowed: 1KiB",
+        ),
+        ("[runs]\nturn_timeout = '999ms'", "runs.turn_timeout = '999ms' is not allowed; allowed: "),
         ("[retention]\ngo_ttl = '1500ms'", "allowed: 1s to 3600s in whole seconds"),
         ("[liveness]\nmass_silence = 1.5", "allowed: a number above 0 and up to 1"),
         ("[planner]\nkey_from = 'sk-1'", "allowed: env:<NAME"),

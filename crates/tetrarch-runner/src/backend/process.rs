@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
 use crate::children::Awaited;
+use crate::files::Gate;
 use crate::protocol::{
     brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
     stop_line, withheld_line,
@@ -66,8 +67,8 @@ impl AgentBackend for Process {
         match launch(&self.ground, &start).await {
             Ok(launched) => {
                 reach(Step::ProgramStarted);
-                let limit = self.ground.output_limit;
-                Attendance::open(launched, &start, seat, began, limit, expected).attend().await;
+                let ground = &self.ground;
+                Attendance::open(launched, &start, seat, began, ground, expected).attend().await;
             }
             Err(error) => not_started(&seat, &error).await,
         }
@@ -92,6 +93,7 @@ struct Attendance {
     notes: mpsc::Sender<String>,
     lines: mpsc::Receiver<Inbound>,
     asked: watch::Receiver<Asked>,
+    in_turn: watch::Receiver<Option<Instant>>,
     results: watch::Receiver<u64>,
     returned: mpsc::Receiver<Vec<u8>>,
     gone: watch::Sender<bool>,
@@ -105,11 +107,12 @@ impl Attendance {
         start: &Start,
         seat: Seat,
         began: Instant,
-        output_limit: u64,
+        ground: &Ground,
         expected: Expected,
     ) -> Self {
         let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own } = launched;
         let (notes, noted) = mpsc::channel(NOTES_MAX);
+        let (in_turn_in, in_turn) = watch::channel(None);
         let (results_in, results) = watch::channel(0);
         let (returns, returned) = mpsc::channel(1);
         let (gone, gone_out) = watch::channel(false);
@@ -124,6 +127,7 @@ impl Attendance {
             receipts: receipts_out,
             takes: takes_in,
             taken: taken_in,
+            in_turn: in_turn_in,
             results: results_in,
             returns,
             gone: gone_out,
@@ -136,7 +140,12 @@ impl Attendance {
         let helm = Helm::new(seat.verbs, said, fates, receipts, traces.clone());
         let pid = u32::try_from(pid.as_raw_nonzero().get()).ok();
         let up = RunnerEvent::Started { pid, isolation };
-        let output = Output::new(dir.clone(), output_limit, expected.clone(), start.returned);
+        let output = Output::new(
+            Gate::new(dir.clone(), ground.artifact_max),
+            ground.output_limit,
+            expected.clone(),
+            start.returned,
+        );
         let output = tokio::spawn(output.follow(up, wires));
         Self {
             child,
@@ -144,12 +153,13 @@ impl Attendance {
             traces,
             own_dir: dir_is_own.then_some(dir),
             expected,
-            ladder: Ladder::new(began, start.brief.wall),
+            ladder: Ladder::new(began, start.brief.wall, start.brief.turn_timeout),
             helm,
             feed,
             notes,
             lines: seat.lines,
             asked: seat.asked,
+            in_turn,
             results,
             returned,
             gone,
@@ -208,6 +218,7 @@ impl Attendance {
     async fn until_exit(&mut self) -> Exit {
         self.asked.mark_changed();
         let (mut lines_open, mut results_open, mut returned_open) = (true, true, true);
+        let mut turns_open = true;
         loop {
             let deadline = self.ladder.next_deadline();
             tokio::select! {
@@ -230,6 +241,13 @@ impl Attendance {
                 changed = self.results.changed(), if results_open => match changed {
                     Ok(()) => self.ladder.gave_result(Instant::now()),
                     Err(_) => results_open = false,
+                },
+                changed = self.in_turn.changed(), if turns_open => match changed {
+                    Ok(()) => {
+                        let since = *self.in_turn.borrow_and_update();
+                        self.ladder.in_turn(since);
+                    }
+                    Err(_) => turns_open = false,
                 },
                 line = self.returned.recv(), if returned_open => match line {
                     Some(line) => self.hand_back(line),

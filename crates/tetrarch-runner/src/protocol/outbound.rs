@@ -50,6 +50,11 @@ pub(crate) enum Told {
     Takes(BTreeSet<Verb>),
     /// It has taken a verb.
     Taken(RequestId),
+    /// A turn begins, or is over.
+    Turn {
+        /// Whether it begins.
+        begins: bool,
+    },
     /// What it came to.
     Result {
         /// What it came to, its deliverable as text.
@@ -257,6 +262,8 @@ fn event(kind: &str, fields: Map<String, Value>) -> Result<Option<Told>, String>
             let id = id.parse().map_err(|_| "`id` is no verb's id".to_owned())?;
             return Ok(Some(Told::Taken(id)));
         }
+        "step_started" => return Ok(Some(Told::Turn { begins: true })),
+        "step_ended" => return Ok(Some(Told::Turn { begins: false })),
         "artifact" => return parse(fields).map(|file| Some(Told::Artifact(file))),
         "result" => return result(parse(fields)?).map(Some),
         _ => return Ok(None),

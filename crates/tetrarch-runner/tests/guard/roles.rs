@@ -80,6 +80,8 @@ async fn host(life: HostLife) {
         life,
         workspace_dir: place,
         output_limit: 1 << 16,
+        turn_timeout: None,
+        artifact_max: 1 << 20,
         cgroup_parent,
         containment: Containment::default(),
         worktrees_dir: std::env::temp_dir().join("tetrarch-no-worktrees"),

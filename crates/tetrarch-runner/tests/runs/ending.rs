@@ -175,3 +175,27 @@ async fn closing_the_orders_ends_everything() {
     assert_eq!(pids.len(), 3);
     assert!(!pids.iter().any(|pid| is_alive(pid)));
 }
+
+#[tokio::test]
+async fn a_turn_has_the_time_of_its_brief_or_else_of_its_host() {
+    let mut stage = Stage::with(|config| config.turn_timeout = Some(Millis(400)));
+    let script = "say('step_started')\nsay('step_ended')\nsay('progress', text=str(brief['turnTimeoutMs']))\n\
+        time.sleep(0.6)\nsay('step_started')\nhear()";
+    stage.start(python(script)).await;
+    let told = |text: &'static str| move |event: &RunnerEvent| matches!(event, RunnerEvent::Progress { text: said, .. } if said == text);
+    stage.until(told("400")).await;
+    let seen = stage.see_the_end().await;
+    assert_eq!(seen.exit, Exit::Signal(15));
+    let made = seen.made();
+    assert_eq!(made.outcome, Outcome::Failure);
+    assert!(made.error.starts_with("a turn took longer than 400ms; "), "{}", made.error);
+
+    let script = "say('step_started')\nsay('progress', text=str(brief['turnTimeoutMs']))\n\
+        time.sleep(0.6)\nsay('result', outcome='success', deliverable='done')";
+    let mut start = python(script);
+    start.brief.turn_timeout = Some(Millis(60_000));
+    stage.start(start).await;
+    stage.until(told("60000")).await;
+    let seen = stage.see_the_end().await;
+    assert_eq!((seen.exit.clone(), seen.results().len()), (Exit::Code(0), 1));
+}

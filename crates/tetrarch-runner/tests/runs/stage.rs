@@ -109,6 +109,8 @@ impl Stage {
             life: HostLife::new(&HostName::new("stage").unwrap(), "tests", fresh()),
             workspace_dir: dir.path().join("work"),
             output_limit: OUTPUT_LIMIT,
+            turn_timeout: None,
+            artifact_max: 1 << 20,
             cgroup_parent: None,
             containment: Containment::default(),
             worktrees_dir: dir.path().join("worktrees"),

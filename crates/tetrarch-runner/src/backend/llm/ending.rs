@@ -136,7 +136,12 @@ pub(super) async fn finish(
     let (result, deliverable, named) = match read_result(arguments) {
         Ok(Told::Result { result, deliverable, files }) => (*result, deliverable, files),
         Ok(
-            Told::Plain(_) | Told::Usage(_) | Told::Artifact(_) | Told::Takes(_) | Told::Taken(_),
+            Told::Plain(_)
+            | Told::Usage(_)
+            | Told::Artifact(_)
+            | Told::Takes(_)
+            | Told::Taken(_)
+            | Told::Turn { .. },
         ) => {
             return Judged::Unreadable("it is no result".to_owned());
         }

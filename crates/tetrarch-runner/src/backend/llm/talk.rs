@@ -120,7 +120,7 @@ impl Talk {
             conversation,
             expected,
             form,
-            gate: Gate::new(dir.clone()),
+            gate: Gate::new(dir.clone(), ground.artifact_max),
             teller: seat.teller.clone(),
             ears: Ears::new(seat, brief.wall),
             pace: Pace::default(),

@@ -41,7 +41,7 @@ pub(super) struct Helm {
     fates: mpsc::Receiver<Fate>,
     receipts: mpsc::Sender<RunnerEvent>,
     takes: Takes,
-    /// Pauses and resumes that the program itself was told.
+    /// Pauses, resumes and interrupts that the program itself was told.
     holding: BTreeMap<RequestId, Verb>,
     traces: Traces,
     /// Around what stands still.
@@ -162,7 +162,9 @@ impl Attendance {
                 match self.helm.holding.remove(&id) {
                     Some(Verb::Pause) => self.ladder.stand_still(now),
                     Some(Verb::Resume) => self.ladder.go_on(now),
-                    Some(Verb::Steer | Verb::Interrupt) | None => {}
+                    // It waits for people, who have a deadline of their own.
+                    Some(Verb::Interrupt) => self.ladder.in_turn(None),
+                    Some(Verb::Steer) | None => {}
                 }
                 Vec::new()
             }
@@ -222,7 +224,7 @@ impl Attendance {
         match told {
             Ok(()) => {
                 self.ladder.was_given_a_line(Instant::now());
-                if matches!(verb, Verb::Pause | Verb::Resume) {
+                if matches!(verb, Verb::Pause | Verb::Resume | Verb::Interrupt) {
                     self.helm.holding.insert(id, verb);
                 }
             }

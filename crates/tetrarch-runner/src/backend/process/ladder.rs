@@ -27,6 +27,8 @@ pub(super) enum Cause {
     Stopped,
     /// Its wall clock ended.
     Wall(Millis),
+    /// One turn of it took longer than this.
+    Turn(Millis),
     /// It gave its result and stayed.
     Lingered,
     /// It was to be killed.
@@ -46,6 +48,10 @@ enum Rung {
 pub(super) struct Ladder {
     rung: Rung,
     wall: Option<(Instant, Millis)>,
+    /// The longest turn.
+    turn: Option<Millis>,
+    /// When the present turn must be over.
+    turn_end: Option<Instant>,
     linger: Option<Instant>,
     kill_grace: Millis,
     stop_reason: Option<String>,
@@ -56,11 +62,13 @@ pub(super) struct Ladder {
 }
 
 impl Ladder {
-    /// A program that starts now; `wall` is the longest it may run.
-    pub(super) fn new(now: Instant, wall: Option<Millis>) -> Self {
+    /// A program that starts now; `wall` is the longest it may run, `turn` the longest of its turns.
+    pub(super) fn new(now: Instant, wall: Option<Millis>, turn: Option<Millis>) -> Self {
         Self {
             rung: Rung::Free,
             wall: wall.map(|wall| (after(now, wall), wall)),
+            turn,
+            turn_end: None,
             linger: None,
             kill_grace: KILL_GRACE,
             stop_reason: None,
@@ -80,7 +88,13 @@ impl Ladder {
         let Some(since) = self.still.take() else { return };
         let stood = now.saturating_duration_since(since);
         self.wall = self.wall.map(|(end, wall)| (end + stood, wall));
+        self.turn_end = self.turn_end.map(|end| end + stood);
         self.linger = self.linger.map(|end| end + stood);
+    }
+
+    /// Since when it is in a turn, none between two.
+    pub(super) fn in_turn(&mut self, since: Option<Instant>) {
+        self.turn_end = since.zip(self.turn).map(|(since, turn)| after(since, turn));
     }
 
     /// Whether nothing was asked of it yet that ends it.
@@ -139,7 +153,7 @@ impl Ladder {
         let wall = self.wall.map(|(end, _)| end);
         match self.rung {
             Rung::Free if self.still.is_some() => None,
-            Rung::Free => [wall, self.linger].into_iter().flatten().min(),
+            Rung::Free => [wall, self.turn_end, self.linger].into_iter().flatten().min(),
             Rung::Draining { until } => {
                 [wall, self.linger, Some(until)].into_iter().flatten().min()
             }
@@ -187,7 +201,12 @@ impl Ladder {
         if self.linger.is_some_and(|end| end <= now) {
             return Some(Cause::Lingered);
         }
-        self.wall.filter(|(end, _)| *end <= now).map(|(_, wall)| Cause::Wall(wall))
+        if let Some((_, wall)) = self.wall.filter(|(end, _)| *end <= now) {
+            return Some(Cause::Wall(wall));
+        }
+        // What was asked to end has the drain's time for it.
+        let over = self.is_free() && self.turn_end.is_some_and(|end| end <= now);
+        self.turn.filter(|_| over).map(Cause::Turn)
     }
 
     fn climb_to_kill(&mut self) -> Option<Push> {
@@ -214,7 +233,7 @@ mod tests {
     #[test]
     fn a_stop_drains_then_terms_then_kills() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None);
+        let mut ladder = Ladder::new(start, None, None);
         assert_eq!(ladder.next_deadline(), None);
         ladder.stop(start, Millis(100), Millis(10), "enough");
         assert_eq!(ladder.next_deadline(), Some(at(start, 100)));
@@ -233,7 +252,7 @@ mod tests {
     #[test]
     fn time_in_which_it_stands_still_does_not_count() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, Some(Millis(50)));
+        let mut ladder = Ladder::new(start, Some(Millis(50)), None);
         ladder.stand_still(at(start, 20));
         ladder.stand_still(at(start, 30));
         assert_eq!((ladder.next_deadline(), ladder.due(at(start, 60))), (None, None));
@@ -246,9 +265,53 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_that_does_not_end_in_time_ends_the_run() {
+        let start = Instant::now();
+        let mut ladder = Ladder::new(start, None, Some(Millis(50)));
+        assert_eq!(ladder.next_deadline(), None, "no turn has begun");
+        ladder.in_turn(Some(start));
+        assert_eq!(
+            (ladder.next_deadline(), ladder.due(at(start, 49))),
+            (Some(at(start, 50)), None)
+        );
+        ladder.in_turn(None);
+        assert_eq!((ladder.next_deadline(), ladder.due(at(start, 50))), (None, None));
+        ladder.in_turn(Some(at(start, 60)));
+        ladder.in_turn(Some(at(start, 100)));
+        ladder.stand_still(at(start, 120));
+        assert_eq!((ladder.next_deadline(), ladder.due(at(start, 200))), (None, None));
+        ladder.go_on(at(start, 1120));
+        assert_eq!(
+            ladder.due(at(start, 1149)),
+            None,
+            "the later beginning counts, without the pause"
+        );
+        assert_eq!(ladder.due(at(start, 1150)), Some(Push::Term));
+        assert_eq!(ladder.cause(), Some(&Cause::Turn(Millis(50))));
+        assert_eq!(ladder.due(at(start, 1150 + KILL_GRACE.0)), Some(Push::Kill));
+    }
+
+    #[test]
+    fn a_turn_is_not_bounded_where_nobody_bounds_it_nor_by_more_than_the_drain() {
+        let start = Instant::now();
+        let mut ladder = Ladder::new(start, None, None);
+        ladder.in_turn(Some(start));
+        assert_eq!(ladder.next_deadline(), None);
+        let mut ladder = Ladder::new(start, None, Some(Millis(50)));
+        ladder.in_turn(Some(start));
+        ladder.stop(start, Millis(100), Millis(10), "enough");
+        assert_eq!(
+            (ladder.next_deadline(), ladder.due(at(start, 99))),
+            (Some(at(start, 100)), None)
+        );
+        assert_eq!(ladder.due(at(start, 100)), Some(Push::Term));
+        assert_eq!(ladder.cause(), Some(&Cause::Stopped));
+    }
+
+    #[test]
     fn a_second_stop_never_gives_more_time() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None);
+        let mut ladder = Ladder::new(start, None, None);
         ladder.stop(start, Millis(100), Millis(10), "first");
         ladder.stop(at(start, 50), Millis(1000), Millis(10), "second");
         assert_eq!(ladder.next_deadline(), Some(at(start, 100)));
@@ -262,7 +325,7 @@ mod tests {
     #[test]
     fn the_wall_ends_a_run_also_while_it_drains() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, Some(Millis(50)));
+        let mut ladder = Ladder::new(start, Some(Millis(50)), None);
         ladder.stop(start, Millis(1000), Millis(10), "later");
         assert_eq!(ladder.next_deadline(), Some(at(start, 50)));
         assert_eq!(ladder.due(at(start, 50)), Some(Push::Term));
@@ -272,7 +335,7 @@ mod tests {
     #[test]
     fn a_program_that_stays_after_its_result_is_ended() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None);
+        let mut ladder = Ladder::new(start, None, None);
         ladder.was_given_a_line(start);
         assert_eq!(ladder.next_deadline(), None);
         ladder.gave_result(start);
@@ -285,7 +348,7 @@ mod tests {
     #[test]
     fn a_result_that_was_handed_back_gives_time_for_another() {
         let start = Instant::now();
-        let mut ladder = Ladder::new(start, None);
+        let mut ladder = Ladder::new(start, None, None);
         ladder.was_handed_back(start);
         ladder.was_given_a_line(at(start, 5));
         assert_eq!(ladder.next_deadline(), Some(at(start, CORRECTION.0)));
@@ -300,7 +363,7 @@ mod tests {
     fn a_kill_is_one_kill_from_every_rung() {
         let start = Instant::now();
         for stopped in [false, true] {
-            let mut ladder = Ladder::new(start, Some(Millis(u64::MAX)));
+            let mut ladder = Ladder::new(start, Some(Millis(u64::MAX)), None);
             if stopped {
                 ladder.stop(start, Millis(0), Millis(10), "stop");
                 assert_eq!(ladder.due(start), Some(Push::Term));

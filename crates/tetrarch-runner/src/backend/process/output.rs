@@ -2,7 +2,6 @@
 //! kept. Decides nothing about the run's end; that is `verdict`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -69,6 +68,8 @@ pub(super) struct Wires {
     pub(super) takes: watch::Sender<Option<BTreeSet<Verb>>>,
     /// Which verbs it has taken.
     pub(super) taken: mpsc::Sender<RequestId>,
+    /// Since when it is in a turn.
+    pub(super) in_turn: watch::Sender<Option<Instant>>,
     /// Counts the results.
     pub(super) results: watch::Sender<u64>,
     /// Takes the line that hands a result back; there is at most one.
@@ -90,6 +91,7 @@ pub(super) struct Output {
     returned: Option<Vec<u8>>,
     takes: Option<BTreeSet<Verb>>,
     taken: Vec<RequestId>,
+    in_turn: Option<Instant>,
     gate: Gate,
     lines: Lines,
     error_lines: Lines,
@@ -102,10 +104,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Output of a program working in `dir` for a deliverable as `expected`. At most `limit`
+    /// Output of a program that hands files over through `gate`, for a deliverable as `expected`. At most `limit`
     /// bytes of its log text and progress are told. `returned`: how often a result of the runs that it goes
     /// on from was handed back.
-    pub(super) fn new(dir: PathBuf, limit: u64, expected: Expected, returned: u32) -> Self {
+    pub(super) fn new(gate: Gate, limit: u64, expected: Expected, returned: u32) -> Self {
         Self {
             heard: Heard::default(),
             expected,
@@ -113,7 +115,8 @@ impl Output {
             returned: None,
             takes: None,
             taken: Vec::new(),
-            gate: Gate::new(dir),
+            in_turn: None,
+            gate,
             lines: Lines::default(),
             error_lines: Lines::default(),
             log: String::new(),
@@ -162,6 +165,12 @@ impl Output {
 
     async fn tell(&mut self, wires: &Wires) {
         self.flush_log();
+        // Before all that waits for whoever listens.
+        wires.in_turn.send_if_modified(|known| {
+            let changed = *known != self.in_turn;
+            *known = self.in_turn;
+            changed
+        });
         for event in self.events.drain(..) {
             if let Some(wait) = self.pace.wait(Instant::now(), &event) {
                 // It is not read meanwhile. What is left of a program that has ended is told at once.
@@ -246,7 +255,14 @@ impl Output {
                     self.events.push(RunnerEvent::Progress { text, done, total });
                 }
             }
-            Told::Plain(event) => self.events.push(event),
+            Told::Plain(event) => {
+                if matches!(event, RunnerEvent::Ask { .. } | RunnerEvent::Blocked { .. }) {
+                    // What it waits for has a deadline of its own.
+                    self.in_turn = None;
+                }
+                self.events.push(event);
+            }
+            Told::Turn { begins } => self.in_turn = begins.then(Instant::now),
             Told::Usage(usage) => {
                 self.heard.usage = highest(self.heard.usage, usage);
                 self.events.push(RunnerEvent::Usage(self.heard.usage));
@@ -259,6 +275,7 @@ impl Output {
                 self.taken.push(id);
             }
             Told::Result { result, deliverable, files } => {
+                self.in_turn = None;
                 self.result(result, deliverable, files).await;
             }
         }

@@ -40,7 +40,7 @@ pub(super) fn rotated(heard: &Heard, ladder: &Ladder) -> bool {
     ladder.is_rotating()
         && match ladder.cause() {
             Some(Cause::Stopped | Cause::Lingered | Cause::Killed) => true,
-            Some(Cause::Wall(_)) => false,
+            Some(Cause::Wall(_) | Cause::Turn(_)) => false,
             None => heard.spoke,
         }
 }
@@ -51,6 +51,11 @@ fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
         (Some(Cause::Killed), _) => (Outcome::Cancelled, "killed on order".to_owned()),
         (Some(Cause::Wall(wall)), _) => {
             (Outcome::Failure, format!("wall clock of {} ended", duration::print(*wall)))
+        }
+        (Some(Cause::Turn(turn)), _) => {
+            let turn = duration::print(*turn);
+            let what_to_do = "give the brief a longer turnTimeout, or raise runs.turn_timeout";
+            (Outcome::Failure, format!("a turn took longer than {turn}; {what_to_do}"))
         }
         (Some(Cause::Stopped), reason) => stopped(reason.unwrap_or_default()),
         (None, _) if !heard.spoke && *exit == Exit::Code(0) => (Outcome::Success, String::new()),
@@ -101,7 +106,7 @@ mod tests {
 
     fn ladder(stop: Option<u64>, wall: Option<u64>, look: bool) -> Ladder {
         let now = Instant::now();
-        let mut ladder = Ladder::new(now, wall.map(Millis));
+        let mut ladder = Ladder::new(now, wall.map(Millis), None);
         if let Some(drain) = stop {
             ladder.stop(now, Millis(drain), Millis(1), "enough");
         }
@@ -167,6 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_that_was_too_long_is_a_failure_whatever_is_asked_after_it() {
+        let now = Instant::now();
+        let mut ladder = Ladder::new(now, None, Some(Millis::from_secs(2)));
+        ladder.in_turn(Some(now));
+        assert!(ladder.due(now + std::time::Duration::from_secs(2)).is_some());
+        ladder.rotate(now, Millis(9), Millis(1));
+        assert!(!died(&Exit::Signal(15), &ladder) && !rotated(&heard(true), &ladder));
+        let result = without_result(&Exit::Signal(15), &heard(true), &ladder);
+        assert_eq!((result.outcome, result.partial.as_str()), (Outcome::Failure, "out"));
+        assert!(result.error.starts_with("a turn took longer than 2s; "), "{}", result.error);
+    }
+
+    #[test]
     fn only_a_signal_that_nobody_here_sent_is_a_death() {
         assert!(died(&Exit::Signal(9), &ladder(None, None, false)));
         assert!(!died(&Exit::Code(137), &ladder(None, None, false)));
@@ -178,7 +196,7 @@ mod tests {
     fn only_what_did_not_finish_goes_on_in_its_next_session() {
         let now = Instant::now();
         let asked = |drain: u64, wall: Option<u64>| {
-            let mut ladder = Ladder::new(now, wall.map(Millis));
+            let mut ladder = Ladder::new(now, wall.map(Millis), None);
             ladder.rotate(now, Millis(drain), Millis(1));
             ladder
         };
