@@ -224,8 +224,8 @@ async fn grows_linearly(fleet: &Fleet, kills: usize) {
     let (mut entries, mut bytes, mut largest) = (0, 0, 0);
     for run in runs {
         let mut besides = 0;
-        for (_, entry) in read_journal(&control, run.parse().unwrap(), 1).await.unwrap() {
-            let entry = entry.unwrap();
+        for stored in read_journal(&control, run.parse().unwrap(), 1).await.unwrap() {
+            let entry = stored.entry.unwrap();
             let size = encode_journal(&entry).unwrap().len();
             entries += 1;
             bytes += size;

@@ -34,9 +34,14 @@ fn a_run_is_followed_to_its_end_and_read_afterwards() {
 
     let whole = fleet.ok(["logs", &run]);
     assert!(whole.contains("starting") && whole.contains("second"), "{whole}");
+    let moments: Vec<&str> = whole.lines().filter_map(|line| line.split("  ").next()).collect();
+    let is_moment =
+        |text: &&str| text.len() == "2026-11-22T08:00:00.000Z".len() && text.ends_with('Z');
+    assert!(moments.len() > 3 && moments.iter().all(is_moment) && moments.is_sorted(), "{whole}");
     let last = fleet.ok(["logs", &run, "--tail", "1", "-o", "json"]);
     let last: serde_json::Value = serde_json::from_str(&last).unwrap();
     assert!(last["ended"].is_object() && last["run"] == run.as_str(), "{last}");
+    assert_eq!(last["time"].as_str(), moments.last().copied(), "{last}");
     let none = fleet.run(["logs", "W:00000000000000000000000009"]);
     assert_eq!(none.code, Some(3), "{}", none.err);
     assert!(none.err.contains("get agents"), "{}", none.err);

@@ -42,14 +42,20 @@ async fn a_journal_is_kept_by_the_next_owner_and_read_when_the_stream_has_it_no_
         assert!(all.contains("starting") && all.ends_with(&end), "{all}\n{end}");
         assert_eq!(end.lines().count(), 2, "{end}");
         assert!(end.contains("  ended  "), "{end}");
+        let described = |output: &[&str]| {
+            let args = [&["describe", run_name.as_str()], output].concat();
+            stage.fleet.ok(args)
+        };
+        let sheet = described(&["-o", "yaml"]);
         let subject = Subject::Run(run).to_string();
         stage.control.purge(RUNS, Some(&subject), None).await.unwrap();
         assert_eq!(logs(&[]), all);
         assert_eq!(logs(&["--follow"]), all, "nothing follows");
         assert_eq!(logs(&["--tail", "2"]), end);
         assert_eq!(stage.fleet.ok(["logs", &sha256]), all, "by its name alone");
-        let told = stage.fleet.ok(["describe", &format!("run/{run}")]);
-        assert!(told.contains(&sha256), "{told}");
+        assert_eq!(described(&["-o", "yaml"]), sheet);
+        let told = described(&[]);
+        assert!(told.contains(&sha256) && told.contains("  starting  "), "{told}");
         let lines = stage.fleet.ok(["artifact", "get", &sha256]);
         assert_eq!(lines.lines().count(), all.lines().count() + 1, "{lines}");
         assert!(lines.starts_with(&format!("{{\"run\":\"{run}\"}}\n")), "{lines}");

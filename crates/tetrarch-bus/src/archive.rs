@@ -246,7 +246,7 @@ impl Archive {
         self.run
     }
 
-    /// The next entry, with the sequence that it had in `RUNS`; none after the last one.
+    /// The next entry, with the sequence and the time that it had in `RUNS`; none after the last one.
     ///
     /// # Errors
     /// A part is damaged or missing, or what the bus answered.
@@ -259,7 +259,7 @@ impl Archive {
                     sha256: self.sha256.clone(),
                     reason: format!("{:?} is no entry", String::from_utf8_lossy(&line)),
                 })?;
-                return Ok(Some((place.seq, codec::decode_journal(&payload))));
+                return Ok(Some(Journaled::read(place.seq, place.stored_unix_ms, &payload)));
             }
             self.current = match self.before.pop_front() {
                 Some(part) => Some(begun(&self.artifacts, &part).await?.1),

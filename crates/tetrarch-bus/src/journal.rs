@@ -20,6 +20,7 @@ use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, RunId, SessionId};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
 use tetrarch_core::metering::Tally;
+use tetrarch_core::time::BusTime;
 
 /// How long the end of a journal may take to show; one that is older than what `RUNS` keeps has none.
 const END_SHOWS_WITHIN: Duration = Duration::from_secs(10);
@@ -145,8 +146,27 @@ impl JournalWriter {
     }
 }
 
-/// An entry of a journal, or why it cannot be read, with its sequence in `RUNS`.
-pub type Journaled = (u64, Result<JournalEntry, CodecError>);
+/// An entry of a journal where it was stored.
+#[derive(Debug)]
+pub struct Journaled {
+    /// Its sequence in `RUNS`.
+    pub seq: u64,
+    /// When the server stored it.
+    pub at: BusTime,
+    /// The entry, or why it cannot be read.
+    pub entry: Result<JournalEntry, CodecError>,
+}
+
+impl Journaled {
+    /// What was stored there then.
+    pub(crate) fn read(seq: u64, stored_unix_ms: u64, payload: &[u8]) -> Self {
+        Self { seq, at: BusTime(stored_unix_ms), entry: codec::decode_journal(payload) }
+    }
+
+    fn of(message: &RawMessage) -> Self {
+        Self::read(message.seq, message.time_unix_ms, &message.payload)
+    }
+}
 
 /// Every entry of a run's journal from sequence `from` in `RUNS` on.
 ///
@@ -168,8 +188,7 @@ pub fn stream_journal(
         async move {
             let batch = bus.next_by_subject_batch(RUNS, &subject, next, BATCH).await?;
             let Some(last) = batch.last().map(|last| last.seq) else { return Ok(None) };
-            let entries =
-                batch.into_iter().map(|it| Ok((it.seq, codec::decode_journal(&it.payload))));
+            let entries = batch.iter().map(|it| Ok(Journaled::of(it)));
             Ok(Some((iter(entries.collect::<Vec<_>>()), last + 1)))
         }
     });
@@ -198,7 +217,7 @@ pub fn follow_journal(
     let follower = Follower::new(bus.clone(), RUNS, vec![subject], from);
     unfold(follower, |mut follower| async move {
         let message = follower.next().await;
-        Some(((message.seq, codec::decode_journal(&message.payload)), follower))
+        Some((Journaled::of(&message), follower))
     })
 }
 

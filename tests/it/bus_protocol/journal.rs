@@ -32,7 +32,7 @@ fn checkpoint(state: &str) -> JournalEvent {
 
 async fn entries(bus: &Bus) -> Vec<JournalEntry> {
     let found = read_journal(bus, RUN, 1).await.unwrap();
-    found.into_iter().map(|(_, entry)| entry.unwrap()).collect()
+    found.into_iter().map(|it| it.entry.unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,13 +7,16 @@ pub(super) mod journal;
 mod sheets;
 mod whole;
 
+use std::collections::VecDeque;
+
 use tetrarch_bus::Bus;
-use tetrarch_bus::journal::{Journaled, read_journal};
+use tetrarch_bus::journal::Journaled;
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
 use tetrarch_core::ledger::RecordKey;
 
+use super::logs::Entries;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output;
@@ -192,7 +195,7 @@ async fn add_what_it_points_to(
     if wanted.is_empty() { Ok(()) } else { snapshot.add(bus, &wanted).await }
 }
 
-/// The last entries of its run's journal.
+/// The last entries of its run's journal, from where it was kept when the stream has it no more.
 async fn journal_of(
     bus: &Bus,
     snapshot: &Snapshot,
@@ -207,6 +210,22 @@ async fn journal_of(
         Thing::Goal(_) | Thing::Node(..) | Thing::Project(_) | Thing::Host(_) => None,
     };
     let Some(run) = run else { return Ok(Vec::new()) };
-    let mut entries = read_journal(bus, run, 1).await?;
-    Ok(entries.split_off(entries.len().saturating_sub(JOURNAL_SHOWN)))
+    let kept = snapshot.records.run_status.get(&run).and_then(|status| status.archive.clone());
+    match last_of(bus, run, kept).await {
+        // Kept for long enough, and removed.
+        Err(error) if error.code == Code::NotFound => Ok(Vec::new()),
+        entries => entries,
+    }
+}
+
+async fn last_of(bus: &Bus, run: RunId, kept: Option<String>) -> Result<Vec<Journaled>, CliError> {
+    let mut entries = Entries::of(bus, run, kept).await?;
+    let mut last = VecDeque::with_capacity(JOURNAL_SHOWN + 1);
+    while let Some(entry) = entries.next().await? {
+        last.push_back(entry);
+        if last.len() > JOURNAL_SHOWN {
+            last.pop_front();
+        }
+    }
+    Ok(last.into())
 }

@@ -1,4 +1,4 @@
-//! `logs`: what a run did, entry by entry of its journal, and what it does (spec 06, 08). Where the stream
+//! `logs`: what a run did, entry by entry of its journal and when, and what it does (spec 06, 08). Where the stream
 //! does not have it any more, it is read from the artifact that it was kept as.
 
 use std::collections::VecDeque;
@@ -57,13 +57,10 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliErro
         (None, Some(name.to_ascii_lowercase()))
     } else {
         let (run, kept) = named(&bus, &name).await?;
-        // What is in the stream is shown from there: it takes fewer reads to begin.
-        let kept = if kept.is_some() && is_whole(&bus, run).await? { None } else { kept };
-        (Some(run), kept)
+        (Some(run), needed(&bus, run, kept).await?)
     };
     if let Some(sha256) = kept {
-        let archive = Archive::open(&bus, &sha256).await.map_err(unread)?;
-        shown.pour(Entries::Kept(Box::new(archive))).await?;
+        shown.pour(Entries::kept(&bus, &sha256).await?).await?;
         return shown.end();
     }
     let Some(run) = run else { return Ok(()) };
@@ -91,8 +88,14 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliErro
     Ok(())
 }
 
+/// The artifact that a run's journal is kept as, unless the stream has all of it: from there it takes
+/// fewer reads to begin.
+async fn needed(bus: &Bus, run: RunId, kept: Option<String>) -> Result<Option<String>, CliError> {
+    Ok(if kept.is_some() && is_whole(bus, run).await? { None } else { kept })
+}
+
 /// Where entries come from.
-enum Entries {
+pub(super) enum Entries {
     Stored(Pin<Box<dyn Stream<Item = Result<Journaled, ReadError>> + Send>>),
     Kept(Box<Archive>),
 }
@@ -102,7 +105,27 @@ impl Entries {
         Self::Stored(Box::pin(stream_journal(bus, run, from)))
     }
 
-    async fn next(&mut self) -> Result<Option<Journaled>, CliError> {
+    async fn kept(bus: &Bus, sha256: &str) -> Result<Self, CliError> {
+        let archive = Archive::open(bus, sha256).await.map_err(unread)?;
+        Ok(Self::Kept(Box::new(archive)))
+    }
+
+    /// All of a run's journal, from the stream or else from the artifact that it is kept as.
+    ///
+    /// # Errors
+    /// It is kept and cannot be read, or the bus cannot be.
+    pub(super) async fn of(bus: &Bus, run: RunId, kept: Option<String>) -> Result<Self, CliError> {
+        match needed(bus, run, kept).await? {
+            Some(sha256) => Self::kept(bus, &sha256).await,
+            None => Ok(Self::stored(bus, run, 1)),
+        }
+    }
+
+    /// The next entry, none after the last one.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) async fn next(&mut self) -> Result<Option<Journaled>, CliError> {
         match self {
             Self::Stored(entries) => Ok(entries.next().await.transpose()?),
             Self::Kept(archive) => archive.next().await.map_err(unread),
@@ -132,7 +155,7 @@ impl Shown {
         while !self.gone
             && let Some(entry) = entries.next().await?
         {
-            (self.seen, self.ended) = (entry.0, is_end(&entry));
+            (self.seen, self.ended) = (entry.seq, is_end(&entry));
             let Some(tail) = self.tail else {
                 self.gone = show(self.output, &entry)? == Reader::Gone;
                 continue;
@@ -202,8 +225,8 @@ async fn named(bus: &Bus, name: &str) -> Result<(RunId, Option<String>), CliErro
     Ok((run, status.archive.clone()))
 }
 
-fn is_end((_, entry): &Journaled) -> bool {
-    entry.as_ref().is_ok_and(|entry| matches!(entry.event, JournalEvent::Ended { .. }))
+fn is_end(stored: &Journaled) -> bool {
+    stored.entry.as_ref().is_ok_and(|entry| matches!(entry.event, JournalEvent::Ended { .. }))
 }
 
 fn show(output: Output, entry: &Journaled) -> Result<Reader, CliError> {

@@ -8,7 +8,7 @@ use tetrarch_core::converse::Recorded;
 use tetrarch_core::journal::{BudgetNote, JournalEvent};
 
 use crate::exit::{CliError, Code};
-use crate::output::{Cell, Tone};
+use crate::output::{Cell, Tone, stamp};
 
 /// Bytes of one entry's text that a line shows.
 const TEXT_SHOWN: usize = 160;
@@ -18,48 +18,53 @@ const TEXT_SHOWN: usize = 160;
 /// # Errors
 /// An entry that cannot be written again.
 pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
-    let readable = journal.iter().filter(|(_, entry)| entry.is_ok());
+    let readable = journal.iter().filter(|it| it.entry.is_ok());
     Ok(Value::Array(readable.map(value).collect::<Result<_, _>>()?))
 }
 
-/// An entry's own JSON, or what is wrong with it.
+/// An entry's own JSON, or what is wrong with it, with the time at which it was stored.
 ///
 /// # Errors
 /// It cannot be written again.
-pub(in crate::command) fn value((seq, entry): &Journaled) -> Result<Value, CliError> {
+pub(in crate::command) fn value(stored: &Journaled) -> Result<Value, CliError> {
     let broken = |error: String| CliError::new(Code::Failed, error);
-    match entry {
+    let mut value = match &stored.entry {
         Ok(entry) => {
             let bytes = codec::encode_journal(entry).map_err(|error| broken(error.to_string()))?;
-            serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))
+            serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?
         }
-        Err(error) => Ok(json!({"seq": seq, "unreadable": error.to_string()})),
-    }
+        Err(error) => json!({"seq": stored.seq, "unreadable": error.to_string()}),
+    };
+    value["time"] = json!(stamp(stored.at));
+    Ok(value)
 }
 
-/// The entries' lines: place, what happened, in words.
+/// The entries' lines: when, place, what happened, in words.
 pub(super) fn lines(journal: &[Journaled]) -> Vec<Vec<Cell>> {
-    let line = |(seq, entry): &Journaled| match entry {
-        Ok(entry) => {
-            let (what, words) = words(&entry.event);
-            vec![entry.index.to_string().into(), what.into(), shortened(&words).into()]
-        }
-        Err(error) => {
-            let what = Cell::from("unreadable").toned(Tone::Bad);
-            vec![seq.to_string().into(), what, error.to_string().into()]
-        }
+    let line = |stored: &Journaled| {
+        let (place, what, words) = match &stored.entry {
+            Ok(entry) => {
+                let (what, words) = words(&entry.event);
+                (entry.index, what.into(), shortened(&words))
+            }
+            Err(error) => {
+                (stored.seq, Cell::from("unreadable").toned(Tone::Bad), error.to_string())
+            }
+        };
+        vec![stamp(stored.at).into(), place.to_string().into(), what, words.into()]
     };
     journal.iter().map(line).collect()
 }
 
 /// An entry's whole line.
-pub(in crate::command) fn line((seq, entry): &Journaled) -> String {
-    match entry {
+pub(in crate::command) fn line(stored: &Journaled) -> String {
+    let at = stamp(stored.at);
+    match &stored.entry {
         Ok(entry) => {
             let (what, words) = words(&entry.event);
-            format!("{:>6}  {what:<10}  {}", entry.index, words.trim())
+            format!("{at}  {:>6}  {what:<10}  {}", entry.index, words.trim())
         }
-        Err(error) => format!("{seq:>6}  unreadable  {error}"),
+        Err(error) => format!("{at}  {:>6}  unreadable  {error}", stored.seq),
     }
 }
 
