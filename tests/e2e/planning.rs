@@ -165,6 +165,9 @@ async fn a_foreign_programs_draft_is_put_to_people_and_applied_by_their_word() {
         (&json!("draft"), &json!(draft)),
         "{waiting}"
     );
+    let bound = fleet.run(["approve", &draft, "--digest", &"0".repeat(64)]);
+    assert_eq!(bound.code, Some(2), "{}{}", bound.out, bound.err);
+    assert!(bound.err.contains("has no digest"), "{}", bound.err);
     let approved = fleet.json(&["approve", &draft]);
     assert_eq!((&approved["version"], &approved["detail"]), (&json!(2), &json!("added T1.2")));
     assert_eq!(statuses(&fleet, &epic)["T1.2"], "todo");
