@@ -188,7 +188,7 @@ fn an_approval_counts_until_its_time_is_over() {
     let waits = wait::until("it expires", || {
         Some(change(&fleet, "T1.1")).filter(|change| change["status"] == "expired")
     });
-    refused(&fleet, &["approve", &id(&waits)], "expired");
+    refused(&fleet, &["approve", &id(&waits)], "stay on refs/heads/tetrarch/");
     refused(&fleet, &["apply", &id(&waits)], "expired");
     assert_eq!(repository.git(&["rev-parse", "main"]), base);
     fleet.ok(["doctor", "--check-ledger"]);

@@ -158,6 +158,15 @@ fn conflict(detail: impl Into<String>) -> Refusal {
     Refusal::new(ErrorCode::Conflict, detail)
 }
 
+/// Where the work of a change is that the gate lets through no more.
+fn stays(change: &Change) -> String {
+    let Change { made, host, .. } = change;
+    format!(
+        "its commits stay on {} on {host}: merge them yourself, or have the work done again",
+        made.branch
+    )
+}
+
 /// A change that is over, or out of its time.
 fn over(draft: &Draft<'_>, change: &Change) -> Option<Refusal> {
     let Change { id, status, reason, .. } = change;
@@ -165,8 +174,12 @@ fn over(draft: &Draft<'_>, change: &Change) -> Option<Refusal> {
         return Some(conflict(format!("{id} is {status}: {reason}")));
     }
     let late = draft.now >= change.until && !status.is_terminal();
-    let waited =
-        || format!("{id} expired: it could be approved and applied until its time was over");
+    let waited = || {
+        format!(
+            "{id} expired: it could be approved and applied until its time was over; {}",
+            stays(change)
+        )
+    };
     (late && *status != ChangeStatus::Applying).then(|| conflict(waited()))
 }
 
@@ -292,6 +305,7 @@ pub(super) fn expire_due(draft: &mut Draft<'_>) {
             | ChangeStatus::Expired
             | ChangeStatus::Superseded => "nobody decided in time",
         };
-        settle(draft, change, ChangeStatus::Expired, why);
+        let why = format!("{why}; {}", stays(&change));
+        settle(draft, change, ChangeStatus::Expired, &why);
     }
 }
