@@ -88,6 +88,12 @@ impl Dialogue {
         self.problems.push(why.to_owned());
     }
 
+    /// Counts a request that the model heard, or may have heard, and that brought no answer: what it read.
+    pub fn heard(&mut self) {
+        let input = tokens_of(self.bytes());
+        self.took.input = self.took.input.saturating_add(input);
+    }
+
     /// Takes an answer and what it took. `check` says what of the schema it does not satisfy.
     #[must_use]
     pub fn answered(

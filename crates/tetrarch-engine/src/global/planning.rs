@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tetrarch_core::agent::Profile;
+use tetrarch_core::id::DispatchId;
 use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::owner::{Input, asked_of};
 use tetrarch_core::planner::dialogue::{Dialogue, Next};
@@ -86,9 +87,9 @@ pub(super) fn start(
     let places = Arc::new(Semaphore::new(ASKED_AT_ONCE));
     let pump = Pump::run(async move {
         let (mut asking, mut taken) = (JoinSet::new(), HashSet::new());
-        let take = |asking: &mut JoinSet<()>, Question { planning, of }| {
+        let take = |asking: &mut JoinSet<DispatchId>, Question { planning, of }| {
             let (model, places, owner) = (model.clone(), Arc::clone(&places), owner.clone());
-            let span = span_of(&planning);
+            let (span, id) = (span_of(&planning), planning.id);
             let asks = async move {
                 // The semaphore is never closed.
                 let _place = places.acquire().await;
@@ -100,6 +101,7 @@ pub(super) fn start(
                 let input = Box::new(Input::Proposed(Box::new(proposal)));
                 // An owner that ended is followed by one that asks again.
                 let _ended = owner.cast(OwnerMsg::Found(input));
+                id
             };
             asking.spawn(asks.instrument(span));
         };
@@ -111,10 +113,9 @@ pub(super) fn start(
                     Some(question) => take(&mut asking, question),
                     None => return,
                 },
-                Some(ended) = asking.join_next() => {
-                    if let Err(error) = ended {
-                        tracing::error!(%error, "asking the planner failed");
-                    }
+                Some(ended) = asking.join_next() => match ended {
+                    Ok(id) => drop(taken.remove(&id)),
+                    Err(error) => tracing::error!(%error, "asking the planner failed"),
                 }
             }
         }

@@ -109,6 +109,9 @@ impl Model {
                 Err(trouble) => trouble,
             };
             tries += 1;
+            if trouble.heard {
+                dialogue.heard();
+            }
             tracing::warn!(%id, tries, trouble = %trouble.words, "the planner did not answer");
             if !trouble.again || tries >= TRIES {
                 return Err(format!("given up after {tries} requests: {}", trouble.words));
