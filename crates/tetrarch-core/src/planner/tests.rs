@@ -293,21 +293,6 @@ fn an_answer_that_is_not_valid_is_sent_back_twice_and_no_more() {
 }
 
 #[test]
-fn a_request_that_was_heard_in_vain_counts_what_it_read() {
-    let planning = planning(Purpose::Plan);
-    let mut dialogue = Dialogue::begin(&planning, Bounds::default());
-    let read = crate::converse::cost::tokens_of(dialogue.bytes());
-    dialogue.heard();
-    dialogue.heard();
-    let failed = dialogue.clone().failed("no more");
-    assert_eq!((failed.took.input, failed.took.output), (2 * read, 0));
-    let Next::End(end) = dialogue.answered((&plan().to_string(), UNCOUNTED), |_| Vec::new()) else {
-        panic!("it is valid")
-    };
-    assert_eq!((end.took.input, end.attempts), (3 * read, 1));
-}
-
-#[test]
 fn what_is_wrong_is_told_with_the_answer_and_nothing_grows() {
     let dialogue = Dialogue::begin(&planning(Purpose::Plan), Bounds::default());
     let by = |dialogue: &Dialogue| dialogue.turns().iter().map(|turn| turn.by).collect::<Vec<_>>();

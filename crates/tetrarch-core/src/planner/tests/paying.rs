@@ -74,3 +74,18 @@ fn what_went_wrong_with_asking_is_kept() {
     assert_eq!(proposal.problems, ["HTTP 429"]);
     assert!(proposal.answer.is_some());
 }
+
+#[test]
+fn a_request_that_was_heard_in_vain_counts_what_it_read() {
+    let planning = planning(Purpose::Plan);
+    let mut dialogue = Dialogue::begin(&planning, Bounds::default());
+    let read = crate::converse::cost::tokens_of(dialogue.bytes());
+    dialogue.heard();
+    dialogue.heard();
+    let failed = dialogue.clone().failed("no more");
+    assert_eq!((failed.took.input, failed.took.output), (2 * read, 0));
+    let Next::End(end) = dialogue.answered((&plan().to_string(), UNCOUNTED), |_| Vec::new()) else {
+        panic!("it is valid")
+    };
+    assert_eq!((end.took.input, end.attempts), (3 * read, 1));
+}
