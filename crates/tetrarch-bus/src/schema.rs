@@ -166,16 +166,21 @@ const REQUIRED: [(&str, &[&str]); 45] = [
 const ANSWERS: [(&str, Purpose); 2] =
     [("PlannerPlan", Purpose::Plan), ("PlannerSplit", Purpose::Split)];
 
-/// The messages that have a schema, in order.
+/// What people write as files; these schemas are written by hand, and tests hold them against the readers.
+const FILES: [(&str, &str); 1] =
+    [("PlanFile", include_str!("../../../proto/schema/PlanFile.json"))];
+
+/// The messages and files that have a schema, in order.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = REQUESTS.into_iter().chain(OTHERS).collect();
     names.extend(ANSWERS.map(|(name, _)| name));
+    names.extend(FILES.map(|(name, _)| name));
     names.sort_unstable();
     names
 }
 
-/// The JSON Schema (draft 2020-12) of a public message; none for any other name.
+/// The JSON Schema (draft 2020-12) of a public message or file; none for any other name.
 #[must_use]
 pub fn schema(name: &str) -> Option<Value> {
     let mut schema = described(name)?;
@@ -186,6 +191,9 @@ pub fn schema(name: &str) -> Option<Value> {
 fn described(name: &str) -> Option<Value> {
     if let Some((_, purpose)) = ANSWERS.iter().find(|(answer, _)| *answer == name) {
         return Some(planner::schema::answer(*purpose, Bounds::default()));
+    }
+    if let Some((_, text)) = FILES.iter().find(|(file, _)| *file == name) {
+        return serde_json::from_str(text).ok();
     }
     let strict = REQUESTS.contains(&name);
     if !strict && !OTHERS.contains(&name) {
@@ -283,7 +291,7 @@ mod tests {
         for name in names() {
             assert!(schema(name).is_some(), "{name}");
         }
-        assert_eq!(names().len(), REQUESTS.len() + OTHERS.len() + ANSWERS.len());
+        assert_eq!(names().len(), REQUESTS.len() + OTHERS.len() + ANSWERS.len() + FILES.len());
         assert_eq!(schema("Entry"), None);
         for (name, required) in REQUIRED {
             let message = Message::named(name).unwrap();

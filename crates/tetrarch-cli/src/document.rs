@@ -149,4 +149,24 @@ mod tests {
         assert_eq!(missing.code, Code::Usage);
         assert!(missing.what.contains("no/such/plan.yaml"), "{}", missing.what);
     }
+
+    #[test]
+    fn example_plans_satisfy_the_published_schema() {
+        let schema = tetrarch_bus::schema::schema("PlanFile").unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let mut plans = 0;
+        for entry in fs::read_dir(examples).unwrap() {
+            let path = entry.unwrap().path().join("plan.yaml");
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            // An example's run script fills in what stands between these.
+            let plan = written("plan.yaml", &text.replace("@KEY@", "env:KEY")).unwrap();
+            let errors = validator.iter_errors(&plan);
+            let errors: Vec<String> =
+                errors.map(|error| format!("{}: {error}", error.instance_path())).collect();
+            assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
+            plans += 1;
+        }
+        assert!(plans >= 4, "{plans}");
+    }
 }

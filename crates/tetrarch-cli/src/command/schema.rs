@@ -10,10 +10,10 @@ use crate::output;
 /// Prints the JSON Schemas of everything public.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch schema\n  tetrarch schema SpawnRequest\n  tetrarch schema --all > schemas.json"
+    after_help = "Examples:\n  tetrarch schema\n  tetrarch schema SpawnRequest\n  tetrarch schema PlanFile > plan.schema.json\n  tetrarch schema --all > schemas.json"
 )]
 pub(crate) struct SchemaArgs {
-    /// A message; without one the names are listed.
+    /// A message, or PlanFile; without one the names are listed.
     name: Option<String>,
     /// Every schema, in one object by name.
     #[arg(long, conflicts_with = "name")]
@@ -23,7 +23,7 @@ pub(crate) struct SchemaArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// There is no such message.
+/// No message or file has that name.
 pub(crate) fn run(_context: &Context, args: &SchemaArgs) -> Result<(), CliError> {
     let text = match &args.name {
         None if args.all => {
@@ -34,7 +34,7 @@ pub(crate) fn run(_context: &Context, args: &SchemaArgs) -> Result<(), CliError>
         None => schema::names().join("\n"),
         Some(name) => {
             let found = schema::schema(name).ok_or_else(|| {
-                let what = format!("there is no public message {name:?}");
+                let what = format!("no message or file is called {name:?}");
                 CliError::new(Code::NotFound, what).hint("`tetrarch schema` lists them all")
             })?;
             format!("{found:#}")

@@ -13,8 +13,9 @@ use crate::plan::schema::recovery::{self, RECOVERY};
 use crate::plan::{Node, PlacementWish, REVIEW_DOMAIN, Review};
 use crate::role::Role;
 
-const PHASE_KEYS: &[&str] = &["id", "name", "objective", "outcome", "acceptance", "deps", "tasks"];
-const TASK_KEYS: &[&str] = &[
+pub(super) const PHASE_KEYS: &[&str] =
+    &["id", "name", "objective", "outcome", "acceptance", "deps", "tasks"];
+pub(super) const TASK_KEYS: &[&str] = &[
     "id",
     "name",
     "outcome",
@@ -38,7 +39,7 @@ const TASK_KEYS: &[&str] = &[
     RECOVERY,
     "subtasks",
 ];
-const SUBTASK_KEYS: &[&str] = &[
+pub(super) const SUBTASK_KEYS: &[&str] = &[
     "id",
     "name",
     "outcome",

@@ -27,7 +27,7 @@ const NAMED_KEYS: &[&str] = &[
     "worktree",
 ];
 /// Keys of a profile whose name stands before it.
-const PROFILE_KEYS: &[&str] = NAMED_KEYS.split_at(1).1;
+pub(super) const PROFILE_KEYS: &[&str] = NAMED_KEYS.split_at(1).1;
 const NAME: &str = "1 to 64 of A-Z a-z 0-9 _ -, starting with a letter or digit";
 
 pub(super) fn read_profiles(top: &Fields<'_>) -> Vec<Profile> {
