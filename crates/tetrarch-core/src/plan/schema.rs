@@ -21,7 +21,7 @@ use crate::id::{NodeId, ProjectName};
 use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::overseer::policy::RecoveryPolicy;
 use crate::plan::change::NewNode;
-use crate::plan::schema::edges::check_edges;
+use crate::plan::schema::edges::{PhaseOrder, check_edges, order_phases};
 use crate::plan::schema::fields::{Entry, Fields, Problems};
 use crate::plan::schema::nodes::{Placed, read_new, read_phases};
 use crate::plan::schema::profiles::{read_named, read_profiles};
@@ -80,8 +80,17 @@ pub const RESULT_VALIDATES: &str = "result validates";
 /// Bytes of one node, goal or profile as the file has it. The record made of it has some fields
 /// besides, for which 8 KiB are left.
 const DEFINITION_BYTES_MAX: usize = RECORD_BYTES_MAX - 8 * 1024;
-const PLAN_KEYS: &[&str] =
-    &["planVersion", "title", "goal", "project", "mode", "output", "profiles", "phases"];
+const PLAN_KEYS: &[&str] = &[
+    "planVersion",
+    "title",
+    "goal",
+    "project",
+    "mode",
+    "output",
+    "profiles",
+    "phaseOrder",
+    "phases",
+];
 const UNPLANNED_KEYS: &[&str] = &["planVersion", "title", "goal", "project", "mode", "profiles"];
 const GOAL_KEYS: &[&str] =
     &["title", "problemStatement", "successCriteria", "nonGoals", "constraints", "tags"];
@@ -216,7 +225,11 @@ impl PlanFile {
 }
 
 fn read_plan(top: &Fields<'_>, problems: &Problems) -> PlanFile {
-    let placed = read_phases(top);
+    let mut placed = read_phases(top);
+    match top.word("phaseOrder", PhaseOrder::WORDS, PhaseOrder::parse).unwrap_or_default() {
+        PhaseOrder::Sequential => order_phases(&mut placed, problems),
+        PhaseOrder::Parallel => {}
+    }
     check_edges(&placed, problems);
     let output = top.get("output").and_then(|output| read_output(&output, &placed));
     let mut nodes: Vec<Node> = placed.into_iter().map(|placed| placed.node).collect();

@@ -72,6 +72,8 @@ fn read_plan(value: &Value, goal: &Goal, bounds: Bounds) -> Result<PlanFile, Vec
     found.tiers(value, "", &tiers, &[bounds.phases, bounds.tasks, bounds.subtasks]);
     let mut document = known(value, PLAN, &tiers);
     document["title"] = json!(goal.title);
+    // The prompt tells the model that dependencies alone order the work.
+    document["phaseOrder"] = json!("parallel");
     let read = plan_file::parse(&document);
     let plan = found.with(read)?;
     Ok(PlanFile {
