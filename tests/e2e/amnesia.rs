@@ -39,14 +39,15 @@ async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
     // Only who has the control plane's credential can, and only who looked.
     let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
     let (url, accepting) = (fleet.url(), half.to_string());
-    let mut denied = fleet.command(["doctor", "--accept-ledger", &accepting, "--url", &url]);
+    let mut denied =
+        fleet.command(["doctor", "--accept-ledger", &accepting, "--yes", "--url", &url]);
     let denied = denied.arg("--credentials").arg(human).output().unwrap();
     assert!(!denied.status.success(), "{}", String::from_utf8_lossy(&denied.stdout));
-    let wrong = fleet.run(["doctor", "--accept-ledger", &last.to_string()]);
+    let wrong = fleet.run(["doctor", "--accept-ledger", &last.to_string(), "--yes"]);
     assert_eq!(wrong.code, Some(5), "{}{}", wrong.out, wrong.err);
     let shows = format!("the ledger's last sequence is {half}, not {last}");
     assert!(wrong.err.contains(&shows), "{}", wrong.err);
-    let said = fleet.ok(["doctor", "--accept-ledger", &accepting]);
+    let said = fleet.ok(["doctor", "--accept-ledger", &accepting, "--yes"]);
     assert!(said.contains(&format!("accepted the ledger through {half}")), "{said}");
     assert!(said.contains(&format!("{} sequences were filled", last - half)), "{said}");
 

@@ -170,10 +170,10 @@ fn leftovers(fleet: &Fleet, repository: &Repository, denied: &str) {
     assert!(shown.contains("unapplied") && shown.contains(denied), "{shown}");
     refused(
         fleet,
-        &["worktree", "remove", run, "--host", "h1"],
+        &["worktree", "remove", run, "--yes", "--host", "h1"],
         "has work that refs/heads/main has not",
     );
-    fleet.ok(["worktree", "remove", run, "--force", "--host", "h1"]);
+    fleet.ok(["worktree", "remove", run, "--force", "--yes", "--host", "h1"]);
     assert_eq!(repository.git(&["worktree", "list"]).lines().count(), 2);
     let none = fleet.run(["worktree", "show", run, "--host", "h1"]);
     assert_eq!(none.code, Some(3), "{}", none.err);

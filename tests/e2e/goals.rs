@@ -39,7 +39,7 @@ fn open(fleet: &Fleet, gate: &str) {
 /// Where a goal and its two tasks stand.
 fn stands(fleet: &Fleet, epic: &str) -> [String; 3] {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let goal = fleet.json(&["goal", "list"]);
+    let goal = fleet.json(&["goal", "list", "--all"]);
     let goal = goal.as_array().unwrap().iter().find(|goal| goal["id"] == json!(epic)).cloned();
     let nodes = fleet.json(&["work", "list", epic]);
     let node = |id: &str| {
@@ -83,7 +83,7 @@ async fn a_goal_is_paused_goes_on_and_is_given_up() {
     let running = wait::until("its program runs", || fleet.agents().first().map(|it| it.pid));
     assert!(running > 0);
     assert_eq!(code(&fleet, &["goal", "archive", &epic]), Some(5), "it is not over");
-    let said = fleet.ok(["goal", "cancel", &epic, "--reason", "not wanted any more"]);
+    let said = fleet.ok(["goal", "cancel", &epic, "--yes", "--reason", "not wanted any more"]);
     assert!(said.contains("1 at work are asked to stop"), "{said}");
     until(&fleet, &epic, ["cancelled", "done", "cancelled"]);
     wait::until("nothing runs", || fleet.agents().is_empty().then_some(()));

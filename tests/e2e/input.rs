@@ -175,8 +175,8 @@ profiles:
 fn what_is_not_there_is_exit_code_three_and_what_is_denied_four() {
     let fleet = Fleet::up();
     refused(&fleet.run(["describe", "PO-nobody"]), 3, &["PO-nobody"]);
-    refused(&fleet.run(["project", "retire", "nothing"]), 3, &["nothing"]);
-    refused(&fleet.run(["describe", "X:1"]), 2, &["X:1"]);
+    refused(&fleet.run(["project", "retire", "nothing", "--yes"]), 3, &["nothing"]);
+    refused(&fleet.run(["describe", "X:1"]), 3, &["X:1"]);
     fleet.ok(["project", "create", "tight", "--mode", "solo"]);
     refused(&fleet.run(["project", "create", "tight"]), 5, &["PO-tight", "h1"]);
     let plan = fleet.file(

@@ -26,6 +26,7 @@ mod logs;
 mod long_haul;
 mod loops;
 mod metrics;
+mod naming;
 mod overseeing;
 mod own_tools;
 mod pauses;

@@ -2,14 +2,61 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    advise, agent, answer, artifact, budget, change, circuit, config, describe, doctor, events,
-    file, get, goal, guard, host, inbox, insights, logs, mail, plan, profile, project, replay, run,
-    schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors, verb, why, work,
-    worktree,
+    advise, agent, answer, artifact, budget, change, circuit, completion, config, describe, doctor,
+    down, events, file, get, goal, guard, host, inbox, insights, logs, mail, man, plan, profile,
+    project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors,
+    verb, wait, why, work, worktree,
 };
+
+/// The commands by what one wants to do (spec 08).
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Run", &["up", "down", "run", "attach", "wait", "status"]),
+    ("Goals and plans", &["goal", "plan", "work", "insights", "advise", "schedule", "tick"]),
+    (
+        "Agents",
+        &[
+            "project",
+            "profile",
+            "agent",
+            "spawn",
+            "stop",
+            "steer",
+            "interrupt",
+            "pause",
+            "resume",
+            "circuit",
+            "budget",
+        ],
+    ),
+    (
+        "People",
+        &["inbox", "answer", "change", "approve", "deny", "apply", "mail", "worktree", "file"],
+    ),
+    ("Look", &["get", "describe", "tree", "logs", "why", "events", "replay", "artifact"]),
+    ("Operate", &["doctor", "host", "serve", "config", "completion", "man", "schema", "vectors"]),
+];
+/// Columns before a command's description.
+const NAME_WIDTH: usize = 11;
+
+/// The command line, its help in groups.
+pub(crate) fn command_line() -> clap::Command {
+    let command = Args::command();
+    let mut help = String::new();
+    for (group, names) in GROUPS {
+        help.push_str(&format!("\n{group}:\n"));
+        let below = names.iter().filter_map(|name| command.find_subcommand(name));
+        for below in below {
+            let about = below.get_about().map(ToString::to_string).unwrap_or_default();
+            help.push_str(&format!("  {:<NAME_WIDTH$} {about}\n", below.get_name()));
+        }
+    }
+    let rest = "\nOptions:\n{options}{after-help}\n";
+    command
+        .help_template(format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{help}{rest}"))
+}
 
 /// Runs fleets of agents as a supervised hierarchy over a message bus.
 #[derive(Debug, Parser)]
@@ -17,6 +64,8 @@ use crate::command::{
     name = "tetrarch",
     version,
     propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
     after_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 conflict, 6 bus unreachable, 130 interrupted."
 )]
 pub(crate) struct Args {
@@ -72,9 +121,13 @@ pub(crate) enum Output {
 pub(crate) enum Command {
     /// Run everything on this machine: bus, owner, host.
     Up(up::UpArgs),
+    /// Stop what `up` runs on this machine.
+    Down(down::DownArgs),
     /// Execute a plan file and follow it to its end.
     Run(run::RunArgs),
-    /// Show how the installation is.
+    /// Follow a goal that was given already.
+    Attach(run::AttachArgs),
+    /// Show how the fleet is.
     Status(status::StatusArgs),
     /// Run the owner of the ledger (with --global).
     Serve(serve::ServeArgs),
@@ -83,97 +136,133 @@ pub(crate) enum Command {
     /// Stand guard over a host's programs. Hosts start it.
     #[command(hide = true)]
     Guard(guard::GuardArgs),
-    /// Add or retire agents.
+    /// Add, list, replace and retire agents.
     #[command(subcommand)]
     Agent(agent::AgentCommand),
-    /// Create projects and set their mode.
+    /// Create, list and retire projects.
     #[command(subcommand)]
     Project(project::ProjectCommand),
-    /// Let an agent start children again after too many of them died.
+    /// Close a circuit that opened after too many failures.
     #[command(subcommand)]
     Circuit(circuit::CircuitCommand),
-    /// Apply profiles.
+    /// List, show and apply profiles.
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
     /// List agents, hosts, runs, goals or nodes.
     Get(get::GetArgs),
-    /// Show everything about one thing.
+    /// Show everything about an agent, run, goal, node, project or host.
     Describe(describe::DescribeArgs),
     /// Show agents as a tree.
     Tree(tree::TreeArgs),
-    /// Show what agents may spend, and what became of it; raise it.
+    /// Show what agents may spend and have spent; raise it.
     Budget(budget::BudgetArgs),
     /// Show what happened, from the ledger.
     Events(events::EventsArgs),
-    /// Show the fleet as it was.
+    /// Show the fleet as it was at a time.
     Replay(replay::ReplayArgs),
     /// Show why something is as it is: the events that led there.
     Why(why::WhyArgs),
-    /// Ask the governor for agents.
+    /// Start agents for a task of a goal.
     Spawn(spawn::SpawnArgs),
     /// Stop an agent.
     Stop(stop::StopArgs),
-    /// Put a text before an agent's next step.
+    /// Give an agent an instruction before its next step.
     Steer(verb::SteerArgs),
-    /// Abort an agent's turn; it keeps what it has and waits for a steer.
+    /// Interrupt an agent's turn; it waits for a steer.
     Interrupt(verb::InterruptArgs),
-    /// Have an agent stand still.
+    /// Pause an agent.
     Pause(verb::PauseArgs),
-    /// Let a paused agent go on.
+    /// Resume a paused agent.
     Resume(verb::PauseArgs),
-    /// Have the overseer look at what stands still.
+    /// Have the overseer check for stalled work now.
     Tick(tick::TickArgs),
+    /// Wait until a goal, a run, an agent, a node or a change is in a state.
+    Wait(wait::WaitArgs),
     /// Show what an agent did: the journal of its run.
     Logs(logs::LogsArgs),
-    /// List what people are asked.
+    /// List questions, changes and drafts that wait for people.
     Inbox(inbox::InboxArgs),
     /// Answer a question.
     Answer(answer::AnswerArgs),
-    /// Show what runs changed and people decide on.
+    /// List and show changes that wait for a decision.
     #[command(subcommand)]
     Change(change::ChangeCommand),
-    /// Say yes to a change, or to a draft of a plan.
+    /// Approve a change, or a draft of a plan.
     Approve(change::ApproveArgs),
-    /// Say no to a change, or to a draft of a plan.
+    /// Deny a change, or a draft of a plan.
     Deny(change::DenyArgs),
-    /// Merge a change that is approved.
+    /// Merge an approved change into its branch.
     Apply(change::ApplyArgs),
     /// Show and remove the worktrees that runs left on this host.
     #[command(subcommand)]
     Worktree(worktree::WorktreeCommand),
-    /// Show which paths agents hold, and release them.
+    /// List and release the paths that agents hold.
     #[command(subcommand)]
     File(file::FileCommand),
     /// Read and write mail.
     #[command(subcommand)]
     Mail(mail::MailCommand),
-    /// Get artifacts.
+    /// List and get the files that runs stored.
     #[command(subcommand)]
     Artifact(artifact::ArtifactCommand),
-    /// Give goals to projects and decide on them.
+    /// Create, list, pause, cancel and archive goals.
     #[command(subcommand)]
     Goal(goal::GoalCommand),
-    /// See to the work of a goal: done, blocked, urgent.
+    /// List the work of a goal; call it done, block and unblock it.
     #[command(subcommand)]
     Work(work::WorkCommand),
-    /// Show which pending work of a goal to take first.
+    /// Rank the pending work of a goal.
     Advise(advise::AdviseArgs),
-    /// Have goals and mail begin at set times.
+    /// Schedule goals and mail.
     #[command(subcommand)]
     Schedule(schedule::ScheduleCommand),
-    /// Show plans and their history.
+    /// Show, change and compare plans.
     #[command(subcommand)]
     Plan(plan::PlanCommand),
-    /// Show what the shape of a plan says: what holds up what, and what can be done now.
+    /// Show a plan's critical path, bottlenecks and ready work.
     Insights(insights::InsightsArgs),
     /// Check this machine, the bus and the ledger.
     Doctor(doctor::DoctorArgs),
-    /// Explain the configuration.
+    /// Explain the configuration; write a server's.
     #[command(subcommand)]
     Config(config::ConfigCommand),
     /// Print the JSON Schemas of everything public.
     Schema(schema::SchemaArgs),
+    /// Print the lines by which a shell completes commands and names.
+    Completion(completion::CompletionArgs),
+    /// Write manual pages.
+    Man(man::ManArgs),
     /// Check or run conformance vectors.
     #[command(subcommand)]
     Vectors(vectors::VectorsCommand),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_that_is_shown_is_in_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        grouped.sort_unstable();
+        let command = Args::command();
+        let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+        let mut names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        names.sort_unstable();
+        assert_eq!(grouped, names);
+    }
+
+    #[test]
+    fn every_description_is_one_sentence_with_its_verb_first() {
+        fn check(command: &clap::Command) {
+            for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+                let about = below.get_about().map(ToString::to_string).unwrap_or_default();
+                let first = about.chars().next();
+                assert!(first.is_some_and(char::is_uppercase), "{}: {about:?}", below.get_name());
+                assert!(!about.contains('\n'), "{}: {about:?}", below.get_name());
+                check(below);
+            }
+        }
+        check(&Args::command());
+    }
 }

@@ -7,9 +7,11 @@ pub(crate) mod artifact;
 pub(crate) mod budget;
 pub(crate) mod change;
 pub(crate) mod circuit;
+pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod describe;
 pub(crate) mod doctor;
+pub(crate) mod down;
 pub(crate) mod events;
 pub(crate) mod file;
 pub(crate) mod get;
@@ -20,6 +22,7 @@ pub(crate) mod inbox;
 pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod mail;
+pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod profile;
 pub(crate) mod project;
@@ -36,27 +39,66 @@ pub(crate) mod tree;
 pub(crate) mod up;
 pub(crate) mod vectors;
 pub(crate) mod verb;
+pub(crate) mod wait;
 pub(crate) mod why;
 pub(crate) mod work;
 pub(crate) mod worktree;
 
-use crate::args::{Args, Command};
+use std::ffi::OsString;
+
+use clap::{ArgMatches, FromArgMatches};
+use tokio::runtime::Runtime;
+
+use crate::args::{Args, Command, GlobalArgs, command_line};
 use crate::context::Context;
 use crate::exit::CliError;
+use crate::name::{self, Resolved};
+use crate::suggestion;
 use crate::telemetry::{Counting, Telemetry};
 
-/// Loads the configuration, starts telemetry and the runtime, and runs the command.
+/// Reads the command line, loads the configuration, starts telemetry and the runtime, and runs the command.
 ///
 /// # Errors
 /// The command's.
-pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let Args { global, command } = args;
-    // Needs nothing of what follows, and must not wait for a collector or a log.
-    if let Command::Guard(args) = command {
-        return guard::run(args);
+pub(crate) fn run() -> Result<(), CliError> {
+    completion::answer();
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let mut loose = name::loose(command_line());
+    let matches = matches(&mut loose, &line);
+    let asked = name::asked(&command_line(), &matches);
+    if !asked.iter().any(name::is_open) {
+        let Args { global, command } = args(&line, Resolved::new());
+        // Needs nothing of what follows, and must not wait for a collector or a log.
+        if let Command::Guard(args) = command {
+            return guard::run(args);
+        }
+        return start(Context::load(&global)?, runtime()?, command);
     }
-    let context = Context::load(&global)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let global = GlobalArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let (mut context, runtime) = (Context::load(&global)?, runtime()?);
+    let desk = runtime.block_on(context.desk())?;
+    let names = runtime.block_on(name::resolve(&desk, &asked))?;
+    context.opened = Some(desk);
+    start(context, runtime, args(&line, names).command)
+}
+
+fn runtime() -> Result<Runtime, CliError> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// The line's matches; a line that is wrong, or asks for help, ends here.
+fn matches(command: &mut clap::Command, line: &[OsString]) -> ArgMatches {
+    command.try_get_matches_from_mut(line).unwrap_or_else(|error| suggestion::exit(&error, command))
+}
+
+/// The line's arguments, each name in its whole form.
+fn args(line: &[OsString], names: Resolved) -> Args {
+    let mut command = name::strict(command_line(), names);
+    let matches = matches(&mut command, line);
+    Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+fn start(context: Context, runtime: Runtime, command: Command) -> Result<(), CliError> {
     let serves = serves(&command);
     let mut telemetry = Telemetry::start(&context.config, default_log(serves), counting(&command))?;
     let outcome = runtime.block_on(async {
@@ -71,14 +113,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 
 /// Whether it goes on until it is told to end.
 fn serves(command: &Command) -> bool {
-    matches!(command, Command::Up(_) | Command::Serve(_) | Command::Host(_))
+    let hosts = matches!(command, Command::Host(args) if args.serves());
+    hosts || matches!(command, Command::Up(_) | Command::Serve(_))
 }
 
 /// Whether it has something to tell to whoever asks for metrics. The programs that `up` starts share an address.
 fn counting(command: &Command) -> Counting {
     if matches!(command, Command::Host(args) if args.with_parent) {
         Counting::BesideOwner
-    } else if matches!(command, Command::Serve(_) | Command::Host(_)) {
+    } else if serves(command) && !matches!(command, Command::Up(_)) {
         Counting::Alone
     } else {
         Counting::Nobody
@@ -94,7 +137,9 @@ fn default_log(serves: bool) -> &'static str {
 async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
     match command {
         Command::Up(args) => up::run(context, args).await,
+        Command::Down(args) => down::run(context, args).await,
         Command::Run(args) => run::run(context, args).await,
+        Command::Attach(args) => run::attach(context, args).await,
         Command::Status(args) => status::run(context, args).await,
         Command::Serve(args) => serve::run(context, args).await,
         Command::Host(args) => host::run(context, args).await,
@@ -116,6 +161,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Pause(args) => verb::pause(context, args).await,
         Command::Resume(args) => verb::resume(context, args).await,
         Command::Tick(args) => tick::run(context, args).await,
+        Command::Wait(args) => wait::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,
         Command::Inbox(args) => inbox::run(context, args).await,
         Command::Answer(args) => answer::run(context, args).await,
@@ -136,6 +182,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Config(command) => config::run(context, command),
         Command::Schema(args) => schema::run(context, &args),
+        Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => man::run(args),
         Command::Vectors(command) => vectors::run(context, command),
         Command::Why(args) => why::run(context, args).await,
     }

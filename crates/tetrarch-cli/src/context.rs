@@ -36,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     /// The options it was started with, for children.
     pub(crate) global: GlobalArgs,
+    /// The connection that is there already, when names had to be looked up.
+    pub(crate) opened: Option<Desk>,
 }
 
 impl Context {
@@ -45,7 +47,7 @@ impl Context {
     /// A file, a variable or an option is wrong.
     pub(crate) fn load(global: &GlobalArgs) -> Result<Self, CliError> {
         let config = Config::load(global)?;
-        Ok(Self { config, output: global.output, global: global.clone() })
+        Ok(Self { config, output: global.output, global: global.clone(), opened: None })
     }
 
     /// Who is asking.
@@ -115,6 +117,9 @@ impl Context {
     /// # Errors
     /// The bus does not answer or refuses the credential.
     pub(crate) async fn desk(&self) -> Result<Desk, CliError> {
+        if let Some(desk) = &self.opened {
+            return Ok(desk.clone());
+        }
         let human = self.human()?;
         let bus = self.connect(&Party::Human(human.clone()), "tetrarch").await?;
         let managed = self.config.bus.url.is_none();

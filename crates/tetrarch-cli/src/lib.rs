@@ -4,27 +4,27 @@
 mod args;
 mod command;
 mod config;
+mod confirm;
 mod context;
 mod document;
 mod exit;
 mod history;
+mod name;
 mod output;
 mod process;
 #[cfg(test)]
 mod samples;
 mod snapshot;
+mod suggestion;
 mod telemetry;
 pub mod vectors;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 /// Runs the command line and gives its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let args = args::Args::parse();
-    match command::run(args) {
+    match command::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             exit::report(&error);

@@ -12,7 +12,9 @@ use tetrarch_core::mail::Lane;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
+use crate::command::get::{self, Filter, GetArgs, Kind};
 use crate::command::project::{BudgetArgs, mode, report};
+use crate::confirm::Sure;
 use crate::context::{Context, Desk, new_id};
 use crate::exit::{CliError, Code};
 use crate::output;
@@ -21,16 +23,18 @@ use crate::output;
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
+  tetrarch agent list --project demo
   tetrarch agent add PO-demo --external
   tetrarch agent add PO-demo --external --tools '*' --mode tight
   tetrarch agent rotate W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'its context is full'
   tetrarch agent replace W:01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'it hangs'
-  tetrarch agent retire PO-demo --reason 'moved elsewhere'")]
+  tetrarch agent retire PO-demo --reason 'moved elsewhere' --yes")]
 pub(crate) enum AgentCommand {
+    /// List agents, as `tetrarch get agents` does.
+    List(Filter),
     /// Add an agent that is a program of your own and speaks NATS itself.
     Add(AddArgs),
-    /// Have an agent's next session go on from its last checkpoint; the present one, if it lives,
-    /// is killed first.
+    /// Replace an agent's session: the present one is killed, the next goes on from the last checkpoint.
     #[command(after_help = REPLACE_HELP)]
     Replace {
         /// Who.
@@ -46,7 +50,7 @@ pub(crate) enum AgentCommand {
         #[arg(long, default_value = "a human asked")]
         reason: String,
     },
-    /// Have an agent come to a boundary, write a checkpoint and go on in a fresh session.
+    /// Rotate an agent: it writes a checkpoint and goes on in a fresh session.
     #[command(after_help = ROTATE_HELP)]
     Rotate {
         /// Who.
@@ -55,13 +59,16 @@ pub(crate) enum AgentCommand {
         #[arg(long, default_value = "a human asked")]
         reason: String,
     },
-    /// End an agent and its children for good.
+    /// Retire an agent: it and its children end for good.
     Retire {
         /// Who.
         name: AgentId,
         /// Why, for the log.
         #[arg(long, default_value = "a human asked")]
         reason: String,
+        /// Retire it without asking.
+        #[command(flatten)]
+        sure: Sure,
     },
 }
 
@@ -101,6 +108,7 @@ pub(crate) struct AddArgs {
 /// The name cannot be added; the owner refuses, or does not answer.
 pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), CliError> {
     match command {
+        AgentCommand::List(filter) => get::run(context, GetArgs::of(Kind::Agents, filter)).await,
         AgentCommand::Add(args) => add(context, args).await,
         AgentCommand::Replace { name, session, give_up, reason } => {
             let desk = context.desk().await?;
@@ -118,7 +126,8 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
             let reply = context.desk().await?.operate(&op).await?;
             report(context, &reply, &format!("{name} is rotated: {}", reply.detail))
         }
-        AgentCommand::Retire { name, reason } => {
+        AgentCommand::Retire { name, reason, sure } => {
+            sure.to(&format!("retire {name} and all below it for good"))?;
             let said = format!("{name} retired");
             let op = Op::AgentRetire { agent: name, reason };
             let reply = context.desk().await?.operate(&op).await?;

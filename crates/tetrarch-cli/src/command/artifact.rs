@@ -1,23 +1,46 @@
 //! `tetrarch artifact`: the bytes that runs made, verified against their name (spec 06).
 
+use std::cmp::Reverse;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
+use serde_json::json;
 use tetrarch_bus::artifact::{ArtifactError, Artifacts};
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::brief::Artifact;
+use tetrarch_core::id::{EpicId, ProjectName};
+use tetrarch_core::run::Run;
+use tetrarch_core::time::BusTime;
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::name::Digest;
+use crate::output::{self, Column, Listing, Row, age, now};
+use crate::snapshot::Snapshot;
 
-/// Gets artifacts.
+/// Lists and gets artifacts.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ArtifactCommand {
+    /// List the files that runs stored, the newest first.
+    #[command(
+        after_help = "Examples:\n  tetrarch artifact list\n  tetrarch artifact list --goal @last -o json"
+    )]
+    List {
+        /// Only those of this goal.
+        #[arg(long)]
+        goal: Option<EpicId>,
+        /// Only those of this project.
+        #[arg(long)]
+        project: Option<ProjectName>,
+    },
     /// Write an artifact's bytes to standard output, or to a file.
     #[command(
-        after_help = "Examples:\n  tetrarch artifact get 9f86d0...0a08 > report.md\n  tetrarch artifact get 9f86d0...0a08 --to report.md"
+        after_help = "Examples:\n  tetrarch artifact get 9f86d0...0a08 > report.md\n  tetrarch artifact get 9f86d081 --to report.md"
     )]
     Get {
-        /// Its sha256, 64 hexadecimal digits.
-        sha256: String,
+        /// Its sha256, or at least 6 digits that only one begins with.
+        sha256: Digest,
         /// The file to write; it appears whole or not at all.
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
@@ -29,8 +52,72 @@ pub(crate) enum ArtifactCommand {
 /// # Errors
 /// There is none of this name, it is damaged, or the bus does not answer.
 pub(crate) async fn run(context: &Context, command: ArtifactCommand) -> Result<(), CliError> {
-    let ArtifactCommand::Get { sha256, to } = command;
-    let sha256 = sha256.to_ascii_lowercase();
+    match command {
+        ArtifactCommand::List { goal, project } => list(context, goal, project.as_ref()).await,
+        ArtifactCommand::Get { sha256: Digest(sha256), to } => get(context, sha256, to).await,
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("SHA256"),
+    Column::always("NAME"),
+    Column::always("BYTES"),
+    Column::always("AGE"),
+    Column::always("NODE"),
+    Column::wide("RUN"),
+    Column::wide("GOAL"),
+    Column::wide("TYPE"),
+];
+
+async fn list(
+    context: &Context,
+    goal: Option<EpicId>,
+    project: Option<&ProjectName>,
+) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let kinds = [KeyKind::Run, KeyKind::RunStatus, KeyKind::Goal].map(Select::Kind);
+    let records = Snapshot::read(&bus, &kinds).await?.records;
+    let mut rows = Vec::new();
+    for status in records.run_status.values() {
+        let Some(run) = records.runs.get(&status.id) else { continue };
+        let of = records.goals.get(&run.epic).map(|goal| &goal.project);
+        if goal.is_some_and(|goal| goal != run.epic) || (project.is_some() && of != project) {
+            continue;
+        }
+        let files = status.result.iter().flat_map(|result| &result.artifacts);
+        rows.extend(files.map(|file| (status.since, row(file, run, status.since))));
+    }
+    rows.sort_by_key(|(since, _)| Reverse(*since));
+    let rows = rows.into_iter().map(|(_, row)| row).collect();
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    Ok(())
+}
+
+fn row(file: &Artifact, run: &Run, since: BusTime) -> Row {
+    Row {
+        cells: vec![
+            file.sha256.as_str().into(),
+            file.name.as_str().into(),
+            file.size.to_string().into(),
+            age(now(), since).into(),
+            run.node.to_string().into(),
+            run.id.to_string().into(),
+            run.epic.to_string().into(),
+            file.media_type.as_str().into(),
+        ],
+        record: json!({
+            "sha256": file.sha256,
+            "name": file.name,
+            "size": file.size,
+            "mediaType": file.media_type,
+            "run": run.id.to_string(),
+            "goal": run.epic.to_string(),
+            "node": run.node.to_string(),
+        }),
+    }
+}
+
+async fn get(context: &Context, sha256: String, to: Option<PathBuf>) -> Result<(), CliError> {
     let desk = context.desk().await?;
     let artifacts = Artifacts::new(&desk.bus);
     match to {

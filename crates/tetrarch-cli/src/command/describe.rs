@@ -19,6 +19,7 @@ use tetrarch_core::ledger::RecordKey;
 use super::logs::Entries;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::name;
 use crate::output;
 use crate::snapshot::Snapshot;
 
@@ -39,18 +40,18 @@ Examples:
 pub(crate) struct DescribeArgs {
     /// An agent, a run, a goal, <goal>/<node>, project/<name> or host/<name>.
     #[arg(value_name = "THING")]
-    thing: String,
+    thing: name::Thing,
 }
 
 impl DescribeArgs {
     /// Those that describe a goal.
     pub(crate) fn of(epic: EpicId) -> Self {
-        Self { thing: epic.to_string() }
+        Self { thing: name::Thing(epic.to_string()) }
     }
 
     /// Those that describe a node of its plan.
     pub(crate) fn of_node(epic: EpicId, node: NodeId) -> Self {
-        Self { thing: format!("{epic}/{node}") }
+        Self { thing: name::Thing(format!("{epic}/{node}")) }
     }
 }
 
@@ -147,11 +148,11 @@ impl Thing {
 /// # Errors
 /// The name is none, or of nothing that is known; the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: DescribeArgs) -> Result<(), CliError> {
-    let thing = Thing::named(&args.thing)?;
+    let thing = Thing::named(&args.thing.0)?;
     let bus = context.desk().await?.bus;
     let mut snapshot = Snapshot::read(&bus, &thing.records()).await?;
     if snapshot.sequence(&thing.key()) == 0 {
-        let what = format!("nothing is known of {}", args.thing);
+        let what = format!("nothing is known of {}", args.thing.0);
         return Err(CliError::new(Code::NotFound, what)
             .hint("list what there is with `tetrarch get agents|hosts|runs|goals`"));
     }

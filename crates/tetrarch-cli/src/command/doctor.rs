@@ -12,6 +12,7 @@ mod tests;
 use serde_json::{Value, json};
 use tetrarch_bus::creds::Party;
 
+use crate::confirm::Sure;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, align, is_coloured};
@@ -19,7 +20,7 @@ use crate::output::{self, Cell, Tone, align, is_coloured};
 /// What `doctor` is told.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch doctor\n  tetrarch doctor -o json\n  tetrarch doctor --check-ledger\n  tetrarch doctor --accept-ledger 4711"
+    after_help = "Examples:\n  tetrarch doctor\n  tetrarch doctor -o json\n  tetrarch doctor --check-ledger\n  tetrarch doctor --accept-ledger 4711 --yes"
 )]
 pub(crate) struct DoctorArgs {
     /// Fold the whole ledger, name every broken invariant, and compare the result with STATE.
@@ -28,6 +29,9 @@ pub(crate) struct DoctorArgs {
     /// Have the owner go on with a ledger that it does not recognize, when this is its last sequence.
     #[arg(long, value_name = "SEQ", conflicts_with = "check_ledger")]
     accept_ledger: Option<u64>,
+    /// Accept the ledger without asking.
+    #[command(flatten)]
+    sure: Sure,
 }
 
 /// How a check went.
@@ -116,6 +120,7 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
         return ledger::run(context, &bus).await;
     }
     if let Some(seq) = args.accept_ledger {
+        args.sure.to(&format!("accept the ledger through {seq}, whatever it lost"))?;
         return accept::run(context, seq).await;
     }
     let mut checks = machine::checks(context).await;

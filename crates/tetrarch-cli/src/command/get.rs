@@ -10,6 +10,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::state::{Select, load_meta};
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::tail::follow_ledger;
+use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{EpicId, ProjectName};
 
 use crate::args::Output;
@@ -25,7 +26,8 @@ use crate::snapshot::Snapshot;
 Examples:
   tetrarch get agents --project demo
   tetrarch get runs --state running -o wide
-  tetrarch get nodes --epic goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
+  tetrarch get nodes --epic @last
+  tetrarch get goals --all                # archived ones too
   tetrarch get agents PO-demo -o yaml
   tetrarch get agents --watch -o json")]
 pub(crate) struct GetArgs {
@@ -34,30 +36,47 @@ pub(crate) struct GetArgs {
     kind: Kind,
     /// Only the one of this name.
     name: Option<String>,
+    /// Only those of this goal.
+    #[arg(long)]
+    epic: Option<EpicId>,
+    /// Which of them.
+    #[command(flatten)]
+    filter: Filter,
+}
+
+/// Which things are listed.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Filter {
     /// Only those of this project.
     #[arg(long)]
     project: Option<ProjectName>,
-    /// Only those of this epic.
-    #[arg(long)]
-    epic: Option<EpicId>,
     /// Only those in this state.
     #[arg(long)]
     state: Option<String>,
+    /// Archived goals too.
+    #[arg(short, long)]
+    all: bool,
     /// Goes on with what changes, until it is interrupted.
     #[arg(short, long)]
     watch: bool,
 }
 
 impl GetArgs {
-    /// Those that list goals.
-    pub(crate) fn goals(project: Option<ProjectName>, state: Option<String>) -> Self {
-        Self { kind: Kind::Goals, name: None, project, epic: None, state, watch: false }
+    /// Those that list things of a kind.
+    pub(crate) fn of(kind: Kind, filter: Filter) -> Self {
+        Self { kind, name: None, epic: None, filter }
     }
 
     /// Those that list the nodes of a goal's plan.
     pub(crate) fn nodes(epic: EpicId, state: Option<String>) -> Self {
-        let epic = Some(epic);
-        Self { kind: Kind::Nodes, name: None, project: None, epic, state, watch: false }
+        let filter = Filter { state, ..Filter::default() };
+        Self { epic: Some(epic), ..Self::of(Kind::Nodes, filter) }
+    }
+
+    /// Whether goals that are archived are left out.
+    fn hides(&self, state: &str) -> bool {
+        let wanted = self.filter.all || self.name.is_some() || self.filter.state.is_some();
+        self.kind == Kind::Goals && !wanted && state == GoalStatus::Archived.as_str()
     }
 }
 
@@ -135,16 +154,16 @@ pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError
     check_state(&args)?;
     let bus = context.desk().await?.bus;
     // Read before the records: what is newer than this is in the ledger from there on.
-    let from = if args.watch { next_entry(&bus).await? } else { 0 };
+    let from = if args.filter.watch { next_entry(&bus).await? } else { 0 };
     let snapshot = Snapshot::read(&bus, &args.kind.records(&args, context.output)).await?;
     let whole = output::is_for_programs(context.output);
     let rows = matching(&snapshot, &args, whole)?;
-    if let (Some(name), true, false) = (&args.name, rows.is_empty(), args.watch) {
+    if let (Some(name), true, false) = (&args.name, rows.is_empty(), args.filter.watch) {
         let what = format!("no {} {name}", args.kind.word());
         let hint = format!("list them with `tetrarch get {}s`", args.kind.word());
         return Err(CliError::new(Code::NotFound, what).hint(hint));
     }
-    if args.watch {
+    if args.filter.watch {
         return watch(context.output, &bus, from, snapshot, rows, &args).await;
     }
     let columns = rows::columns(args.kind);
@@ -162,7 +181,7 @@ pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError
 
 fn check_state(args: &GetArgs) -> Result<(), CliError> {
     let allowed = args.kind.states();
-    match &args.state {
+    match &args.filter.state {
         Some(state) if !allowed.contains(&state.as_str()) => {
             let what = format!("{state:?} is no state of {}s", args.kind.word());
             let hint = format!("use one of {}", allowed.join(", "));
@@ -199,10 +218,10 @@ fn row_if_wanted(
 ) -> Result<Option<Row>, CliError> {
     let facts = rows::facts(snapshot, key);
     let named = args.name.as_ref().is_none_or(|name| key.is_named(name));
-    let project = args.project.as_ref().is_none_or(|project| facts.project == Some(project));
+    let project = args.filter.project.as_ref().is_none_or(|project| facts.project == Some(project));
     let epic = args.epic.is_none_or(|epic| facts.epic == Some(epic));
-    let state = args.state.as_deref().is_none_or(|state| facts.state == state);
-    if !(named && project && epic && state) {
+    let state = args.filter.state.as_deref().is_none_or(|state| facts.state == state);
+    if !(named && project && epic && state) || args.hides(facts.state) {
         return Ok(None);
     }
     rows::row(snapshot, key, Look { now: now(), whole })

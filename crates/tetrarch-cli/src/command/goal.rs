@@ -3,15 +3,16 @@
 
 use std::path::PathBuf;
 
-use tetrarch_core::id::{EpicId, ProjectName};
+use tetrarch_core::id::EpicId;
 use tetrarch_core::priority::Priority;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::goals::{GoalOp, GoalVerb};
 
 use super::describe::{self, DescribeArgs};
-use super::get::{self, GetArgs};
+use super::get::{self, Filter, GetArgs, Kind};
 use super::project::report;
 use super::run::{create_project, give_goal, prepared, project_name};
+use crate::confirm::Sure;
 use crate::context::Context;
 use crate::exit::CliError;
 
@@ -22,37 +23,38 @@ Examples:
   tetrarch goal create plan.yaml --project site
   tetrarch goal create --title 'Find out why the build is slow'
   tetrarch goal list --state paused
-  tetrarch goal pause goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --reason 'wait for the review'
+  tetrarch goal pause @last --reason 'wait for the review'
   tetrarch goal priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC high
+  tetrarch goal cancel site --yes           # the only open goal of project site
 
 While a goal is paused nothing new begins, and what runs goes on. A cancelled goal's programs are
 asked to stop; `tetrarch run` follows a goal from its beginning to its end.")]
 pub(crate) enum GoalCommand {
-    /// Give a goal to a project, and leave it to it.
+    /// Create a goal and give it to a project.
     Create(CreateArgs),
-    /// List goals.
-    List {
-        /// Only those of this project.
-        #[arg(long)]
-        project: Option<ProjectName>,
-        /// Only those in this state.
-        #[arg(long)]
-        state: Option<String>,
-    },
+    /// List goals; archived ones with --all.
+    List(Filter),
     /// Show everything about a goal.
     Show {
         /// The goal.
         epic: EpicId,
     },
-    /// Begin nothing new for a goal.
+    /// Pause a goal: nothing new begins for it.
     Pause(MoveArgs),
-    /// Work on a paused goal again.
+    /// Resume a paused goal.
     Resume(MoveArgs),
-    /// Give a goal up and stop what runs for it.
-    Cancel(MoveArgs),
-    /// Put a goal away that is over.
+    /// Cancel a goal and stop what runs for it.
+    Cancel {
+        /// Which goal, and why.
+        #[command(flatten)]
+        goal: MoveArgs,
+        /// Cancel it without asking.
+        #[command(flatten)]
+        sure: Sure,
+    },
+    /// Archive a closed goal: lists leave it out.
     Archive(MoveArgs),
-    /// Say how urgent a goal is.
+    /// Set how urgent a goal is.
     Priority {
         /// The goal.
         epic: EpicId,
@@ -123,13 +125,14 @@ pub(super) fn priority(text: &str) -> Result<Said, String> {
 pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), CliError> {
     match command {
         GoalCommand::Create(args) => create(context, args).await,
-        GoalCommand::List { project, state } => {
-            get::run(context, GetArgs::goals(project, state)).await
-        }
+        GoalCommand::List(filter) => get::run(context, GetArgs::of(Kind::Goals, filter)).await,
         GoalCommand::Show { epic } => describe::run(context, DescribeArgs::of(epic)).await,
         GoalCommand::Pause(args) => decide(context, args, GoalVerb::Pause).await,
         GoalCommand::Resume(args) => decide(context, args, GoalVerb::Resume).await,
-        GoalCommand::Cancel(args) => decide(context, args, GoalVerb::Cancel).await,
+        GoalCommand::Cancel { goal, sure } => {
+            sure.to(&format!("cancel {} and stop what runs for it", goal.epic))?;
+            decide(context, goal, GoalVerb::Cancel).await
+        }
         GoalCommand::Archive(args) => decide(context, args, GoalVerb::Archive).await,
         GoalCommand::Priority { epic, priority: Said(said), reason } => {
             decide(context, MoveArgs { epic, reason }, GoalVerb::Prioritise(said)).await

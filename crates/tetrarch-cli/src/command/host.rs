@@ -14,6 +14,7 @@ use tetrarch_runner::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::command::get::{self, Filter, GetArgs, Kind};
 use crate::config::check_freezing;
 use crate::context::{Context, new_ulid};
 use crate::document::read_document;
@@ -28,9 +29,13 @@ const BEATS: usize = 16;
 /// Runs the orchestrator of this host.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch host\n  tetrarch host --name build-2 --label zone=b --capacity 16"
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  tetrarch host\n  tetrarch host list\n  tetrarch host --name build-2 --label zone=b --capacity 16"
 )]
 pub(crate) struct HostArgs {
+    /// What else to do.
+    #[command(subcommand)]
+    command: Option<HostCommand>,
     /// The host's name; the machine's own unless said.
     #[arg(long)]
     name: Option<String>,
@@ -45,11 +50,28 @@ pub(crate) struct HostArgs {
     pub(crate) with_parent: bool,
 }
 
+/// What `host` can do beside running.
+#[derive(Debug, clap::Subcommand)]
+enum HostCommand {
+    /// List hosts, as `tetrarch get hosts` does.
+    List(Filter),
+}
+
+impl HostArgs {
+    /// Whether it runs the orchestrator of this host, rather than to ask something and end.
+    pub(crate) fn serves(&self) -> bool {
+        self.command.is_none()
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// The host's.
 pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliError> {
+    if let Some(HostCommand::List(filter)) = args.command {
+        return get::run(context, GetArgs::of(Kind::Hosts, filter)).await;
+    }
     let section = &context.config.host;
     let name = host_name(args.name.as_ref().or(section.name.as_ref()))?;
     let mut labels = section.labels.clone();

@@ -10,6 +10,7 @@ use tetrarch_bus::archive::{Archive, ArchiveError};
 use tetrarch_bus::error::ReadError;
 use tetrarch_bus::journal::{Journaled, end_begins, follow_journal, is_whole, stream_journal};
 use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::{AgentId, RunId};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::RecordKey;
@@ -19,6 +20,7 @@ use super::describe::journal;
 use crate::args::Output;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::name::{Journal, Place};
 use crate::output::{self, Reader};
 use crate::snapshot::Snapshot;
 
@@ -30,12 +32,14 @@ Examples:
   tetrarch logs run_01JD8Z5W6T4QK3M9X2V7B1N0AC -o json
   tetrarch logs run_01JD8Z5W6T4QK3M9X2V7B1N0AC --tail 20
   tetrarch logs W:01JD8Z5W6T4QK3M9X2V7B1N0AC -f      # until the run ends
+  tetrarch logs T1.2 -f                              # of its latest run, in the only open goal
+  tetrarch logs @last/T1.2 --tail 20
   tetrarch logs 9f86d0...0a08                        # of a run that is forgotten, by its archive
 
 The journal of a run that ended is kept as an artifact for 30 days; `tetrarch describe <run>` names it.")]
 pub(crate) struct LogsArgs {
-    /// An agent, one of its runs, or the artifact that a run's journal is kept as.
-    name: String,
+    /// An agent, a run, a node (T1.2 or <goal>/T1.2), or the artifact that a run's journal is kept as.
+    name: Journal,
     /// Go on with what comes, until the run ends.
     #[arg(long, short)]
     follow: bool,
@@ -50,7 +54,7 @@ pub(crate) struct LogsArgs {
 /// There is no such agent, run or journal, or the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
-    let LogsArgs { name, follow, tail } = args;
+    let LogsArgs { name: Journal(name), follow, tail } = args;
     let (output, mut shown) = (context.output, Shown::new(context.output, tail));
     let is_archive = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (run, kept) = if is_archive {
@@ -206,6 +210,11 @@ async fn named(bus: &Bus, name: &str) -> Result<(RunId, Option<String>), CliErro
     };
     let run = if name.starts_with("run_") {
         name.parse().map_err(wrong)?
+    } else if let Ok(place) = name.parse::<Place>() {
+        let runs = Snapshot::read(bus, &[Select::Kind(KeyKind::Run)]).await?.records.runs;
+        let of = runs.values().filter(|run| run.epic == place.epic && run.node == place.node);
+        let latest = of.max_by_key(|run| (run.created, run.id)).map(|run| run.id);
+        latest.ok_or_else(|| missing(format!("{name} has had no run yet")))?
     } else {
         let agent: AgentId = name.parse().map_err(wrong)?;
         let known = Snapshot::read(bus, &[Select::One(RecordKey::Agent(agent.clone()))]).await?;

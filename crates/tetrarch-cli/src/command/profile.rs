@@ -1,10 +1,14 @@
-//! `profile`: applies profile files to a project: how agents of a kind are executed (spec 12).
+//! `profile`: lists and shows a project's profiles, and applies profile files to it: how agents of a kind are executed (spec 12).
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::agent::Profile;
-use tetrarch_core::id::ProjectName;
+use tetrarch_core::duration;
+use tetrarch_core::id::{ProfileName, ProjectName};
+use tetrarch_core::ledger::Record;
 use tetrarch_core::plan::schema;
 use tetrarch_core::request::Op;
 
@@ -12,12 +16,15 @@ use crate::command::project::reply_json;
 use crate::context::Context;
 use crate::document::read_document;
 use crate::exit::{CliError, Code};
-use crate::output;
+use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured};
+use crate::snapshot::Snapshot;
 
 /// What `profile` can do.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
+  tetrarch profile list demo
+  tetrarch profile show demo coder -o yaml
   tetrarch profile apply demo coder.toml reviewer.yaml
 
 A profile file (YAML, TOML or JSON):
@@ -30,6 +37,18 @@ A profile file (YAML, TOML or JSON):
 The profile `default` is what a bare task uses. A project with a profile `orchestrator` has its goals planned and
 its results reviewed with that profile's model (docs/planner.md).")]
 pub(crate) enum ProfileCommand {
+    /// List profiles, of one project or of all.
+    List {
+        /// Only those of this project.
+        project: Option<ProjectName>,
+    },
+    /// Show a profile: how its agents are executed.
+    Show {
+        /// The project.
+        project: ProjectName,
+        /// The profile.
+        name: ProfileName,
+    },
     /// Set profiles of a project, one from each file.
     Apply {
         /// The project.
@@ -45,7 +64,80 @@ pub(crate) enum ProfileCommand {
 /// # Errors
 /// A file is wrong; the owner refuses, or does not answer.
 pub(crate) async fn run(context: &Context, command: ProfileCommand) -> Result<(), CliError> {
-    let ProfileCommand::Apply { project, files } = command;
+    match command {
+        ProfileCommand::List { project } => list(context, project.as_ref()).await,
+        ProfileCommand::Show { project, name } => show(context, &project, &name).await,
+        ProfileCommand::Apply { project, files } => apply(context, project, &files).await,
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("PROJECT"),
+    Column::always("NAME"),
+    Column::always("RUNNER"),
+    Column::always("EXECUTES"),
+    Column::wide("TOOLS"),
+    Column::wide("WALL"),
+];
+
+/// What a profile runs: its model, or its command.
+fn executes(profile: &Profile) -> String {
+    if profile.model.is_empty() { profile.argv.join(" ") } else { profile.model.clone() }
+}
+
+async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let all = snapshot.records.profiles.iter();
+    let shown = all.filter(|((of, _), _)| project.is_none_or(|project| of == project));
+    let row = |((of, _), profile): (&(ProjectName, ProfileName), &Profile)| {
+        let tools: Vec<String> = profile.tools.names().map(|name| name.to_string()).collect();
+        Ok(Row {
+            cells: vec![
+                of.to_string().into(),
+                profile.name.to_string().into(),
+                profile.kind.as_str().into(),
+                executes(profile).into(),
+                tools.join(",").into(),
+                Cell::some(profile.wall.map(duration::print)),
+            ],
+            record: snapshot.json(&Record::Profile(of.clone(), Box::new(profile.clone())))?,
+        })
+    };
+    let rows = shown.map(row).collect::<Result<Vec<Row>, CliError>>()?;
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    Ok(())
+}
+
+async fn show(
+    context: &Context,
+    project: &ProjectName,
+    name: &ProfileName,
+) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let Some(profile) = snapshot.records.profiles.get(&(project.clone(), name.clone())) else {
+        let what = format!("project {project} has no profile {name}");
+        return Err(CliError::new(Code::NotFound, what)
+            .hint(format!("`tetrarch profile list {project}` lists them")));
+    };
+    let value = snapshot.json(&Record::Profile(project.clone(), Box::new(profile.clone())))?;
+    output::record(context.output, &value, || {
+        let mut sheet = Sheet::new(&format!("profile {name} of {project}"), is_coloured());
+        sheet.field("runner", profile.kind.as_str()).field("model", profile.model.as_str());
+        sheet.list("argv", profile.argv.iter().cloned());
+        sheet.list("env", profile.env.iter().map(|(name, value)| format!("{name}={value}")));
+        sheet.list("passEnv", profile.pass_env.iter().cloned());
+        sheet.list("tools", profile.tools.names().map(|name| name.to_string()));
+        sheet.field("wall", Cell::some(profile.wall.map(duration::print)));
+        sheet.field("workspace", profile.workspace.as_str());
+        sheet.passage("prompt", &profile.prompt);
+        sheet.finish()
+    })?;
+    Ok(())
+}
+
+async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Result<(), CliError> {
     let profiles: Result<Vec<Profile>, CliError> =
         files.iter().map(|file| read_profile(file)).collect();
     let profiles = profiles?;

@@ -1,25 +1,37 @@
 //! `project`: creates projects, sets their mode, retires them. The owner decides.
 
 use serde_json::{Value, json};
-use tetrarch_core::agent::{Mode, UnknownMode};
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::agent::{Mode, Project, UnknownMode};
 use tetrarch_core::budget::Limits;
-use tetrarch_core::id::{HostName, ProjectName};
+use tetrarch_core::id::{AgentId, HostName, ProjectName};
+use tetrarch_core::ledger::Record;
 use tetrarch_core::mail::OpReply;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
+use crate::confirm::Sure;
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::output;
+use crate::output::{self, Cell, Column, Listing, Row, age, now};
+use crate::snapshot::Snapshot;
 
 /// What `project` can do.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
+  tetrarch project list
   tetrarch project create demo --mode tight --tools git,shell --tokens 200000
   tetrarch project mode demo orchestrator
-  tetrarch project retire demo")]
+  tetrarch project retire demo --yes")]
 pub(crate) enum ProjectCommand {
+    /// List projects; retired ones with --all.
+    List {
+        /// Retired projects too.
+        #[arg(short, long)]
+        all: bool,
+    },
     /// Create a project: its orchestrator is started on a host.
     Create(CreateArgs),
     /// Set how a project delegates.
@@ -34,6 +46,9 @@ pub(crate) enum ProjectCommand {
     Retire {
         /// The project.
         name: ProjectName,
+        /// Retire it without asking.
+        #[command(flatten)]
+        sure: Sure,
     },
 }
 
@@ -115,6 +130,7 @@ pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
 /// The owner refuses, or does not answer.
 pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<(), CliError> {
     let (op, said) = match command {
+        ProjectCommand::List { all } => return list(context, all).await,
         ProjectCommand::Create(args) => {
             let said = format!("project {} created", args.name);
             (Op::ProjectCreate(creation(context, args)), said)
@@ -123,13 +139,52 @@ pub(crate) async fn run(context: &Context, command: ProjectCommand) -> Result<()
             let said = format!("project {name} is {mode} now");
             (Op::ProjectMode { project: name, mode }, said)
         }
-        ProjectCommand::Retire { name } => {
+        ProjectCommand::Retire { name, sure } => {
+            sure.to(&format!("retire project {name} and end all its agents"))?;
             let said = format!("project {name} retired");
             (Op::ProjectRetire { project: name }, said)
         }
     };
     let reply = context.desk().await?.operate(&op).await?;
     report(context, &reply, &said)
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("NAME"),
+    Column::always("STATE"),
+    Column::always("MODE"),
+    Column::always("OPEN GOALS"),
+    Column::always("AGE"),
+    Column::wide("CREATED BY"),
+    Column::wide("ORCHESTRATOR"),
+];
+
+async fn list(context: &Context, all: bool) -> Result<(), CliError> {
+    let bus = context.desk().await?.bus;
+    let kinds = [KeyKind::Project, KeyKind::Goal, KeyKind::GoalState].map(Select::Kind);
+    let snapshot = Snapshot::read(&bus, &kinds).await?;
+    let shown = snapshot.records.projects.values().filter(|project| all || !project.retired);
+    let rows = shown.map(|project| row(&snapshot, project));
+    let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    Ok(())
+}
+
+fn row(snapshot: &Snapshot, project: &Project) -> Result<Row, CliError> {
+    let records = &snapshot.records;
+    let open = records.goals.values().filter(|goal| goal.project == project.name).filter(|goal| {
+        records.goal_states.get(&goal.id).is_some_and(|state| !state.status.is_closed())
+    });
+    let cells = vec![
+        project.name.to_string().into(),
+        Cell::state(if project.retired { "retired" } else { "active" }),
+        project.mode.as_str().into(),
+        open.count().to_string().into(),
+        age(now(), project.created).into(),
+        project.created_by.to_string().into(),
+        AgentId::Po(project.name.clone()).to_string().into(),
+    ];
+    Ok(Row { cells, record: snapshot.json(&Record::Project(project.clone()))? })
 }
 
 fn creation(context: &Context, args: CreateArgs) -> ProjectCreate {

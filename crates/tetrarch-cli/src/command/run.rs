@@ -6,16 +6,19 @@ mod follow;
 mod prepare;
 mod summary;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tetrarch_bus::codec;
+use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::OpName;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
-use tetrarch_core::id::ProjectName;
+use tetrarch_core::id::{EpicId, ProjectName};
+use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::mail::OpReply;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::plan::schema::PlanFile;
@@ -24,6 +27,8 @@ use tetrarch_telemetry::{invoke_workflow, trace};
 
 use crate::context::{Context, Desk, new_id};
 use crate::exit::{CliError, Code};
+use crate::output;
+use crate::snapshot::Snapshot;
 use follow::{Ending, Follower};
 pub(super) use prepare::{Prepared, prepared};
 
@@ -35,7 +40,7 @@ const PROJECT: &str = "main";
 /// Executes a plan and follows it to its end.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about'\n\nA goal without a plan gets one from the planner when there is one ([planner] in the configuration), else it is one task.\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
+    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about'\n  tetrarch run plan.yaml --detach          # on the fleet that is up; then tetrarch attach @last\n\nA goal without a plan gets one from the planner when there is one ([planner] in the configuration), else it is one task.\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
 )]
 pub(crate) struct RunArgs {
     /// The plan, or a goal without one: YAML, TOML or JSON.
@@ -53,6 +58,9 @@ pub(crate) struct RunArgs {
     /// Print the result only.
     #[arg(long, short)]
     quiet: bool,
+    /// Give the plan to the fleet that is up, print the goal's id and end.
+    #[arg(short, long, conflicts_with_all = ["wait", "quiet"])]
+    detach: bool,
     /// What the plan's programs get as TETRARCH_ARGS.
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -65,6 +73,9 @@ pub(crate) struct RunArgs {
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
     let prepared = prepared(args.plan.as_deref(), args.goal.as_deref(), &args.arguments)?;
     let project = project_name(args.project.as_deref(), &prepared.plan)?;
+    if args.detach {
+        return detached(context, &prepared, &project).await;
+    }
     let (desk, own) = fleet::ensure(context).await?;
     let outcome = execute(&desk, &args, &prepared, &project).await;
     // A connection that outlives its bus complains about it.
@@ -73,6 +84,92 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError
         fleet.stop().await?;
     }
     outcome
+}
+
+/// What `attach` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch run plan.yaml --detach
+  tetrarch attach @last
+  tetrarch attach site --quiet > result.txt
+
+Follows a goal from its beginning, as `tetrarch run` does, and exits like it. Ctrl-C ends the following,
+not the goal.")]
+pub(crate) struct AttachArgs {
+    /// The goal.
+    goal: EpicId,
+    /// Keep waiting when nothing can go on by itself.
+    #[arg(long)]
+    wait: bool,
+    /// Print the result only.
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Follows a goal that was given already.
+///
+/// # Errors
+/// There is no such goal, it is not reached, the bus is away.
+pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), CliError> {
+    let AttachArgs { goal, wait, quiet } = args;
+    let (desk, started) = (context.desk().await?, Instant::now());
+    let key = RecordKey::Goal(goal);
+    let snapshot = Snapshot::read(&desk.bus, &[Select::One(key.clone())]).await?;
+    let Some(known) = snapshot.records.goals.get(&goal) else {
+        return Err(CliError::new(Code::NotFound, format!("there is no goal {goal}"))
+            .hint("`tetrarch goal list --all` lists goals"));
+    };
+    let given = Given { epic: goal, from: snapshot.sequence(&key).saturating_sub(1), started };
+    name_it(goal, &known.title, quiet);
+    follow(&desk, &given, wait, quiet).await
+}
+
+/// Gives a plan to the fleet that is up, and leaves it to it.
+async fn detached(
+    context: &Context,
+    prepared: &Prepared,
+    project: &ProjectName,
+) -> Result<(), CliError> {
+    let Some(desk) = fleet::running(context).await? else {
+        let what = "no fleet is up that could go on when this command has ended";
+        return Err(CliError::new(Code::BusUnreachable, what).hint(
+            "start one with `tetrarch up` in another terminal, then the same command again",
+        ));
+    };
+    create_project(&desk, &prepared.plan, project).await?;
+    let reply = give_goal(&desk, &prepared.document, project, trace::of_environment()).await?;
+    let epic = named(&reply)?;
+    let next = format!("follow it with `tetrarch attach {epic}`");
+    output::record(context.output, &json!({"goal": epic.to_string()}), || format!("{epic}\n"))?;
+    if !output::is_for_programs(context.output) {
+        say(&next);
+    }
+    Ok(())
+}
+
+/// A goal that was given.
+struct Given {
+    epic: EpicId,
+    /// The ledger's last sequence before.
+    from: u64,
+    started: Instant,
+}
+
+fn named(reply: &OpReply) -> Result<EpicId, CliError> {
+    reply.epic.ok_or_else(|| CliError::new(Code::Failed, "the owner's answer names no goal"))
+}
+
+/// Says what is followed, so that it can be named from elsewhere.
+fn name_it(epic: EpicId, title: &str, quiet: bool) {
+    if !quiet {
+        say(&format!("{epic}  {}", output::visible(title)));
+    }
+}
+
+fn say(line: &str) {
+    // Whoever does not listen any more still gets the exit code.
+    let _unheard = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// The project that is to work on a plan: the one that was named, the plan's own, or `main`.
@@ -101,13 +198,20 @@ async fn execute(
     let trace = trace::onward(&span, caller.as_deref());
     create_project(desk, &prepared.plan, project).await?;
     let reply = give_goal(desk, &prepared.document, project, trace).await?;
-    let none = || CliError::new(Code::Failed, "the owner's answer names no goal");
-    let epic = reply.epic.ok_or_else(none)?;
-    let mut follower = Follower::new(args.quiet, started);
-    let ending = follower.follow(&desk.bus, epic, args.wait).await?;
+    let epic = named(&reply)?;
+    name_it(epic, &prepared.plan.title, args.quiet);
+    let outcome = follow(desk, &Given { epic, from, started }, args.wait, args.quiet).await;
     drop(span);
+    outcome
+}
+
+/// Follows a goal to its end, prints what it came to, and exits by it.
+async fn follow(desk: &Desk, given: &Given, wait: bool, quiet: bool) -> Result<(), CliError> {
+    let Given { epic, from, started } = *given;
+    let mut follower = Follower::new(quiet, started);
+    let ending = follower.follow(&desk.bus, epic, wait).await?;
     let report = follower.result();
-    let summary = summary::print(desk, epic, from, started.elapsed(), report, args.quiet);
+    let summary = summary::print(desk, epic, from, started.elapsed(), report, quiet);
     if matches!(ending, Ending::Interrupted) {
         // Whoever gives up waiting does not wait for a bus that is away.
         let _incomplete = tokio::time::timeout(PARTING, summary).await;

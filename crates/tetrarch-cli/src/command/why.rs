@@ -21,6 +21,7 @@ use crate::command::plan::waits_for;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::history;
+use crate::name;
 use crate::output::{self, Reader, stamp};
 use crate::snapshot::Snapshot;
 
@@ -37,8 +38,8 @@ The last line is the latest cause. Each names the ledger's sequence: `tetrarch e
 shows what else happened then.")]
 pub(crate) struct WhyArgs {
     /// An agent, a run, an assignment, or a node as <goal>/<node>.
-    #[arg(value_name = "THING", value_parser = Thing::read)]
-    thing: Thing,
+    #[arg(value_name = "THING")]
+    thing: name::Thing,
     /// How many of the last events are shown.
     #[arg(long, value_name = "N", default_value_t = 40)]
     last: usize,
@@ -125,12 +126,17 @@ struct Told {
 /// # Errors
 /// Nothing is known of the thing; the bus cannot be read.
 pub(crate) async fn run(context: &Context, args: WhyArgs) -> Result<(), CliError> {
+    let wrong = |what: String| {
+        CliError::new(Code::Usage, what)
+            .hint("name an agent, a run, or a node of a goal, as in `tetrarch why @last/T1.2`")
+    };
+    let thing = Thing::read(&args.thing.0).map_err(wrong)?;
     let bus = context.desk().await?.bus;
     let unknown = || {
         CliError::new(Code::NotFound, "the ledger says nothing of it")
             .hint("list what there is with `tetrarch get agents|runs|goals|nodes`")
     };
-    let focus = args.thing.focus(&bus).await?.ok_or_else(unknown)?;
+    let focus = thing.focus(&bus).await?.ok_or_else(unknown)?;
     let last = bus.stream_last_seq(LEDGER).await?;
     let mut story = Story::new(focus.clone());
     story.begin(snapshot::base(&bus).await?.records.iter().map(|(record, _)| record));

@@ -13,17 +13,18 @@ use super::get::{self, GetArgs};
 use super::goal::{Said, priority};
 use super::project::report;
 use crate::context::Context;
-use crate::exit::CliError;
+use crate::exit::{CliError, Code};
+use crate::name::Place;
 
 /// What `work` can do.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
   tetrarch work list goal_01JD8Z5W6T4QK3M9X2V7B1N0AC --state blocked
-  tetrarch work show goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2
+  tetrarch work show T1.2
   tetrarch work done goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 --summary 'the page is up' \\
     --test 'make check: ok' --reason 'I did it by hand'
-  tetrarch work unblock goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2 --note 'the key is in the vault'
+  tetrarch work unblock @last/T1.2 --note 'the key is in the vault'
   tetrarch work priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC T1.2=urgent P2=low
 
 Whoever still works on what is called done is ended. Done needs something to show: a summary, or
@@ -78,10 +79,17 @@ pub(crate) enum WorkCommand {
 /// One piece of work.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NodeArgs {
-    /// The goal.
-    epic: EpicId,
-    /// The node.
-    node: NodeId,
+    /// The node: T1.2 of the only open goal, <goal>/T1.2, or the goal and the node as two words.
+    #[arg(required = true, num_args = 1..=2, value_name = "GOAL/NODE")]
+    node: Vec<Place>,
+}
+
+impl NodeArgs {
+    /// Both words stand for the one place.
+    fn place(&self) -> Result<Place, CliError> {
+        let place = self.node.first().copied();
+        place.ok_or_else(|| CliError::new(Code::Usage, "say which node"))
+    }
 }
 
 /// What `work done` is told.
@@ -124,27 +132,31 @@ fn pair(text: &str) -> Result<(NodeId, Option<Priority>), String> {
 pub(crate) async fn run(context: &Context, command: WorkCommand) -> Result<(), CliError> {
     match command {
         WorkCommand::List { epic, state } => get::run(context, GetArgs::nodes(epic, state)).await,
-        WorkCommand::Show(NodeArgs { epic, node }) => {
+        WorkCommand::Show(args) => {
+            let Place { epic, node } = args.place()?;
             describe::run(context, DescribeArgs::of_node(epic, node)).await
         }
         WorkCommand::Done(args) => {
             let DoneArgs { node, reason, summary, files, commands, tests, commits } = args;
+            let Place { epic, node } = node.place()?;
             let done = Completion {
-                node: node.node,
+                node,
                 crystallization: summary,
                 evidence: Evidence { files, commands, tests, commits },
                 reason,
             };
-            operate(context, node.epic, WorkVerb::Complete(Box::new(done))).await
+            operate(context, epic, WorkVerb::Complete(Box::new(done))).await
         }
-        WorkCommand::Block { node: NodeArgs { epic, node }, reason, needs } => {
+        WorkCommand::Block { node, reason, needs } => {
+            let Place { epic, node } = node.place()?;
             let blocker = Blocker { kind: "manual".to_owned(), detail: reason, needs };
             let said = format!("{node} is blocked");
             let op = Op::WorkBlock { epic, node, blocker };
             let reply = context.desk().await?.operate(&op).await?;
             report(context, &reply, &said)
         }
-        WorkCommand::Unblock { node: NodeArgs { epic, node }, note } => {
+        WorkCommand::Unblock { node, note } => {
+            let Place { epic, node } = node.place()?;
             operate(context, epic, WorkVerb::Unblock { node, note }).await
         }
         WorkCommand::Priority { epic, priorities, reason } => {

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::change::Change;
-use tetrarch_core::id::{AgentId, HostName};
+use tetrarch_core::id::{AgentId, HostName, RunId};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_runner::{InventoryError, Kept, KeptState, remove_worktree, worktrees};
 
 use super::host::{host_name, worktrees_dir};
+use crate::confirm::Sure;
 use crate::context::{Context, Desk};
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured};
@@ -20,14 +21,15 @@ use crate::snapshot::Snapshot;
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
-  tetrarch worktree ls
+  tetrarch worktree list
   tetrarch worktree show run_01JD8Z5W6T4QK3M9X2V7B1N0AC
-  tetrarch worktree remove run_01JD8Z5W6T4QK3M9X2V7B1N0AC --force
+  tetrarch worktree remove run_01JD8Z5W6T4QK3M9X2V7B1N0AC --force --yes
 
 They lie on the machine whose host made them: look there.")]
 pub(crate) enum WorktreeCommand {
     /// List the worktrees that this host keeps.
-    Ls {
+    #[command(alias = "ls")]
+    List {
         /// The host's name; the machine's own unless said.
         #[arg(long)]
         host: Option<String>,
@@ -35,7 +37,7 @@ pub(crate) enum WorktreeCommand {
     /// Show one.
     Show {
         /// The run it was made for.
-        run: String,
+        run: RunId,
         /// The host's name; the machine's own unless said.
         #[arg(long)]
         host: Option<String>,
@@ -43,10 +45,13 @@ pub(crate) enum WorktreeCommand {
     /// Remove one with its branch.
     Remove {
         /// The run it was made for.
-        run: String,
+        run: RunId,
         /// Also when its work is nowhere else, or somebody works in it.
         #[arg(long)]
         force: bool,
+        /// Remove it without asking.
+        #[command(flatten)]
+        sure: Sure,
         /// The host's name; the machine's own unless said.
         #[arg(long)]
         host: Option<String>,
@@ -71,10 +76,11 @@ const COLUMNS: &[Column] = &[
 /// There is none, it holds work that is nowhere else, or the bus cannot be read.
 pub(crate) async fn run(context: &Context, command: WorktreeCommand) -> Result<(), CliError> {
     match command {
-        WorktreeCommand::Ls { host } => list(context, host.as_ref()).await,
-        WorktreeCommand::Show { run, host } => show(context, &run, host.as_ref()).await,
-        WorktreeCommand::Remove { run, force, host } => {
-            remove(context, &run, force, host.as_ref()).await
+        WorktreeCommand::List { host } => list(context, host.as_ref()).await,
+        WorktreeCommand::Show { run, host } => show(context, &run.to_string(), host.as_ref()).await,
+        WorktreeCommand::Remove { run, force, sure, host } => {
+            sure.to(&format!("remove the worktree of {run} with its branch"))?;
+            remove(context, &run.to_string(), force, host.as_ref()).await
         }
     }
 }
@@ -210,7 +216,7 @@ async fn idle(context: &Context, agent: AgentId) -> Result<(), CliError> {
 fn refused(error: &InventoryError) -> CliError {
     match error {
         InventoryError::None(_) => CliError::new(Code::NotFound, error.to_string())
-            .hint("list them with `tetrarch worktree ls`, on the machine of their host"),
+            .hint("list them with `tetrarch worktree list`, on the machine of their host"),
         InventoryError::Unapplied { .. } => CliError::new(Code::Conflict, error.to_string())
             .hint("apply it (`tetrarch inbox`), or say --force to lose it"),
         InventoryError::Refused(_) => CliError::new(Code::Failed, error.to_string()),

@@ -16,6 +16,7 @@ use tetrarch_core::time::BusTime;
 
 use crate::command::get::Kind;
 use crate::exit::CliError;
+use crate::name::fits;
 use crate::output::{Cell, Column, Row, age};
 use crate::snapshot::Snapshot;
 
@@ -38,11 +39,14 @@ impl RowKey {
     /// Whether this is the name a person gave.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         match self {
-            Self::Agent(id) => name.parse().is_ok_and(|named: AgentId| named == *id),
+            Self::Agent(id) => {
+                let whole = name.parse::<AgentId>();
+                whole.map_or_else(|_| fits(name, &id.to_string()), |named| named == *id)
+            }
             Self::Host(host) => host.as_str() == name.strip_prefix("HO@").unwrap_or(name),
-            Self::Run(run) => run.to_string() == name,
-            Self::Goal(epic) => epic.to_string() == name,
-            Self::Node(_, node) => node.to_string() == name,
+            Self::Run(run) => fits(name, &run.to_string()),
+            Self::Goal(epic) => fits(name, &epic.to_string()),
+            Self::Node(_, node) => node.to_string().eq_ignore_ascii_case(name),
         }
     }
 }

@@ -23,17 +23,24 @@ pub(super) struct Fleet(Child);
 /// # Errors
 /// None is up and none can be brought up.
 pub(super) async fn ensure(context: &Context) -> Result<(Desk, Option<Fleet>), CliError> {
-    if let Ok(desk) = context.desk().await {
-        let owned = Lease::look(&desk.bus, &LeaseKey::Go).await?;
-        if owned.is_some_and(|seen| seen.holder.is_some()) {
-            return Ok((desk, None));
-        }
+    if let Some(desk) = running(context).await? {
+        return Ok((desk, None));
     }
     if context.config.bus.url.is_some() {
         return Ok((context.desk().await?, None));
     }
     let fleet = Fleet(bring_up(context).await?);
     Ok((context.desk().await?, Some(fleet)))
+}
+
+/// A connection to the fleet that is up here, if one is.
+///
+/// # Errors
+/// Its bus cannot be read.
+pub(super) async fn running(context: &Context) -> Result<Option<Desk>, CliError> {
+    let Ok(desk) = context.desk().await else { return Ok(None) };
+    let owned = Lease::look(&desk.bus, &LeaseKey::Go).await?;
+    Ok(owned.is_some_and(|seen| seen.holder.is_some()).then_some(desk))
 }
 
 async fn bring_up(context: &Context) -> Result<Child, CliError> {

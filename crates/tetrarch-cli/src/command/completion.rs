@@ -1,0 +1,131 @@
+//! `completion`: the lines by which a shell completes this command line, with the names of what there is.
+//! The shell calls the program again with [`VARIABLE`] set; what it then offers is looked up here.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
+
+use crate::args::{GlobalArgs, Output, command_line};
+use crate::context::Context;
+use crate::exit::CliError;
+use crate::name::{self, Kind};
+
+/// The variable by which a shell says that it wants to complete.
+const VARIABLE: &str = "TETRARCH_COMPLETE";
+/// How long a shell waits for names: whoever types goes on typing.
+const WITHIN: Duration = Duration::from_millis(800);
+/// Names that are offered at most.
+const OFFERED: usize = 200;
+
+/// What `completion` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  source <(tetrarch completion bash)                  # in ~/.bashrc
+  source <(tetrarch completion zsh)                   # in ~/.zshrc
+  tetrarch completion fish | source                   # in ~/.config/fish/config.fish
+
+Completes commands, options and the names of what there is: goals, agents, runs, questions, changes. The
+names come from the fleet that is up; without one there are none.")]
+pub(crate) struct CompletionArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// A shell that can be told how to complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Shell {
+    /// GNU Bash.
+    Bash,
+    /// Zsh.
+    Zsh,
+    /// Fish.
+    Fish,
+}
+
+/// Prints the shell's lines.
+///
+/// # Errors
+/// They cannot be written.
+pub(crate) fn run(args: &CompletionArgs) -> Result<(), CliError> {
+    let shell: &dyn EnvCompleter = match args.shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+    };
+    let called = std::env::args().next().unwrap_or_default();
+    // A program that is not found by its name is called by its path.
+    let program = if called.contains('/') {
+        std::env::current_exe()?.display().to_string()
+    } else {
+        "tetrarch".to_owned()
+    };
+    let mut lines = Vec::new();
+    shell.write_registration(VARIABLE, "tetrarch", "tetrarch", &program, &mut lines)?;
+    std::io::stdout().lock().write_all(&lines)?;
+    Ok(())
+}
+
+/// Answers a shell that completes, and ends; comes back when none asked.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(|| name::completing(command_line(), live)).var(VARIABLE).complete();
+}
+
+/// The names of a kind that there are now, with what people know them by; none when no fleet answers.
+fn live(kind: Kind) -> Vec<(String, String)> {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return Vec::new();
+    };
+    let found = runtime.block_on(async {
+        tokio::time::timeout(WITHIN, read(kind)).await.unwrap_or_else(|_| Ok(Vec::new()))
+    });
+    // A shell that completes has no place for an error: it offers nothing.
+    let mut found = found.unwrap_or_default();
+    found.truncate(OFFERED);
+    found
+}
+
+async fn read(kind: Kind) -> Result<Vec<(String, String)>, CliError> {
+    let desk = Context::load(&global(std::env::args_os()))?.desk().await?;
+    let mut all = name::candidates(&desk.bus, &desk.human, kind).await?;
+    all.sort_by_key(|one| (!one.is_open, std::cmp::Reverse(one.made)));
+    Ok(all.into_iter().map(|one| (one.id, crate::output::visible(&one.title))).collect())
+}
+
+/// Where the line that is completed says that its installation is.
+fn global(line: impl Iterator<Item = OsString>) -> GlobalArgs {
+    let words: Vec<String> = line.map(|word| word.to_string_lossy().into_owned()).collect();
+    let option = |name: &str| {
+        let given = words.windows(2).find(|pair| pair.first().is_some_and(|word| word == name));
+        let joined = words.iter().find_map(|word| word.strip_prefix(&format!("{name}=")));
+        given.and_then(|pair| pair.get(1).cloned()).or_else(|| joined.map(str::to_owned))
+    };
+    GlobalArgs {
+        config: option("--config").map(PathBuf::from),
+        data_dir: option("--data-dir").map(PathBuf::from),
+        url: option("--url"),
+        credentials: option("--credentials").map(PathBuf::from),
+        human: option("--as"),
+        output: Output::Table,
+        log: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_where_its_installation_is() {
+        let line =
+            ["tetrarch", "--", "tetrarch", "--data-dir", "d", "--as=ada", "goal", "show", ""];
+        let global = global(line.map(OsString::from).into_iter());
+        assert_eq!(global.data_dir, Some(PathBuf::from("d")));
+        assert_eq!(global.human.as_deref(), Some("ada"));
+        assert_eq!(global.url, None);
+    }
+}

@@ -1,0 +1,87 @@
+//! `down`: stops the `up` of this data directory as Ctrl-C does, and waits until it has ended.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tetrarch_bus::server::{DataDirLock, ServerError};
+use tetrarch_core::duration;
+use tetrarch_core::time::Millis;
+
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output;
+
+/// Time between two looks at whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// What `down` is told.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tetrarch down
+  tetrarch down --data-dir ./fleet --timeout 2m
+
+Goals, agents and mail stay: they go on at the next `tetrarch up`. Says so, and exits with 0, when
+nothing is up; exits with 1 when it does not end in time.")]
+pub(crate) struct DownArgs {
+    /// How long to wait until it has ended, such as 90s.
+    #[arg(long, value_parser = length, default_value = "1m")]
+    timeout: Millis,
+}
+
+fn length(text: &str) -> Result<Millis, String> {
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// It cannot be told to stop, or does not end in time.
+pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliError> {
+    let dir = &context.config.bus.data_dir;
+    if let Some(url) = &context.config.bus.url {
+        let what = format!("{url} is no bus of this installation");
+        return Err(CliError::new(Code::Usage, what)
+            .hint("end its `tetrarch serve` and `tetrarch host` where they run"));
+    }
+    let Some(pid) = holder(context)? else {
+        let value = json!({"stopped": false, "dataDir": dir.display().to_string()});
+        output::record(context.output, &value, || format!("nothing is up in {}\n", dir.display()))?;
+        return Ok(());
+    };
+    let unknown =
+        || CliError::new(Code::Failed, format!("{pid:?} in {} is no process", dir.display()));
+    let number: i32 = pid.parse().map_err(|_| unknown())?;
+    let process = Pid::from_raw(number).ok_or_else(unknown)?;
+    let until = Instant::now() + Duration::from_millis(args.timeout.0);
+    kill_process(process, Signal::TERM).map_err(|error| {
+        CliError::new(Code::Denied, format!("process {pid} cannot be told to stop: {error}"))
+    })?;
+    while holder(context)?.is_some_and(|holder| holder == pid) {
+        if Instant::now() >= until {
+            let what =
+                format!("process {pid} has not ended within {}", duration::print(args.timeout));
+            return Err(CliError::new(Code::Failed, what).hint(format!(
+                "wait longer, as in `tetrarch down --timeout 5m`, or end it: kill -9 {pid}"
+            )));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    let value = json!({"stopped": true, "pid": number, "dataDir": dir.display().to_string()});
+    output::record(context.output, &value, || format!("stopped (process {pid})\n"))?;
+    Ok(())
+}
+
+/// The process that holds the data directory, if any.
+fn holder(context: &Context) -> Result<Option<String>, CliError> {
+    let dir = &context.config.bus.data_dir;
+    if !dir.join("lock").exists() {
+        return Ok(None);
+    }
+    match DataDirLock::acquire(dir) {
+        Ok(_free) => Ok(None),
+        Err(ServerError::InUse { pid, .. }) => Ok(Some(pid)),
+        Err(error) => Err(error.into()),
+    }
+}

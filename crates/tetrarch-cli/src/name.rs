@@ -1,0 +1,351 @@
+//! What people type for the things there are: whole ids, beginnings and ends of ids, `@last`, project
+//! names, `T1.1`. Choosing among candidates is pure; what there is to choose from is read in `reading`,
+//! where on the command line things are named is known to `arguments`
+//! ([0072](../../../docs/decisions/0072-names-are-resolved-before-a-command-sees-them.md)).
+
+mod arguments;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+use std::str::FromStr;
+
+use tetrarch_core::id::{AgentId, EpicId, NodeId};
+
+use crate::command::change::Decidable;
+use crate::exit::{CliError, Code};
+
+pub(crate) use arguments::{Asked, asked, completing, loose, strict};
+pub(crate) use reading::{Resolved, candidates, is_open, resolve};
+
+/// The newest of a kind, instead of an id.
+const LAST: &str = "@last";
+/// Between the two words of a place, where it was said in two.
+const TWO_WORDS: char = ' ';
+/// Candidates that an error lists.
+const LISTED: usize = 8;
+/// Characters of an id's end that name it at least. Ids that were made together begin alike.
+const END_MIN: usize = 4;
+/// Digits of a digest that name it at least.
+const DIGEST_MIN: usize = 6;
+/// Digits of a whole digest.
+const DIGEST_LEN: usize = 64;
+/// Characters of a candidate's title that an error shows.
+const TITLE_MAX: usize = 60;
+
+/// What can be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// An agent.
+    Agent,
+    /// An agent, or a human.
+    Principal,
+    /// A goal.
+    Goal,
+    /// A node of a goal's plan.
+    Place,
+    /// A run.
+    Run,
+    /// A question to people.
+    Question,
+    /// A change before its branch.
+    Change,
+    /// A proposed change of a plan.
+    Draft,
+    /// A change or a draft.
+    Decidable,
+    /// What begins at set times.
+    Schedule,
+    /// Paths that are held.
+    Reservation,
+    /// A project.
+    Project,
+    /// A host; one that is not there yet is fine.
+    Host,
+    /// An artifact.
+    Digest,
+    /// An agent, run, goal, node, change, project or host.
+    Thing,
+    /// What keeps a journal: an agent, a run, a node; or an artifact that one is kept as.
+    Journal,
+}
+
+impl Kind {
+    /// What people call one of them.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Agent | Self::Principal => "agent",
+            Self::Goal => "goal",
+            Self::Place => "node",
+            Self::Run => "run",
+            Self::Question => "question",
+            Self::Change => "change",
+            Self::Draft => "draft",
+            Self::Decidable => "change or draft",
+            Self::Schedule => "schedule",
+            Self::Reservation => "reservation",
+            Self::Project => "project",
+            Self::Host => "host",
+            Self::Digest => "artifact",
+            Self::Thing => "agent, run, goal, node, change, project or host",
+            Self::Journal => "agent, run, node or kept journal",
+        }
+    }
+
+    /// The command that lists them.
+    fn listed_by(self) -> &'static str {
+        match self {
+            Self::Agent | Self::Principal => "tetrarch agent list",
+            Self::Goal => "tetrarch goal list",
+            Self::Place => "tetrarch get nodes",
+            Self::Run => "tetrarch get runs",
+            Self::Question | Self::Change | Self::Draft | Self::Decidable => "tetrarch inbox",
+            Self::Schedule => "tetrarch schedule list",
+            Self::Reservation => "tetrarch file list",
+            Self::Project => "tetrarch project list",
+            Self::Host => "tetrarch host list",
+            Self::Digest => "tetrarch artifact list",
+            Self::Thing => "tetrarch get agents",
+            Self::Journal => "tetrarch get runs",
+        }
+    }
+
+    /// Whether a text names one by itself, whatever there is: a whole id.
+    pub(crate) fn is_whole(self, text: &str) -> bool {
+        use tetrarch_core::id::{ChangeId, DraftId, Principal, QuestionId};
+        use tetrarch_core::id::{ReservationId, RunId, ScheduleId};
+        fn parses<T: FromStr>(text: &str) -> bool {
+            text.parse::<T>().is_ok()
+        }
+        match self {
+            Self::Agent => parses::<AgentId>(text),
+            Self::Principal => parses::<Principal>(text),
+            Self::Goal => parses::<EpicId>(text),
+            Self::Place => parses::<Place>(text),
+            Self::Run => parses::<RunId>(text),
+            Self::Question => parses::<QuestionId>(text),
+            Self::Change => parses::<ChangeId>(text),
+            Self::Draft => parses::<DraftId>(text),
+            Self::Decidable => parses::<Decidable>(text),
+            Self::Schedule => parses::<ScheduleId>(text),
+            Self::Reservation => parses::<ReservationId>(text),
+            Self::Project | Self::Host => false,
+            Self::Digest => is_digest(text),
+            Self::Thing => {
+                let kinds = [Self::Agent, Self::Place, Self::Goal, Self::Run, Self::Change];
+                let assignment = parses::<tetrarch_core::id::AssignmentId>(text);
+                assignment || kinds.iter().any(|kind| kind.is_whole(text))
+            }
+            Self::Journal => {
+                let kinds = [Self::Agent, Self::Place, Self::Run, Self::Digest];
+                kinds.iter().any(|kind| kind.is_whole(text))
+            }
+        }
+    }
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == DIGEST_LEN && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A node of a goal's plan, as in `<goal>/<node>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The goal.
+    pub(crate) epic: EpicId,
+    /// The node.
+    pub(crate) node: NodeId,
+}
+
+impl FromStr for Place {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (epic, node) =
+            text.split_once('/').ok_or("expected <goal>/<node>, as in @last/T1.2")?;
+        let epic = epic.parse().map_err(|error| format!("{error}"))?;
+        Ok(Self { epic, node: node.parse().map_err(|error| format!("{error}"))? })
+    }
+}
+
+/// The name of an agent, run, goal, node, project or host, in its whole form: an id, `<goal>/<node>`,
+/// `project/<name>` or `host/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Thing(pub(crate) String);
+
+impl FromStr for Thing {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The name of what keeps a journal, in its whole form: an agent, a run, `<goal>/<node>`, a digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Journal(pub(crate) String);
+
+impl FromStr for Journal {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// The sha256 of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Digest(pub(crate) String);
+
+impl FromStr for Digest {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if is_digest(text) {
+            return Ok(Self(text.to_ascii_lowercase()));
+        }
+        Err(format!(
+            "{text:?} is no sha256: 64 hexadecimal digits, or at least 6 that only one begins with"
+        ))
+    }
+}
+
+/// Something that can be named.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Candidate {
+    /// Its whole name.
+    pub(crate) id: String,
+    /// Other names, each of them whole: the project of an open goal, the name of a host.
+    pub(crate) aliases: Vec<String>,
+    /// What people know it by.
+    pub(crate) title: String,
+    /// When it was made, in milliseconds; the last is the newest.
+    pub(crate) made: u64,
+    /// Whether `@last` can mean it.
+    pub(crate) is_mine: bool,
+    /// Whether it goes on.
+    pub(crate) is_open: bool,
+}
+
+/// Which candidate a text names.
+///
+/// # Errors
+/// Several (exit 2) or none (exit 3), with what there is.
+pub(crate) fn choose<'c>(
+    kind: Kind,
+    text: &str,
+    candidates: &'c [Candidate],
+) -> Result<&'c Candidate, CliError> {
+    if text.eq_ignore_ascii_case(LAST) {
+        let mine = candidates.iter().filter(|candidate| candidate.is_mine);
+        let newest = mine.max_by_key(|candidate| (candidate.made, &candidate.id));
+        return newest.ok_or_else(|| none(kind, text, candidates));
+    }
+    let found = matching(kind, text, candidates);
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(none(kind, text, candidates)),
+        several => Err(ambiguous(kind, text, several)),
+    }
+}
+
+/// The candidates that a text may mean: the first way of naming that any fits counts.
+fn matching<'c>(kind: Kind, text: &str, candidates: &'c [Candidate]) -> Vec<&'c Candidate> {
+    let wanted = text.to_ascii_lowercase();
+    let all = |fits: &dyn Fn(&Candidate) -> bool| -> Vec<&'c Candidate> {
+        candidates.iter().filter(|candidate| fits(candidate)).collect()
+    };
+    let begins = |candidate: &Candidate| {
+        let id = candidate.id.to_ascii_lowercase();
+        let least = if kind == Kind::Digest { DIGEST_MIN } else { 1 };
+        wanted.len() >= least && (id.starts_with(&wanted) || bare(&id).starts_with(&wanted))
+    };
+    let ends = |candidate: &Candidate| {
+        let id = candidate.id.to_ascii_lowercase();
+        kind != Kind::Digest && wanted.len() >= END_MIN && bare(&id).ends_with(&wanted)
+    };
+    let ways: [&dyn Fn(&Candidate) -> bool; 5] = [
+        &|candidate| candidate.id == text,
+        &|candidate| candidate.aliases.iter().any(|alias| alias == text),
+        &|candidate| candidate.id.eq_ignore_ascii_case(text),
+        &begins,
+        &ends,
+    ];
+    ways.into_iter().map(all).find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// An id without the part that says of which kind it is.
+fn bare(id: &str) -> &str {
+    let prefixes = ["goal_", "run_", "qst_", "chg_", "drf_", "sch_", "rsv_", "ho@", "io@", "po-"];
+    let rest = prefixes.iter().find_map(|prefix| id.strip_prefix(prefix));
+    rest.or_else(|| id.rsplit_once(':').map(|(_, rest)| rest)).unwrap_or(id)
+}
+
+fn none(kind: Kind, text: &str, candidates: &[Candidate]) -> CliError {
+    let word = kind.word();
+    let what = format!("there is no {word} {text:?}");
+    let mut all: Vec<&Candidate> = candidates.iter().collect();
+    all.sort_by_key(|candidate| (!candidate.is_open, std::cmp::Reverse(candidate.made)));
+    if all.is_empty() {
+        return CliError::new(Code::NotFound, format!("{what}: there is none at all"));
+    }
+    CliError::new(Code::NotFound, format!("{what}; there is\n{}", listed(&all)))
+        .hint(format!("`{}` lists them", kind.listed_by()))
+}
+
+fn ambiguous(kind: Kind, text: &str, found: &[&Candidate]) -> CliError {
+    let what = format!("{text:?} is the name of {} things:\n{}", found.len(), listed(found));
+    CliError::new(Code::Usage, what)
+        .hint(format!("type more of the {}'s id, or its end", kind.word()))
+}
+
+/// Candidates, one a line, with what people know them by.
+fn listed(candidates: &[&Candidate]) -> String {
+    let width = candidates.iter().take(LISTED).map(|candidate| candidate.id.chars().count()).max();
+    let line = |candidate: &&Candidate| {
+        let title: String =
+            crate::output::visible(&candidate.title).chars().take(TITLE_MAX).collect();
+        format!("  {:<1$}  {title}", candidate.id, width.unwrap_or(0)).trim_end().to_owned()
+    };
+    let mut lines: Vec<String> = candidates.iter().take(LISTED).map(line).collect();
+    if let Some(more) = candidates.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        lines.push(format!("  and {more} more"));
+    }
+    lines.join("\n")
+}
+
+/// The goal and the node that a text names: `<goal>/<node>`, or the node alone.
+fn split_place(text: &str) -> Option<(Option<&str>, NodeId)> {
+    let (goal, node) = match text.rsplit_once(['/', TWO_WORDS]) {
+        Some((goal, node)) => (Some(goal), node),
+        None => (None, text),
+    };
+    let node = node.parse().or_else(|_| node.to_ascii_uppercase().parse()).ok()?;
+    Some((goal, node))
+}
+
+/// The goal that is meant where none is named: the only open one, else, when none is open, the newest of
+/// one's own.
+///
+/// # Errors
+/// Several are open, or there is none.
+fn unnamed_goal<'c>(text: &str, goals: &'c [Candidate]) -> Result<&'c Candidate, CliError> {
+    let open: Vec<&Candidate> = goals.iter().filter(|goal| goal.is_open).collect();
+    match open.as_slice() {
+        [one] => Ok(one),
+        [] => choose(Kind::Goal, LAST, goals),
+        several => {
+            let what = format!("{text} of which goal? These are open:\n{}", listed(several));
+            let first = several.first().map_or("", |goal| goal.id.as_str());
+            Err(CliError::new(Code::Usage, what).hint(format!("say it as in {first}/{text}")))
+        }
+    }
+}
+
+/// Whether a text may be the name of anything: what has other characters is a slip, whatever there is.
+pub(crate) fn is_plausible(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-:@/. ".contains(&byte);
+    !text.is_empty() && text.len() <= 200 && text.bytes().all(allowed)
+}
+
+/// Whether an id is the one that a text names, or one that it begins or ends like.
+pub(crate) fn fits(text: &str, id: &str) -> bool {
+    let candidate = [Candidate { id: id.to_owned(), ..Candidate::default() }];
+    !matching(Kind::Thing, text, &candidate).is_empty()
+}

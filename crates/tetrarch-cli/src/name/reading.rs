@@ -1,0 +1,297 @@
+//! What there is to be named, read from STATE; nothing is read for what is named by its whole id.
+
+use std::collections::BTreeMap;
+
+use tetrarch_bus::Bus;
+use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::KeyKind;
+use tetrarch_core::goal::GoalStatus;
+use tetrarch_core::id::{AgentId, EpicId, Principal};
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::records::Records;
+use tetrarch_core::run::Run;
+
+use super::{Asked, Candidate, Kind, TWO_WORDS, choose, is_plausible, split_place, unnamed_goal};
+use crate::context::Desk;
+use crate::exit::{CliError, Code};
+use crate::snapshot::Snapshot;
+
+/// What each text names, in its whole form.
+pub(crate) type Resolved = BTreeMap<Asked, String>;
+
+/// Whether there is anything to look up for a text.
+pub(crate) fn is_open(asked: &Asked) -> bool {
+    !asked.kind.is_whole(&asked.text) && is_plausible(&asked.text)
+}
+
+/// Looks up what texts name.
+///
+/// # Errors
+/// One names several things, or none; the bus cannot be read.
+pub(crate) async fn resolve(desk: &Desk, asked: &[Asked]) -> Result<Resolved, CliError> {
+    let mut resolved = Resolved::new();
+    for one in asked.iter().filter(|asked| is_open(asked)) {
+        let whole = whole(desk, one).await?;
+        if one.kind == Kind::Place
+            && let Some((goal, node)) = one.text.split_once(TWO_WORDS)
+        {
+            // Where the two were two words, each stands for the place.
+            for word in [goal, node] {
+                let word = Asked { kind: Kind::Place, text: word.to_owned() };
+                resolved.entry(word).or_insert_with(|| whole.clone());
+            }
+        }
+        resolved.insert(one.clone(), whole);
+    }
+    Ok(resolved)
+}
+
+async fn whole(desk: &Desk, asked: &Asked) -> Result<String, CliError> {
+    let Asked { kind, text } = asked;
+    let whole = match kind {
+        Kind::Place => place(desk, text).await?,
+        Kind::Thing | Kind::Journal => thing(desk, *kind, text).await?,
+        Kind::Host => {
+            let all = candidates(&desk.bus, &desk.human, *kind).await?;
+            // A wish may be for a host that has not joined yet.
+            return Ok(
+                choose(*kind, text, &all).map_or_else(|_| text.clone(), |one| one.id.clone())
+            );
+        }
+        Kind::Agent
+        | Kind::Principal
+        | Kind::Goal
+        | Kind::Run
+        | Kind::Question
+        | Kind::Change
+        | Kind::Draft
+        | Kind::Decidable
+        | Kind::Schedule
+        | Kind::Reservation
+        | Kind::Project
+        | Kind::Digest => {
+            let all = candidates(&desk.bus, &desk.human, *kind).await?;
+            choose(*kind, text, &all)?.id.clone()
+        }
+    };
+    Ok(whole)
+}
+
+async fn place(desk: &Desk, text: &str) -> Result<String, CliError> {
+    let Some((goal, node)) = split_place(text) else {
+        let what = format!("{text:?} names no node");
+        return Err(CliError::new(Code::Usage, what)
+            .hint("name it as T1.2 (of the only open goal) or <goal>/T1.2"));
+    };
+    if let Some(epic) = goal.and_then(|goal| goal.parse::<EpicId>().ok()) {
+        return Ok(format!("{epic}/{node}"));
+    }
+    let goals = candidates(&desk.bus, &desk.human, Kind::Goal).await?;
+    let goal = match goal {
+        Some(goal) => choose(Kind::Goal, goal, &goals)?,
+        None => unnamed_goal(&node.to_string(), &goals)?,
+    };
+    Ok(format!("{}/{node}", goal.id))
+}
+
+/// Looks among everything that has a name of its own.
+async fn thing(desk: &Desk, kind: Kind, text: &str) -> Result<String, CliError> {
+    for (prefix, kind) in [("project/", Kind::Project), ("host/", Kind::Host), ("run/", Kind::Run)]
+    {
+        if let Some(name) = text.strip_prefix(prefix) {
+            let all = candidates(&desk.bus, &desk.human, kind).await?;
+            let found = choose(kind, name, &all)?;
+            let shown = if kind == Kind::Run { "" } else { prefix };
+            return Ok(format!("{shown}{}", found.id));
+        }
+    }
+    if split_place(text).is_some() {
+        return place(desk, text).await;
+    }
+    let all = candidates(&desk.bus, &desk.human, kind).await?;
+    Ok(choose(kind, text, &all)?.id.clone())
+}
+
+/// Everything of a kind that there is.
+///
+/// # Errors
+/// The bus cannot be read.
+pub(crate) async fn candidates(
+    bus: &Bus,
+    human: &Principal,
+    kind: Kind,
+) -> Result<Vec<Candidate>, CliError> {
+    let kinds: &[KeyKind] = match kind {
+        Kind::Agent | Kind::Principal => &[KeyKind::Agent],
+        Kind::Goal => &[KeyKind::Goal, KeyKind::GoalState],
+        Kind::Thing => {
+            &[KeyKind::Goal, KeyKind::GoalState, KeyKind::Run, KeyKind::Agent, KeyKind::Change]
+        }
+        Kind::Journal => &[KeyKind::Run, KeyKind::RunStatus, KeyKind::Agent],
+        Kind::Place => &[KeyKind::Goal, KeyKind::GoalState, KeyKind::Node],
+        Kind::Run => &[KeyKind::Run],
+        Kind::Question => &[KeyKind::Question],
+        Kind::Change => &[KeyKind::Change],
+        Kind::Draft => &[KeyKind::Draft],
+        Kind::Decidable => &[KeyKind::Change, KeyKind::Draft],
+        Kind::Schedule => &[KeyKind::Schedule],
+        Kind::Reservation => &[KeyKind::Reservation],
+        Kind::Project => &[KeyKind::Project],
+        Kind::Host => &[KeyKind::Host],
+        Kind::Digest => &[KeyKind::RunStatus],
+    };
+    let wanted: Vec<Select> = kinds.iter().copied().map(Select::Kind).collect();
+    let snapshot = Snapshot::read(bus, &wanted).await?;
+    Ok(found(&snapshot, human, kind))
+}
+
+fn found(snapshot: &Snapshot, human: &Principal, kind: Kind) -> Vec<Candidate> {
+    let records = &snapshot.records;
+    match kind {
+        Kind::Agent | Kind::Principal => agents(records),
+        Kind::Goal => goals(records, human),
+        Kind::Thing => {
+            // `@last` is a goal, and a project's name its orchestrator.
+            let goals = goals(records, human).into_iter();
+            let mut all: Vec<Candidate> =
+                goals.map(|goal| Candidate { aliases: Vec::new(), ..goal }).collect();
+            all.extend(not_last(runs(records)));
+            all.extend(not_last(agents(records)));
+            all.extend(not_last(changes(records)));
+            all
+        }
+        Kind::Journal => {
+            let mut all = runs(records);
+            all.extend(not_last(agents(records)));
+            all.extend(not_last(digests(records)));
+            all
+        }
+        Kind::Place => nodes(records),
+        Kind::Digest => digests(records),
+        Kind::Decidable => {
+            let mut all = changes(records);
+            all.extend(drafts(records));
+            all
+        }
+        Kind::Run => runs(records),
+        Kind::Question => {
+            let all = records.questions.values();
+            all.map(|asked| candidate(asked.id, &asked.text, asked.asked.0)).collect()
+        }
+        Kind::Change => changes(records),
+        Kind::Draft => drafts(records),
+        Kind::Schedule => {
+            let all = records.schedules.values();
+            all.map(|one| candidate(one.id, one.rhythm.in_words(), one.created.0)).collect()
+        }
+        Kind::Reservation => {
+            let all = records.reservations.values();
+            all.map(|one| candidate(one.id, one.paths.join(" "), one.until.0)).collect()
+        }
+        Kind::Project => projects(records),
+        Kind::Host => hosts(records),
+    }
+}
+
+fn candidate(id: impl std::fmt::Display, title: impl Into<String>, made: u64) -> Candidate {
+    let (id, title) = (id.to_string(), title.into());
+    Candidate { id, title, made, aliases: Vec::new(), is_mine: true, is_open: true }
+}
+
+fn agents(records: &Records) -> Vec<Candidate> {
+    let all = records.agents.values().map(|agent| {
+        let alias = match &agent.id {
+            AgentId::Po(project) => Some(project.to_string()),
+            AgentId::Ho(host) => Some(host.to_string()),
+            AgentId::Io(human) => Some(human.to_string()),
+            AgentId::Go | AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
+                None
+            }
+        };
+        Candidate {
+            aliases: alias.into_iter().collect(),
+            is_open: agent.liveness != Liveness::Terminated,
+            ..candidate(&agent.id, format!("{} {}", agent.liveness, agent.label), agent.created.0)
+        }
+    });
+    all.collect()
+}
+
+fn goals(records: &Records, human: &Principal) -> Vec<Candidate> {
+    let all = records.goals.values().map(|goal| {
+        let status = records.goal_states.get(&goal.id).map(|state| state.status);
+        let is_open = matches!(status, Some(GoalStatus::Active | GoalStatus::Paused));
+        let project = goal.project.to_string();
+        let named = if is_open { vec![format!("PO-{project}"), project] } else { Vec::new() };
+        let status = status.map_or("", GoalStatus::as_str);
+        Candidate {
+            aliases: named,
+            is_mine: goal.owner == *human,
+            is_open,
+            ..candidate(goal.id, format!("{status} {}", goal.title), goal.created.0)
+        }
+    });
+    all.collect()
+}
+
+fn nodes(records: &Records) -> Vec<Candidate> {
+    let all = records.nodes.iter().flat_map(|(epic, nodes)| {
+        nodes.values().map(move |node| candidate(format!("{epic}/{}", node.id), &node.name, 0))
+    });
+    all.collect()
+}
+
+fn digests(records: &Records) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = Vec::new();
+    for status in records.run_status.values() {
+        let made = status.since.0;
+        let kept = status.archive.iter();
+        all.extend(kept.map(|sha256| candidate(sha256, format!("journal of {}", status.id), made)));
+        let files = status.result.iter().flat_map(|result| &result.artifacts);
+        all.extend(files.map(|file| candidate(&file.sha256, &file.name, made)));
+    }
+    all.sort_by(|a, b| a.id.cmp(&b.id));
+    // The same bytes may be the result of many runs.
+    all.dedup_by(|a, b| a.id == b.id);
+    all
+}
+
+/// What has no part in `@last`.
+fn not_last(candidates: Vec<Candidate>) -> impl Iterator<Item = Candidate> {
+    candidates.into_iter().map(|one| Candidate { is_mine: false, ..one })
+}
+
+fn runs(records: &Records) -> Vec<Candidate> {
+    let title = |run: &Run| format!("{} by {}", run.node, run.agent);
+    records.runs.values().map(|run| candidate(run.id, title(run), run.created.0)).collect()
+}
+
+fn changes(records: &Records) -> Vec<Candidate> {
+    let all = records.changes.values().map(|change| {
+        let title = format!("{}, for {}", change.status, change.made.action.target);
+        candidate(change.id, title, change.proposed.0)
+    });
+    all.collect()
+}
+
+fn drafts(records: &Records) -> Vec<Candidate> {
+    let all = records.drafts.values().flat_map(BTreeMap::values);
+    all.map(|draft| candidate(draft.id, &draft.reason, draft.created.0)).collect()
+}
+
+fn projects(records: &Records) -> Vec<Candidate> {
+    let all = records.projects.values().map(|project| Candidate {
+        aliases: vec![format!("PO-{}", project.name)],
+        is_open: !project.retired,
+        ..candidate(&project.name, project.mode.as_str(), project.created.0)
+    });
+    all.collect()
+}
+
+fn hosts(records: &Records) -> Vec<Candidate> {
+    let all = records.hosts.values().map(|host| Candidate {
+        aliases: vec![format!("HO@{}", host.name)],
+        ..candidate(&host.name, &host.address, host.joined.0)
+    });
+    all.collect()
+}

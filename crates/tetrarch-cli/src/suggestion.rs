@@ -1,0 +1,141 @@
+//! What is meant by words that are no commands here: those of other tools, and of the noun that a verb
+//! needs. A word that looks alike is not enough: `cancel` is no `change`.
+
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::exit::{self, CliError, Code};
+
+/// What people type, below which command (none: the program itself), and the commands that they mean.
+const MEANT: [(&str, &[&str], &[&str]); 27] = [
+    ("", &["cancel"], &["tetrarch goal cancel GOAL", "tetrarch stop AGENT"]),
+    (
+        "",
+        &["ps", "ls", "list", "agents"],
+        &["tetrarch tree", "tetrarch agent list", "tetrarch goal list"],
+    ),
+    ("", &["goals"], &["tetrarch goal list"]),
+    ("", &["runs"], &["tetrarch get runs"]),
+    ("", &["nodes", "tasks", "task"], &["tetrarch work list GOAL"]),
+    ("", &["hosts", "node", "cordon", "drain"], &["tetrarch host list"]),
+    ("", &["projects"], &["tetrarch project list"]),
+    ("", &["profiles"], &["tetrarch profile list"]),
+    (
+        "",
+        &["artifacts", "files", "download"],
+        &["tetrarch artifact list", "tetrarch artifact get DIGEST"],
+    ),
+    ("", &["kill", "terminate", "end"], &["tetrarch stop AGENT", "tetrarch goal cancel GOAL"]),
+    (
+        "",
+        &["rm", "delete", "remove"],
+        &[
+            "tetrarch goal archive GOAL",
+            "tetrarch agent retire AGENT",
+            "tetrarch worktree remove RUN",
+        ],
+    ),
+    ("", &["start", "daemon", "server", "serve-all"], &["tetrarch up", "tetrarch run PLAN"]),
+    ("", &["exec", "submit"], &["tetrarch run PLAN", "tetrarch goal create PLAN"]),
+    ("", &["shutdown", "quit", "halt"], &["tetrarch down"]),
+    ("", &["restart", "replace"], &["tetrarch agent replace AGENT"]),
+    ("", &["log", "journal"], &["tetrarch logs AGENT", "tetrarch events"]),
+    ("", &["show", "inspect", "info"], &["tetrarch describe THING", "tetrarch plan show GOAL"]),
+    ("", &["follow", "watch"], &["tetrarch attach GOAL", "tetrarch get agents --watch"]),
+    ("", &["top", "stats", "usage", "cost"], &["tetrarch status", "tetrarch budget --live"]),
+    ("", &["questions", "approvals", "pending"], &["tetrarch inbox"]),
+    ("", &["reject"], &["tetrarch deny CHANGE", "tetrarch plan reject DRAFT"]),
+    ("", &["merge"], &["tetrarch apply CHANGE"]),
+    ("", &["history", "audit"], &["tetrarch events", "tetrarch plan history GOAL"]),
+    ("", &["check", "validate", "lint"], &["tetrarch doctor"]),
+    ("", &["version"], &["tetrarch --version"]),
+    (
+        "goal",
+        &["stop", "delete", "remove", "rm", "abort"],
+        &["tetrarch goal cancel GOAL", "tetrarch goal archive GOAL"],
+    ),
+    (
+        "agent",
+        &["stop", "kill", "delete", "remove", "rm"],
+        &["tetrarch stop AGENT", "tetrarch agent retire AGENT"],
+    ),
+];
+
+/// What is meant by a word below a command.
+fn meant(below: &str, word: &str) -> &'static [&'static str] {
+    let word = word.to_ascii_lowercase();
+    let row = MEANT.iter().find(|(at, words, _)| *at == below && words.contains(&word.as_str()));
+    row.map_or(&[], |(_, _, commands)| commands)
+}
+
+/// Ends the program with a line's error, or with the help that it asked for.
+pub(crate) fn exit(error: &clap::Error, command: &Command) -> ! {
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        let below = below(command, word);
+        if let [first, rest @ ..] = meant(&below, word) {
+            let or: String = rest.iter().map(|command| format!(" or `{command}`")).collect();
+            let at = format!("tetrarch {below}");
+            let what = format!("there is no `{} {word}`", at.trim_end());
+            exit::report(&CliError::new(Code::Usage, what).hint(format!("use `{first}`{or}")));
+            std::process::exit(Code::Usage as i32);
+        }
+    }
+    error.exit()
+}
+
+/// The command below which a word was typed.
+fn below(command: &Command, word: &str) -> String {
+    let typed = std::env::args().skip(1).take_while(|typed| typed != word);
+    let mut at = command;
+    let mut path = Vec::new();
+    for typed in typed {
+        if let Some(found) = at.find_subcommand(&typed) {
+            at = found;
+            path.push(found.get_name().to_owned());
+        }
+    }
+    path.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::command_line;
+
+    #[test]
+    fn no_word_with_a_meaning_is_a_command_itself() {
+        let command = command_line();
+        for (at, words, _) in MEANT {
+            let below = if at.is_empty() { Some(&command) } else { command.find_subcommand(at) };
+            for word in words {
+                assert!(below.unwrap().find_subcommand(word).is_none(), "{at} {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_suggested_are_commands_that_exist() {
+        let command = command_line();
+        for line in MEANT.iter().flat_map(|(_, _, commands)| *commands) {
+            let words =
+                line.split(' ').skip(1).take_while(|word| word.chars().all(char::is_lowercase));
+            let mut at = &command;
+            for word in words {
+                let found = at.find_subcommand(word);
+                // `get agents`: what is to be listed is no command of its own.
+                let Some(found) = found else { break };
+                at = found;
+            }
+            assert!(!std::ptr::eq(at, &command) || line.contains("--version"), "{line}");
+        }
+    }
+
+    #[test]
+    fn cancel_is_no_change() {
+        assert_eq!(meant("", "cancel").first(), Some(&"tetrarch goal cancel GOAL"));
+        assert_eq!(meant("", "CANCEL").first(), Some(&"tetrarch goal cancel GOAL"));
+        assert!(meant("goal", "cancel").is_empty() && meant("", "chnage").is_empty());
+    }
+}
