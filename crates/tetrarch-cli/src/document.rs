@@ -1,10 +1,17 @@
 //! Files that people write: YAML, TOML or JSON by extension, read into one kind of document.
 //! It knows syntax only; what a document has to say is checked by whoever asked for it.
 
-use std::fs;
+mod places;
+mod syntax;
+
+use std::fs::File;
+use std::io::{Read, stdin};
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use tetrarch_core::plan::schema::PlanProblem;
+
+use self::places::{Place, Places};
 
 use crate::exit::{CliError, Code};
 
@@ -12,42 +19,102 @@ use crate::exit::{CliError, Code};
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const FORMATS: &str = "write YAML (.yaml, .yml), TOML (.toml) or JSON (.json)";
 
-/// Reads a document from a file; the extension says which format it has.
+/// What stands for standard input where a file is named.
+pub(crate) const STANDARD_INPUT: &str = "-";
+
+/// A document, and where each part of it stands in its text.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// What it says.
+    pub(crate) value: Value,
+    name: String,
+    places: Places,
+}
+
+impl Document {
+    /// A document that no file says.
+    pub(crate) fn of(name: &str, value: Value) -> Self {
+        Self { value, name: name.to_owned(), places: Places::default() }
+    }
+
+    /// The value below a key, as a document of its own.
+    pub(crate) fn part(self, key: &str, value: Value) -> Self {
+        Self { value, name: self.name, places: self.places.below(key) }
+    }
+
+    /// Each problem as a line with its place, in the order of the text.
+    pub(crate) fn lines(&self, problems: &[PlanProblem]) -> Vec<String> {
+        let mut placed: Vec<_> =
+            problems.iter().map(|problem| (self.places.of(&problem.path), problem)).collect();
+        placed.sort_by_key(|(place, _)| *place);
+        let line = |(place, problem): (Option<(u64, u64)>, &PlanProblem)| match place {
+            Some((line, column)) => format!("{}:{line}:{column}: {problem}", self.name),
+            None => format!("{}: {problem}", self.name),
+        };
+        let mut lines: Vec<String> = placed.into_iter().map(line).collect();
+        lines.dedup();
+        lines
+    }
+
+    /// The error of a document with these problems, each with its place. `what` it is no valid one of.
+    pub(crate) fn refused(&self, what: &str, problems: &[PlanProblem]) -> CliError {
+        let lines = self.lines(problems);
+        let what = format!("{} is no valid {what}:\n{}", self.name, lines.join("\n"));
+        CliError::new(Code::Usage, what)
+    }
+}
+
+/// Reads a document from a file, whose extension says which format it has, or YAML or JSON from standard
+/// input, for which `-` stands.
 ///
 /// # Errors
 /// The file cannot be read, is too large, has another extension, or breaks its format's rules:
 /// then with line and column.
-pub(crate) fn read_document(path: &Path) -> Result<Value, CliError> {
-    let named = path.display();
-    let unreadable =
-        |error: std::io::Error| CliError::new(Code::Usage, format!("cannot read {named}: {error}"));
-    let size = fs::metadata(path).map_err(unreadable)?.len();
-    if size > FILE_BYTES_MAX {
-        let what = format!("{named} has {size} bytes; at most {FILE_BYTES_MAX} are read");
-        return Err(CliError::new(Code::Usage, what).hint("store long texts as artifacts"));
-    }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+pub(crate) fn read_document(path: &Path) -> Result<Document, CliError> {
+    let piped = path == Path::new(STANDARD_INPUT);
+    let name = if piped { "stdin".to_owned() } else { path.display().to_string() };
+    let text = read_text(path, piped, &name)?;
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let parsed = match extension {
-        "yaml" | "yml" => yaml(&text),
-        "toml" => toml(&text),
-        "json" => json(&text),
+        _ if piped => yaml(&text).map(|value| (value, Places::of_yaml(&text))),
+        "yaml" | "yml" => yaml(&text).map(|value| (value, Places::of_yaml(&text))),
+        "toml" => toml(&text).map(|value| (value, Places::of_toml(&text))),
+        "json" => json(&text).map(|value| (value, Places::of_yaml(&text))),
         _ => {
-            let what = format!("{named} has no known extension");
+            let what = format!("{name} has no known extension");
             return Err(CliError::new(Code::Usage, what).hint(FORMATS));
         }
     };
-    parsed.map_err(|fault| {
-        let Fault { line, column, reason } = fault;
-        CliError::new(Code::Usage, format!("{named}:{line}:{column}: {reason}"))
+    let (value, places) = parsed.map_err(|fault| {
+        let Fault { place: (line, column), reason } = fault;
+        CliError::new(Code::Usage, format!("{name}:{line}:{column}: {reason}"))
+    })?;
+    Ok(Document { value, name, places })
+}
+
+fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
+    let unreadable =
+        |error: std::io::Error| CliError::new(Code::Usage, format!("cannot read {name}: {error}"));
+    let mut bytes = Vec::new();
+    let file: Box<dyn Read> =
+        if piped { Box::new(stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        let what =
+            format!("{name} has more than {FILE_BYTES_MAX} bytes, which is the most that is read");
+        return Err(CliError::new(Code::Usage, what).hint("store long texts as artifacts"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let (line, column) = places::place(&String::from_utf8_lossy(&error.into_bytes()[..at]), at);
+        CliError::new(Code::Usage, format!("{name}:{line}:{column}: this is not UTF-8 text"))
     })
 }
 
-/// What is wrong with a text, and where, both counted from 1.
+/// What is wrong with a text, and where.
 #[derive(Debug)]
 struct Fault {
-    line: u64,
-    column: u64,
+    place: Place,
     reason: String,
 }
 
@@ -56,28 +123,18 @@ fn yaml(text: &str) -> Result<Value, Fault> {
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let place = error.location().map(|place| (place.line(), place.column()));
-        let (line, column) = place.unwrap_or((1, 1));
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
-        Fault { line, column, reason }
+        // Of an empty text it says neither.
+        let place = place.filter(|(line, _)| *line > 0).unwrap_or((1, 1));
+        Fault { place, reason: syntax::yaml(&error) }
     })
 }
 
 fn toml(text: &str) -> Result<Value, Fault> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        let (line, column) = place(text, error.span().map_or(0, |span| span.start));
-        Fault { line, column, reason: error.message().to_owned() }
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| Fault {
+        place: places::place(text, error.span().map_or(0, |span| span.start)),
+        reason: syntax::toml(error.message()),
     })?;
     Ok(of_toml(toml::Value::Table(table)))
-}
-
-/// Line and column of a byte, both from 1.
-fn place(text: &str, at: usize) -> (u64, u64) {
-    let before = text.get(..at).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.matches('\n').count() + 1;
-    let column = before.get(start..).unwrap_or_default().chars().count() + 1;
-    (u64::try_from(line).unwrap_or(u64::MAX), u64::try_from(column).unwrap_or(u64::MAX))
 }
 
 fn of_toml(value: toml::Value) -> Value {
@@ -98,9 +155,8 @@ fn of_toml(value: toml::Value) -> Value {
 fn json(text: &str) -> Result<Value, Fault> {
     serde_json::from_str(text).map_err(|error| {
         let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default().to_owned();
-        Fault { line: number(error.line()), column: number(error.column()), reason }
+        let place = (number(error.line()), number(error.column()));
+        Fault { place, reason: syntax::json(&error.to_string()) }
     })
 }
 
@@ -112,8 +168,8 @@ mod tests {
     fn written(name: &str, text: &str) -> Result<Value, CliError> {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join(name);
-        fs::write(&path, text)?;
-        read_document(&path)
+        std::fs::write(&path, text)?;
+        read_document(&path).map(|document| document.value)
     }
 
     #[test]
@@ -130,8 +186,17 @@ mod tests {
     fn errors_name_file_line_and_column() {
         for (name, text, at) in [
             ("a.yaml", "title: a\nphases: [\n", "a.yaml:"),
-            ("a.yml", "a: 1\na: 2\n", "a.yml:2:1:"),
+            ("a.yaml", "a: b: c\n", "a.yaml:1:5: a second `: ` in one line"),
+            ("a.yaml", "a:\n\t- b\n", "a.yaml:2:"),
+            ("a.yaml", "a: 'b\n", "a.yaml:"),
+            ("a.yaml", "a: *b\n", "a.yaml:1:4: this alias"),
+            ("a.yaml", "a: @b\n", "a.yaml:1:4: this is not valid YAML: look"),
+            ("a.yaml", "a: 1\n  b: 2\n", "a.yaml:2:"),
+            ("a.yaml", "a:\n  - b\n c\n", "a.yaml:3:"),
+            ("a.yaml", "a: {b: 1\nc: 2\n", "a.yaml:"),
+            ("a.yml", "a: 1\na: 2\n", "a.yml:2:1: the key \"a\" is given twice"),
             ("a.toml", "a = 1\nb = = 2\n", "a.toml:2:5:"),
+            ("a.toml", "a = 1\na = 2\n", "a.toml:2:1: a key or table is given twice"),
             ("a.json", "{\"a\": 1,\n \"b\" 2}", "a.json:2:6:"),
         ] {
             let error = written(name, text).unwrap_err();
@@ -156,9 +221,9 @@ mod tests {
         let validator = jsonschema::validator_for(&schema).unwrap();
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
         let mut plans = 0;
-        for entry in fs::read_dir(examples).unwrap() {
+        for entry in std::fs::read_dir(examples).unwrap() {
             let path = entry.unwrap().path().join("plan.yaml");
-            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
             // An example's run script fills in what stands between these.
             let plan = written("plan.yaml", &text.replace("@KEY@", "env:KEY")).unwrap();
             let errors = validator.iter_errors(&plan);

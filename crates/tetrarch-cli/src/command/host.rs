@@ -226,6 +226,6 @@ fn runner_config(
 /// What models cost, as the file of `[prices]` has it.
 pub(super) fn prices(context: &Context) -> Result<Prices, CliError> {
     let Some(file) = context.config.prices.as_deref() else { return Ok(Prices::default()) };
-    let read = Prices::read(&read_document(file)?);
+    let read = Prices::read(&read_document(file)?.value);
     read.map_err(|why| CliError::new(Code::Usage, format!("prices.file {}: {why}", file.display())))
 }

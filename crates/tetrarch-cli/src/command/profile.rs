@@ -162,11 +162,8 @@ async fn apply(context: &Context, project: ProjectName, files: &[PathBuf]) -> Re
 /// Reads a profile from its file.
 fn read_profile(file: &Path) -> Result<Profile, CliError> {
     let document = read_document(file)?;
-    schema::parse_profile(&document).map_err(|problems| {
-        let each: Vec<String> =
-            problems.iter().map(|problem| format!("{}: {problem}", file.display())).collect();
-        CliError::new(Code::Usage, each.join("\n  "))
-    })
+    schema::parse_profile(&document.value)
+        .map_err(|problems| document.refused("profile", &problems))
 }
 
 #[cfg(test)]
@@ -193,7 +190,7 @@ mod tests {
     fn what_is_wrong_is_said_with_file_place_and_what_is_allowed() {
         let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n").unwrap_err();
         assert_eq!(error.code, Code::Usage);
-        for part in ["coder.toml: runner: ", "allowed: process, echo, llm", "args"] {
+        for part in ["coder.toml:2:1: runner: ", "allowed: process, echo, llm", "args"] {
             assert!(error.what.contains(part), "{part}: {}", error.what);
         }
         let nameless = written("runner = 'echo'\n").unwrap_err();

@@ -43,7 +43,7 @@ const PROJECT: &str = "main";
     after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about'\n  tetrarch run plan.yaml --detach          # on the fleet that is up; then tetrarch attach @last\n\nA goal without a plan gets one from the planner when there is one ([planner] in the configuration), else it is one task.\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
 )]
 pub(crate) struct RunArgs {
-    /// The plan, or a goal without one: YAML, TOML or JSON.
+    /// The plan, or a goal without one: YAML, TOML or JSON; `-` is standard input, YAML or JSON.
     #[arg(required_unless_present = "goal")]
     plan: Option<PathBuf>,
     /// A goal in one line, instead of a file.

@@ -10,14 +10,14 @@ use tetrarch_bus::subject::OpName;
 use tetrarch_core::id::{DraftId, EpicId, NodeId};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::mail::OpReply;
-use tetrarch_core::plan::schema::{self, PlanProblem};
+use tetrarch_core::plan::schema;
 use tetrarch_core::request::Op;
 use tetrarch_core::request::planning::{Addition, Merging, PlanMode, PlanOp, Splitting, Wanted};
 
 use super::missing;
 use crate::command::project::report;
 use crate::context::{Context, Desk, new_id};
-use crate::document::read_document;
+use crate::document::{Document, read_document};
 use crate::exit::{CliError, Code};
 use crate::snapshot::Snapshot;
 
@@ -193,16 +193,11 @@ async fn whole(context: &Context, desk: &Desk, wanted: &Wanted<Value>) -> Result
 /// A plan file without what is no part of a change.
 fn plan_of(file: &Path) -> Result<Value, CliError> {
     let mut document = read_document(file)?;
-    if let Some(fields) = document.as_object_mut() {
+    if let Some(fields) = document.value.as_object_mut() {
         fields.remove("profiles");
     }
-    schema::parse(&document).map_err(|problems| wrong(file, &problems))?;
-    Ok(document)
-}
-
-fn wrong(file: &Path, problems: &[PlanProblem]) -> CliError {
-    let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
-    CliError::new(Code::Usage, format!("{}:\n{}", file.display(), lines.join("\n")))
+    schema::parse(&document.value).map_err(|problems| document.refused("plan", &problems))?;
+    Ok(document.value)
 }
 
 /// `plan add`.
@@ -220,8 +215,9 @@ pub(super) async fn add(context: &Context, desk: &Desk, args: AddArgs) -> Result
         fields.extend(more);
         fields.insert("deps".to_owned(), json!(deps));
     }
-    let mut nodes =
-        schema::parse_new(&node, parent).map_err(|problems| wrong(Path::new("node"), &problems))?;
+    let node = Document::of("node", node);
+    let mut nodes = schema::parse_new(&node.value, parent)
+        .map_err(|problems| node.refused("task", &problems))?;
     let Some(node) = nodes.pop() else { return Ok(()) };
     let what = Box::new(Addition { parent, node });
     let wanted = wanted(desk, epic, ground, args.proposed.mode(), what).await?;
@@ -235,11 +231,12 @@ pub(super) async fn add(context: &Context, desk: &Desk, args: AddArgs) -> Result
 pub(super) async fn split(context: &Context, desk: &Desk, args: SplitArgs) -> Result<(), CliError> {
     let SplitArgs { epic, node, file, ground, proposed } = args;
     let mut document = read_document(&file)?;
-    if let Some(listed) = document.as_object_mut().and_then(|fields| fields.remove("subtasks")) {
-        document = listed;
+    let listed = document.value.as_object_mut().and_then(|fields| fields.remove("subtasks"));
+    if let Some(listed) = listed {
+        document = document.part("subtasks", listed);
     }
-    let subtasks =
-        schema::parse_new(&document, node).map_err(|problems| wrong(&file, &problems))?;
+    let subtasks = schema::parse_new(&document.value, node)
+        .map_err(|problems| document.refused("list of subtasks", &problems))?;
     let what = Splitting { node, subtasks };
     let wanted = wanted(desk, epic, ground, proposed.mode(), what).await?;
     ask(context, desk, epic, PlanOp::Split(wanted)).await

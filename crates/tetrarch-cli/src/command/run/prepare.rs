@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tetrarch_core::plan::schema::{self, PlanFile};
 
-use crate::document::read_document;
+use crate::document::{Document, STANDARD_INPUT, read_document};
 use crate::exit::{CliError, Code};
 
 /// What stands for the plan file's directory in its profiles.
@@ -33,7 +33,7 @@ pub(in crate::command) fn prepared(
 ) -> Result<Prepared, CliError> {
     match (path, title) {
         (Some(path), _) => prepare(path, arguments),
-        (None, Some(title)) => read(json!({"goal": {"title": title}}), "that is no goal"),
+        (None, Some(title)) => read(Document::of("--title", json!({"goal": {"title": title}}))),
         (None, None) => Err(CliError::new(Code::Usage, "give a plan file, or a title")),
     }
 }
@@ -45,20 +45,23 @@ pub(in crate::command) fn prepared(
 fn prepare(path: &Path, arguments: &[String]) -> Result<Prepared, CliError> {
     let mut document = read_document(path)?;
     let plan_dir = directory(path)?;
-    fill(&mut document, &plan_dir, arguments)?;
-    read(document, &format!("{} is no valid plan", path.display()))
+    fill(&mut document.value, &plan_dir, arguments)?;
+    read(document)
 }
 
-fn read(document: Value, wrong: &str) -> Result<Prepared, CliError> {
-    let plan = schema::parse_either(&document).map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
-        let what = format!("{wrong}:\n{}", lines.join("\n"));
-        CliError::new(Code::Usage, what).hint("`tetrarch schema` prints the shape of plan files")
+fn read(document: Document) -> Result<Prepared, CliError> {
+    let plan = schema::parse_either(&document.value).map_err(|problems| {
+        document
+            .refused("plan", &problems)
+            .hint("`tetrarch schema PlanFile` says what a plan holds")
     })?;
-    Ok(Prepared { document, plan })
+    Ok(Prepared { document: document.value, plan })
 }
 
 fn directory(path: &Path) -> Result<PathBuf, CliError> {
+    if path == Path::new(STANDARD_INPUT) {
+        return Ok(std::env::current_dir()?);
+    }
     let whole = std::fs::canonicalize(path)
         .map_err(|error| CliError::new(Code::Usage, format!("{}: {error}", path.display())))?;
     Ok(whole.parent().map_or_else(PathBuf::new, Path::to_path_buf))

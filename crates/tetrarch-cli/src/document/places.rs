@@ -1,0 +1,230 @@
+//! Where each part of a document stands in its text, so that what is wrong with a value is said with line
+//! and column. It reads the syntax a second time and judges nothing: a text it cannot read has no places.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A line and a column, both counted from 1.
+pub(super) type Place = (u64, u64);
+
+/// Every path of a document, such as `phases[1].tasks[0].deps`, and where it stands: a value with a key at
+/// its key, an entry of a list at its own beginning.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places(BTreeMap<String, Place>);
+
+impl Places {
+    /// Of YAML, and so of JSON.
+    pub(super) fn of_yaml(text: &str) -> Self {
+        let mut places = Self::default();
+        let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+        if let Ok(tree) = serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options) {
+            places.add_tree(String::new(), &tree.value);
+        }
+        places
+    }
+
+    /// Of TOML.
+    pub(super) fn of_toml(text: &str) -> Self {
+        let mut places = Self::default();
+        if let Ok(table) = DeTable::parse(text) {
+            places.add_table(text, "", table.get_ref());
+        }
+        places
+    }
+
+    /// Those of what is below a key, by their paths from there.
+    pub(super) fn below(&self, key: &str) -> Self {
+        let rest = |path: &str| Some(path.strip_prefix(key)?.trim_start_matches('.').to_owned());
+        Self(self.0.iter().filter_map(|(path, place)| Some((rest(path)?, *place))).collect())
+    }
+
+    /// Where a path stands; one that is not there stands where the last part of it that is there does.
+    pub(super) fn of(&self, path: &str) -> Option<Place> {
+        let mut rest = path;
+        loop {
+            if let Some(place) = self.0.get(rest) {
+                return Some(*place);
+            }
+            rest = rest.rfind(['.', '[']).map_or("", |end| &rest[..end]);
+            if rest.is_empty() {
+                return (!self.0.is_empty()).then_some((1, 1));
+            }
+        }
+    }
+
+    fn add_tree(&mut self, path: String, tree: &Tree) {
+        match tree {
+            Tree::Leaf => {}
+            Tree::List(entries) => {
+                for (index, entry) in entries.iter().enumerate() {
+                    let path = format!("{path}[{index}]");
+                    self.0.insert(path.clone(), place_of(entry));
+                    self.add_tree(path, &entry.value);
+                }
+            }
+            Tree::Map(entries) => {
+                for (key, entry) in entries {
+                    let path = below(&path, &key.value);
+                    self.0.insert(path.clone(), place_of(key));
+                    self.add_tree(path, &entry.value);
+                }
+            }
+        }
+    }
+
+    fn add_table(&mut self, text: &str, path: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let path = below(path, key.get_ref());
+            self.0.insert(path.clone(), place(text, key.span().start));
+            self.add_value(text, path, value.get_ref());
+        }
+    }
+
+    fn add_value(&mut self, text: &str, path: String, value: &DeValue<'_>) {
+        if let DeValue::Table(table) = value {
+            self.add_table(text, &path, table);
+        } else if let DeValue::Array(entries) = value {
+            for (index, entry) in entries.iter().enumerate() {
+                let path = format!("{path}[{index}]");
+                self.0.insert(path.clone(), place(text, entry.span().start));
+                self.add_value(text, path, entry.get_ref());
+            }
+        }
+    }
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn place_of<T>(spanned: &Spanned<T>) -> Place {
+    (spanned.referenced.line(), spanned.referenced.column())
+}
+
+/// Line and column of a byte.
+pub(super) fn place(text: &str, at: usize) -> Place {
+    let before = text.get(..at).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    let column = before.get(start..).unwrap_or_default().chars().count() + 1;
+    (u64::try_from(line).unwrap_or(u64::MAX), u64::try_from(column).unwrap_or(u64::MAX))
+}
+
+/// The shape of a YAML document with the places of its parts.
+enum Tree {
+    Leaf,
+    List(Vec<Spanned<Self>>),
+    Map(Vec<(Spanned<String>, Spanned<Self>)>),
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Shape)
+    }
+}
+
+struct Shape;
+
+impl<'de> Visitor<'de> for Shape {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a document")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_bytes<E>(self, _: &[u8]) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Tree, D::Error> {
+        IgnoredAny::deserialize(inner).map(|_| Tree::Leaf)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = seq.next_element()? {
+            entries.push(entry);
+        }
+        Ok(Tree::List(entries))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Tree::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stand_at_their_keys_and_entries_at_their_beginning() {
+        let yaml = "title: a\nphases:\n  - id: P1\n    deps: [\n      x, yy]\n    tasks:\n    - {id: T1.1}\n";
+        let json = "{\"title\": 1,\n \"phases\": [\n  {\"id\": \"P1\"}]}";
+        let toml = "title = 'a'\n[[phases]]\nid = 'P1'\ndeps = ['x',\n  'y']\n";
+        for (places, path, place) in [
+            (Places::of_yaml(yaml), "title", (1, 1)),
+            (Places::of_yaml(yaml), "phases[0]", (3, 5)),
+            (Places::of_yaml(yaml), "phases[0].deps", (4, 5)),
+            (Places::of_yaml(yaml), "phases[0].deps[1]", (5, 10)),
+            (Places::of_yaml(yaml), "phases[0].name", (3, 5)),
+            (Places::of_yaml(yaml), "phases[0].tasks[0].id", (7, 8)),
+            (Places::of_yaml(yaml), "plan", (1, 1)),
+            (Places::of_yaml(json), "phases[0].id", (3, 4)),
+            (Places::of_toml(toml), "phases[0].id", (3, 1)),
+            (Places::of_toml(toml), "phases[0].deps[1]", (5, 3)),
+            (Places::of_toml(toml), "phases[0].name", (2, 1)),
+        ] {
+            assert_eq!(places.of(path), Some(place), "{path}");
+        }
+    }
+}
