@@ -11,6 +11,7 @@ pub mod namespaces;
 mod owner;
 mod processes;
 mod program;
+pub mod proposals;
 pub mod scripted;
 mod server;
 pub mod simulated;

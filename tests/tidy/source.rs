@@ -1,16 +1,8 @@
 //! One Rust file, split into code, comments and string literals, so that a rule about code is
 //! not fooled by text. It is a scanner, no parser: it knows no grammar beyond brackets.
 
-mod scan;
-
-use scan::{Scanned, scan};
-
-/// A piece of text and the line (from 1) it begins on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) line: usize,
-    pub(crate) text: String,
-}
+pub(crate) use tetrarch_tests::proposals::scan::Found;
+use tetrarch_tests::proposals::scan::{Scanned, scan};
 
 /// One line of a file.
 #[derive(Debug)]

@@ -13,6 +13,8 @@ mod name;
 mod output;
 mod process;
 #[cfg(test)]
+mod proposed;
+#[cfg(test)]
 mod samples;
 mod snapshot;
 mod suggestion;

@@ -245,7 +245,7 @@ fn check_parent(parent: &ParentView, standing: Standing) -> Result<(), Denial> {
         return Err(denial(DenialReason::ParentNotActive, detail));
     }
     if parent.circuit_open {
-        let detail = "restart intensity tripped; close it with `tetrarch circuit close`";
+        let detail = "restart intensity tripped; close it with `tetrarch circuit close <agent>`";
         return Err(denial(DenialReason::CircuitOpen, detail));
     }
     Ok(())

@@ -250,7 +250,7 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotApproved {
     /// Nobody approved it.
-    #[error("nobody has approved it; look at it with `tetrarch change show` and approve it")]
+    #[error("nobody has approved it; look at it in `tetrarch inbox` and approve it")]
     Missing,
     /// The approval was used.
     #[error("its approval was used before, and each can be used once")]

@@ -49,7 +49,7 @@ pub enum EngineError {
     /// The ledger is shorter or younger than what was acknowledged (spec 02, Amnesia guard).
     #[error(
         "the ledger lost its memory: {lost}, says {keeper}; restore the stream from a backup, or accept it as it is \
-         with `tetrarch doctor --accept-ledger <its last sequence>`"
+         with `tetrarch doctor --accept-ledger <sequence>`, its last one"
     )]
     Amnesia {
         /// Who remembers it otherwise.
@@ -60,7 +60,7 @@ pub enum EngineError {
     /// What the data directory remembers of the ledger cannot be read or written.
     #[error(
         "{} cannot be used, so that nobody knows whether the ledger is whole: {reason}; put it back, \
-         or look at the ledger and run `tetrarch doctor --accept-ledger <its last sequence>`",
+         or look at the ledger and run `tetrarch doctor --accept-ledger <sequence>`, its last one",
         path.display()
     )]
     Memory {

@@ -268,7 +268,7 @@ impl Desk {
             RunnerKind::Llm => self.launch(Arc::clone(&self.llm), start),
             RunnerKind::External => {
                 let error = "an external agent connects to the bus by itself and is not started \
-                             by a host; give it a credential (`tetrarch agent add`) or choose a \
+                             by a host; give it a credential (`tetrarch agent add PO-<project> --external`) or choose a \
                              profile with another runner"
                     .to_owned();
                 let teller = self.teller(run);

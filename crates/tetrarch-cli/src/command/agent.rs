@@ -161,7 +161,7 @@ fn addable(args: &AddArgs) -> Result<ProjectName, CliError> {
         }
         AgentId::Specialist(..) | AgentId::Reviewer(..) | AgentId::Worker(_) => {
             let what = format!("{name} cannot be added: sub-agents are admitted by the governor");
-            return refused(what, "ask for one with `tetrarch spawn`");
+            return refused(what, "ask for one, as `tetrarch spawn --help` shows");
         }
     };
     if !external {

@@ -333,9 +333,8 @@ async fn merge(context: &Context, desk: &Desk, args: ApplyArgs) -> Result<(), Cl
     });
     let Ok(settled) = settled.await else {
         let what = format!("{} has not answered for {id} yet", reply.detail);
-        return Err(
-            CliError::new(Code::Failed, what).hint("look again with `tetrarch change show`")
-        );
+        return Err(CliError::new(Code::Failed, what)
+            .hint(format!("look again with `tetrarch change show {id}`")));
     };
     let (snapshot, change) = settled?;
     let why = format!("{id} is {}: {}", change.status, change.reason);

@@ -89,7 +89,7 @@ fn run_of(draft: &Draft<'_>, agent: &Agent) -> Result<(RunId, RunState), Refusal
             Hosting::Owner => format!("{id} is the owner itself; it makes no run"),
             Hosting::Hosted | Hosting::External => format!(
                 "{id} makes no run; verbs are for agents at work, a goal is paused with \
-                 `tetrarch goal pause`"
+                 `tetrarch goal pause <goal>`"
             ),
         };
         return Err(Refusal::new(ErrorCode::InvalidRequest, detail));

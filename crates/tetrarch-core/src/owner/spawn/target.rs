@@ -191,7 +191,7 @@ fn profile(
     let found = project.and_then(|project| draft.base().profiles.get(&(project, name.clone())));
     found.cloned().ok_or_else(|| {
         let detail = format!(
-            "runner: the project has no profile {name:?}; add it with `tetrarch profile apply`",
+            "runner: the project has no profile {name:?}; add it with `tetrarch profile apply <project> <file>`",
             name = name.as_str()
         );
         (DenialReason::InvalidRequest, detail)

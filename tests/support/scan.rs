@@ -1,13 +1,24 @@
 //! The scanner: tells code, comments and string literals apart, character by character.
 //! The code it returns has as many lines as the text, so that numbers of lines agree.
 
-use super::Found;
+/// A piece of text and the line (from 1) it begins on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its line.
+    pub line: usize,
+    /// As it is written, without its quotes.
+    pub text: String,
+}
 
 /// A text taken apart.
-pub(crate) struct Scanned {
-    pub(crate) code: String,
-    pub(crate) comments: Vec<Found>,
-    pub(crate) literals: Vec<Found>,
+#[derive(Debug)]
+pub struct Scanned {
+    /// The code alone: comments are blank, the insides of literals are `~`.
+    pub code: String,
+    /// Comments, with what makes them comments.
+    pub comments: Vec<Found>,
+    /// String literals.
+    pub literals: Vec<Found>,
 }
 
 struct Scanner<'a> {
@@ -17,7 +28,8 @@ struct Scanner<'a> {
 }
 
 /// Takes a Rust file apart. Total: an unfinished literal or comment reaches to the end.
-pub(crate) fn scan(text: &str) -> Scanned {
+#[must_use]
+pub fn scan(text: &str) -> Scanned {
     let out = Scanned { code: String::new(), comments: Vec::new(), literals: Vec::new() };
     let mut scanner = Scanner { rest: text, line: 1, out };
     while !scanner.rest.is_empty() {
