@@ -10,7 +10,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::creds::Party;
 use tetrarch_tests::{Fleet, Ledger, wait};
 
-use crate::new_ulid;
+use crate::{new_ulid, sleeping};
 
 /// The agent.
 pub(crate) struct External {
@@ -23,10 +23,12 @@ pub(crate) struct External {
 }
 
 impl External {
-    /// Adds it with the command people use, registers it and waits until it is active.
+    /// Adds it with the command people use, and a profile for what it spawns, registers it and waits until it is active.
     pub(crate) async fn join(fleet: &Fleet, ledger: &mut Ledger, project: &str) -> Self {
         let name = format!("PO-{project}");
         fleet.ok(["agent", "add", &name, "--external"]);
+        let profile = sleeping(fleet, "60");
+        fleet.ok(["profile", "apply", project, profile.to_str().unwrap()]);
         let id = name.parse().unwrap();
         let bus = fleet.bus(&Party::External(id)).await;
         let inbox = bus.client().subscribe(format!("mail.{name}.>")).await.unwrap();

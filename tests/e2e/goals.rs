@@ -149,7 +149,12 @@ fn work_is_done_with_something_to_show_and_what_still_runs_is_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_due_begins_once_though_its_owner_is_killed() {
     let fleet = Fleet::up();
+    let profiles = fleet.file("profiles.json", &json!({"default": {"argv": ["true"]}}).to_string());
     let create = ["schedule", "create", "--every", "1s", "--title", "count", "--project", "ticks"];
+    let refused = fleet.run(create);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("T1.1 needs the profile \"default\""), "{}", refused.err);
+    let create = [&create[..], &["--profiles", profiles.to_str().unwrap()]].concat();
     let id = fleet.ok(create).trim().to_owned();
     assert_eq!(code(&fleet, &["schedule", "create", "--every", "1s"]), Some(2), "what?");
     let control = fleet.control().await;

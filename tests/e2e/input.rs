@@ -140,7 +140,7 @@ fn a_nats_server_that_cannot_be_used_is_named() {
 
     // `run` needs one as well, and says the same.
     let mut command = bare.command(["run", "plan.yaml"]);
-    bare.file("plan.yaml", "goal: {title: x}\nphases: [{id: P1, name: x, tasks: [{id: T1.1, name: x, acceptance: [x]}]}]\n");
+    bare.file("plan.yaml", "goal: {title: x}\nphases: [{id: P1, name: x, tasks: [{id: T1.1, name: x, acceptance: [x]}]}]\nprofiles: {default: {argv: ['true']}}\n");
     command.env_remove("TETRARCH_NATS_SERVER").env("PATH", "/nowhere");
     let ended = tetrarch_tests::Program::start(&mut command).ended();
     refused(&ended, 1, &["no nats-server", "Install"]);
@@ -181,7 +181,7 @@ fn what_is_not_there_is_exit_code_three_and_what_is_denied_four() {
     refused(&fleet.run(["project", "create", "tight"]), 5, &["PO-tight", "h1"]);
     let plan = fleet.file(
         "solo.yaml",
-        "goal: {title: x}\nphases: [{id: P1, name: x, tasks: [{id: T1.1, name: x, acceptance: [x]}]}]\n",
+        "goal: {title: x}\nphases: [{id: P1, name: x, tasks: [{id: T1.1, name: x, acceptance: [x]}]}]\nprofiles: {default: {argv: ['true']}}\n",
     );
     // Nobody may be delegated to, so it waits; it is stopped, and tells how to go on.
     let mut run = fleet.spawn(["run", "--wait", "--project", "tight", plan.to_str().unwrap()]);

@@ -32,6 +32,7 @@ mod own_tools;
 mod pauses;
 mod planner;
 mod planning;
+mod profiles;
 mod questions;
 mod racing;
 mod raising;

@@ -10,7 +10,7 @@ use tetrarch_core::run::RunState;
 use tetrarch_tests::{Fleet, Ledger, wait};
 
 use crate::external::External;
-use crate::{new_ulid, sleeping};
+use crate::new_ulid;
 
 /// Requests at once.
 const RACERS: usize = 64;
@@ -49,12 +49,10 @@ async fn of_64_requests_at_once_exactly_three_are_accepted_every_time() {
     let fleet = fleet.started();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);
-    let profile = sleeping(&fleet, "60");
     let mut started = BTreeSet::new();
     for round in 0..ROUNDS {
         let project = format!("race{round}");
         let mut agent = External::join(&fleet, &mut ledger, &project).await;
-        fleet.ok(["profile", "apply", &project, profile.to_str().unwrap()]);
         let epic = agent.goal().await;
         let subject = format!("spawn.request.{epic}.-.{}", agent.name);
         let ids: Vec<String> = (0..RACERS).map(|_| new_ulid()).collect();
@@ -99,8 +97,6 @@ async fn a_request_that_comes_again_is_answered_the_same_and_starts_one_process(
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);
     let mut agent = External::join(&fleet, &mut ledger, "twice").await;
-    let profile = sleeping(&fleet, "60");
-    fleet.ok(["profile", "apply", "twice", profile.to_str().unwrap()]);
     let epic = agent.goal().await;
     let subject = format!("spawn.request.{epic}.-.{}", agent.name);
 

@@ -39,7 +39,9 @@ fn largest() -> PlanFile {
             json!({"id": format!("P{p}"), "name": format!("Phase {p}"), "tasks": tasks})
         })
         .collect();
-    parse(&json!({"title": "The largest plan", "phases": phases})).expect("it is a plan")
+    let profiles = json!({"default": {"argv": ["work"]}});
+    let plan = json!({"title": "The largest plan", "phases": phases, "profiles": profiles});
+    parse(&plan).expect("it is a plan")
 }
 
 /// What the ledger took so far.

@@ -40,7 +40,8 @@ pub(crate) fn plan(dice: &mut Dice) -> PlanFile {
             if phase == 2 && dice.percent(60) { vec!["P1".to_owned()] } else { Vec::new() };
         read.push(json!({"id": format!("P{phase}"), "name": "p", "deps": deps, "tasks": tasks}));
     }
-    parse(&json!({"title": "goal", "phases": read})).expect("it is a plan")
+    let profiles = json!({"default": {"argv": ["work"]}});
+    parse(&json!({"title": "goal", "phases": read, "profiles": profiles})).expect("it is a plan")
 }
 
 fn task(phase: usize, n: usize, dice: &mut Dice) -> Value {

@@ -35,6 +35,7 @@ mod overseeing;
 mod planning;
 mod plans;
 mod post;
+mod profiles;
 mod proposals;
 mod questions;
 mod raising;

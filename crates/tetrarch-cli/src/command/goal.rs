@@ -21,7 +21,7 @@ use crate::exit::CliError;
 #[command(after_help = "\
 Examples:
   tetrarch goal create plan.yaml --project site
-  tetrarch goal create --title 'Find out why the build is slow'
+  tetrarch goal create --title 'Find out why the build is slow' --profiles profiles.yaml
   tetrarch goal list --state paused
   tetrarch goal pause @last --reason 'wait for the review'
   tetrarch goal priority goal_01JD8Z5W6T4QK3M9X2V7B1N0AC high
@@ -87,6 +87,9 @@ pub(crate) struct WorkArgs {
     /// The project that works on it; the plan's own, or `main`, unless said.
     #[arg(long)]
     pub(super) project: Option<String>,
+    /// Profiles that it comes with besides the plan's own: a mapping from names to profiles.
+    #[arg(long, value_name = "FILE")]
+    pub(super) profiles: Option<PathBuf>,
     /// What the plan's programs get as TETRARCH_ARGS.
     #[arg(last = true)]
     pub(super) arguments: Vec<String>,
@@ -141,8 +144,8 @@ pub(crate) async fn run(context: &Context, command: GoalCommand) -> Result<(), C
 }
 
 async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
-    let WorkArgs { plan, title, project, arguments } = args.work;
-    let prepared = prepared(plan.as_deref(), title.as_deref(), &arguments)?;
+    let WorkArgs { plan, title, project, profiles, arguments } = args.work;
+    let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
     let desk = context.desk().await?;
     create_project(&desk, &prepared.plan, &project).await?;

@@ -4,6 +4,7 @@
 mod fleet;
 mod follow;
 mod prepare;
+mod profiles;
 mod summary;
 
 use std::io::Write;
@@ -40,7 +41,7 @@ const PROJECT: &str = "main";
 /// Executes a plan and follows it to its end.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about'\n  tetrarch run plan.yaml --detach          # on the fleet that is up; then tetrarch attach @last\n\nA goal without a plan gets one from the planner when there is one ([planner] in the configuration), else it is one task.\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
+    after_help = "Examples:\n  tetrarch run plan.yaml\n  tetrarch run plan.yaml --project site -- path/to/repository\n  tetrarch run --goal 'say what the log is about' --profiles profiles.yaml\n  tetrarch run plan.yaml --detach          # on the fleet that is up; then tetrarch attach @last\n\nA goal without a plan gets one from the planner when there is one ([planner] in the configuration), else it is one task.\nWork that no profile can do is refused before anything starts.\nExits with 0 when the goal is reached, 1 when unsettled work remains that nobody can do."
 )]
 pub(crate) struct RunArgs {
     /// The plan, or a goal without one: YAML, TOML or JSON; `-` is standard input, YAML or JSON.
@@ -49,6 +50,9 @@ pub(crate) struct RunArgs {
     /// A goal in one line, instead of a file.
     #[arg(long, conflicts_with = "plan")]
     goal: Option<String>,
+    /// Profiles that it comes with besides the plan's own: a mapping from names to profiles.
+    #[arg(long, value_name = "FILE")]
+    profiles: Option<PathBuf>,
     /// The project that works on it; the plan's own, or `main`, unless said.
     #[arg(long)]
     project: Option<String>,
@@ -71,8 +75,12 @@ pub(crate) struct RunArgs {
 /// # Errors
 /// The plan is wrong, the fleet cannot be brought up, the goal is not reached.
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError> {
-    let prepared = prepared(args.plan.as_deref(), args.goal.as_deref(), &args.arguments)?;
+    let profiles = args.profiles.as_deref();
+    let prepared = prepared(args.plan.as_deref(), args.goal.as_deref(), profiles, &args.arguments)?;
     let project = project_name(args.project.as_deref(), &prepared.plan)?;
+    if fleet::is_new(context) {
+        profiles::require(None, &prepared.plan, &project).await?;
+    }
     if args.detach {
         return detached(context, &prepared, &project).await;
     }
@@ -234,15 +242,17 @@ async fn follow(desk: &Desk, given: &Given, wait: bool, quiet: bool) -> Result<(
     }
 }
 
-/// The project with the tools its plan names; one that exists already is used as it is.
+/// The project with the tools its plan names; one that exists already is used as it is. None is made for work that
+/// no profile can do.
 ///
 /// # Errors
-/// The owner refuses, or does not answer.
+/// A profile is missing; the owner refuses, or does not answer.
 pub(super) async fn create_project(
     desk: &Desk,
     plan: &PlanFile,
     project: &ProjectName,
 ) -> Result<(), CliError> {
+    profiles::require(Some(desk), plan, project).await?;
     let of_profiles = plan.profiles.iter().flat_map(|profile| profile.tools.names());
     let of_nodes = plan.nodes.iter().flat_map(|node| node.tools.names());
     let tools: Tools = of_profiles.chain(of_nodes).collect();

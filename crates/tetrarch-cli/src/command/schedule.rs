@@ -23,7 +23,7 @@ use crate::snapshot::Snapshot;
 #[command(after_help = "\
 Examples:
   tetrarch schedule create --cron '30 6 * * 1-5' --zone Europe/Berlin nightly.yaml --project site
-  tetrarch schedule create --every 6h --title 'Look for broken links'
+  tetrarch schedule create --every 6h --title 'Look for broken links' --profiles profiles.yaml
   tetrarch schedule create --cron '0 9 1 * *' --mail-to human:ada --text 'the month is over'
   tetrarch schedule list
   tetrarch schedule delete sch_01JD8Z5W6T4QK3M9X2V7B1N0AC
@@ -123,8 +123,8 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
 }
 
 async fn goal_of(desk: &Desk, goal: WorkArgs) -> Result<Deed, CliError> {
-    let WorkArgs { plan, title, project, arguments } = goal;
-    let prepared = prepared(plan.as_deref(), title.as_deref(), &arguments)?;
+    let WorkArgs { plan, title, project, profiles, arguments } = goal;
+    let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
     create_project(desk, &prepared.plan, &project).await?;
     Ok(Deed::Goal { project, plan: prepared.document.to_string() })

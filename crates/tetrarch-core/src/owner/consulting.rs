@@ -29,7 +29,7 @@ use inputs::{goal_inputs, split_inputs, task_told};
 
 use super::affording::Unpaid;
 use super::fit::Room;
-use super::{Policy, affording, judging, overseeing, plans, replanning, stopping};
+use super::{Policy, affording, judging, overseeing, plans, profiles, replanning, stopping};
 
 const RULE: &str = "05 The planner";
 
@@ -47,7 +47,7 @@ pub(super) enum Begun {
 /// Begins a goal: with the plan that it came with, or has one made when there is a planner.
 ///
 /// # Errors
-/// The project is unknown, retired or somebody else's.
+/// The project is unknown, retired or somebody else's; it has no profile for some of the work.
 pub(super) fn give(
     draft: &mut Draft<'_>,
     policy: &Policy,
@@ -73,6 +73,8 @@ fn ask_for_plan(
     wish: &PlanFile,
 ) -> Result<Begun, Refusal> {
     plans::may_give(draft, project, owner)?;
+    // Whatever the planner makes of it, it may come to be one task.
+    profiles::suffice(draft, project, wish)?;
     let goal = plans::goal_of(draft.now, epic, project, owner, wish);
     let trace = draft.trace.clone();
     let question = Planning { trace, ..goal_question(draft.now, &planner, goal) };

@@ -11,14 +11,14 @@ use crate::id::{AgentId, EpicId, Principal};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::mail::OpReply;
 use crate::plan::PlanReason;
-use crate::plan::change::{self, Change, Edit, Present};
+use crate::plan::change::{self, Change, Changed, Edit, Present};
 use crate::plan::proposal::may_apply;
 use crate::plan::schema::PlanFile;
 use crate::request::planning::{PlanMode, PlanOp, Wanted};
 use crate::request::{Request, Sender};
 use crate::step::Draft;
 
-use super::Policy;
+use super::{Policy, profiles};
 
 pub(super) use applying::write;
 pub(super) use drafting::keep_own;
@@ -161,6 +161,7 @@ impl<'r> Desk<'_, 'r> {
         let changed =
             change::change(&present, base, edit).map_err(|error| error.refusal(present.version))?;
         let reply = OpReply { epic: Some(epic), ..self.reply.clone() };
+        possible(self.draft, epic, &changed, present.version)?;
         if changed.is_nothing(&present) {
             let detail = "the plan is like that already".to_owned();
             return Ok(OpReply { version: Some(present.version), detail, ..reply });
@@ -210,6 +211,17 @@ impl<'r> Desk<'_, 'r> {
         let detail = format!("{from} has no part in {}", goal.id);
         Err(Refusal::new(ErrorCode::Unauthorized, detail))
     }
+}
+
+/// What a change adds can be done by a profile of the project.
+fn possible(
+    draft: &Draft<'_>,
+    epic: EpicId,
+    changed: &Changed,
+    version: u32,
+) -> Result<(), Refusal> {
+    profiles::suffice_for_change(draft, epic, changed)
+        .map_err(|refusal| refusal.at_version(version))
 }
 
 /// A text that has to say something, within its bound.

@@ -20,7 +20,7 @@ use crate::time::BusTime;
 
 use super::goals::fits;
 use super::work::Answer;
-use super::{Policy, consulting, weight};
+use super::{Policy, consulting, profiles, weight};
 
 const RULE: &str = "05 Schedules";
 
@@ -88,7 +88,7 @@ fn create(
         Deed::Goal { project, plan } => {
             may_give(draft, from, project)?;
             fits("plan", plan, SCHEDULE_PLAN_BYTES_MAX)?;
-            read_plan(plan)?;
+            profiles::suffice(draft, project, &read_plan(plan)?)?;
         }
         Deed::Mail { to, text } => {
             may_write(draft, from, to)?;

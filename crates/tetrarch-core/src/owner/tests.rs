@@ -20,6 +20,7 @@ mod judging;
 mod overseeing;
 mod planning;
 mod post;
+mod profiles;
 mod questions;
 mod raising;
 mod recovery;

@@ -17,10 +17,11 @@ use serde_json::Value;
 use crate::agent::{Mode, Profile};
 use crate::brief::Tools;
 use crate::budget::Limits;
-use crate::id::{NodeId, ProjectName};
+use crate::id::{NodeId, ProfileName, ProjectName};
 use crate::limits::{ATTEMPTS_DEFAULT, COMMIT_BYTES_MAX, RECORD_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::overseer::policy::RecoveryPolicy;
 use crate::plan::change::NewNode;
+use crate::plan::profiles::{Missing, check};
 use crate::plan::schema::edges::{PhaseOrder, check_edges, order_phases};
 use crate::plan::schema::fields::{Entry, Fields, Problems};
 use crate::plan::schema::nodes::{Placed, read_new, read_phases};
@@ -221,6 +222,22 @@ impl PlanFile {
     pub fn with_one_task(&self) -> Self {
         let Self { nodes, output, .. } = one_task(&self.title);
         Self { nodes, output, ..self.clone() }
+    }
+
+    /// Whether each piece of its work has a profile: among these, or those that come with it. A goal without a
+    /// plan is one task.
+    ///
+    /// # Errors
+    /// Every node that needs a profile that is not there.
+    pub fn check_profiles<'a>(
+        &'a self,
+        known: impl IntoIterator<Item = &'a ProfileName>,
+    ) -> Result<(), Missing> {
+        let alone = self.nodes.is_empty().then(|| self.with_one_task());
+        let nodes = alone.as_ref().map_or(&self.nodes, |alone| &alone.nodes);
+        let nodes = nodes.iter().map(|node| (node.id, node.clone())).collect();
+        let own = self.profiles.iter().map(|profile| &profile.name);
+        check(&nodes, |_| true, known.into_iter().chain(own))
     }
 }
 

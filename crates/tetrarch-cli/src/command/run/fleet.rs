@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tetrarch_bus::lease::{Lease, LeaseKey};
+use tetrarch_bus::server::endpoint;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -41,6 +42,12 @@ pub(super) async fn running(context: &Context) -> Result<Option<Desk>, CliError>
     let Ok(desk) = context.desk().await else { return Ok(None) };
     let owned = Lease::look(&desk.bus, &LeaseKey::Go).await?;
     Ok(owned.is_some_and(|seen| seen.holder.is_some()).then_some(desk))
+}
+
+/// Whether nothing was ever given to a fleet here: no bus was ever up in the data directory.
+pub(super) fn is_new(context: &Context) -> bool {
+    let bus = &context.config.bus;
+    bus.url.is_none() && endpoint(&bus.data_dir).is_none()
 }
 
 async fn bring_up(context: &Context) -> Result<Child, CliError> {

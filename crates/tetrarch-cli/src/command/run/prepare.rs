@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tetrarch_core::plan::schema::{self, PlanFile};
 
+use super::profiles;
 use crate::document::{Document, STANDARD_INPUT, read_document};
 use crate::exit::{CliError, Code};
 
@@ -29,24 +30,50 @@ pub(in crate::command) struct Prepared {
 pub(in crate::command) fn prepared(
     path: Option<&Path>,
     title: Option<&str>,
+    profiles: Option<&Path>,
     arguments: &[String],
 ) -> Result<Prepared, CliError> {
-    match (path, title) {
-        (Some(path), _) => prepare(path, arguments),
-        (None, Some(title)) => read(Document::of("--title", json!({"goal": {"title": title}}))),
-        (None, None) => Err(CliError::new(Code::Usage, "give a plan file, or a title")),
+    let mut document = match (path, title) {
+        (Some(path), _) => prepare(path, arguments)?,
+        (None, Some(title)) => Document::of("--title", json!({"goal": {"title": title}})),
+        (None, None) => return Err(CliError::new(Code::Usage, "give a plan file, or a title")),
+    };
+    if let Some(profiles) = profiles {
+        bring(&mut document.value, profiles, arguments)?;
     }
+    read(document)
 }
 
-/// Reads a plan file, fills its profiles in and checks it. `arguments` are for its programs.
+/// Adds the profiles of a file to a plan.
+fn bring(document: &mut Value, path: &Path, arguments: &[String]) -> Result<(), CliError> {
+    let mut brought = json!({"profiles": profiles::read(path)?});
+    fill(&mut brought, &directory(path)?, arguments)?;
+    let own =
+        document.as_object_mut().map(|top| top.entry("profiles").or_insert_with(|| json!({})));
+    let (Some(Value::Object(own)), Value::Object(brought)) = (own, brought["profiles"].take())
+    else {
+        // A plan of another shape is refused when it is read.
+        return Ok(());
+    };
+    for (name, profile) in brought {
+        if own.contains_key(&name) {
+            let what = format!("the profile {name:?} is in the plan and in {}", path.display());
+            return Err(CliError::new(Code::Usage, what).hint("leave one of them out"));
+        }
+        own.insert(name, profile);
+    }
+    Ok(())
+}
+
+/// Reads a plan file and fills its profiles in. `arguments` are for its programs.
 ///
 /// # Errors
-/// It cannot be read, or everything that is wrong with it, with its place.
-fn prepare(path: &Path, arguments: &[String]) -> Result<Prepared, CliError> {
+/// It cannot be read.
+fn prepare(path: &Path, arguments: &[String]) -> Result<Document, CliError> {
     let mut document = read_document(path)?;
     let plan_dir = directory(path)?;
     fill(&mut document.value, &plan_dir, arguments)?;
-    read(document)
+    Ok(document)
 }
 
 fn read(document: Document) -> Result<Prepared, CliError> {

@@ -1,10 +1,10 @@
 //! Projects and their profiles (spec 03, Identity; spec 12, Profiles).
 
-use crate::agent::{DEFAULT_PROFILE, Hosting, Mode, Profile, Project, Unsettled};
-use crate::brief::{RunnerKind, Served, Tools};
-use crate::budget::{Account, Limits};
+use crate::agent::{Hosting, Mode, Profile, Project, Unsettled};
+use crate::brief::RunnerKind;
+use crate::budget::Account;
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{AgentId, Principal, ProfileName, ProjectName};
+use crate::id::{AgentId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::owner::{Policy, sessions};
@@ -51,36 +51,10 @@ pub(super) fn create_project(
         retired: false,
         fencing: 0,
     }));
-    let default = shipped_profile()?;
-    if !draft.base().profiles.contains_key(&(wanted.project.clone(), default.name.clone())) {
-        draft.put(Record::Profile(wanted.project.clone(), Box::new(default)));
-    }
     let reason = format!("mode {}", wanted.mode);
     draft.event(EventKind::ProjectCreated, "03 Identity", reason).agent = Some(id.clone());
     sessions::launch(draft, &id, None);
     Ok(id)
-}
-
-/// The profile every project starts with: the process runner with a program that gives its
-/// brief back, so that a bare task works before anybody wrote a profile (spec 12).
-fn shipped_profile() -> Result<Profile, Refusal> {
-    let name = ProfileName::new(DEFAULT_PROFILE)
-        .map_err(|error| Refusal::new(ErrorCode::InvalidRequest, error.to_string()))?;
-    Ok(Profile {
-        name,
-        kind: RunnerKind::Process,
-        argv: vec!["head".to_owned(), "-n".to_owned(), "1".to_owned()],
-        env: Vec::new(),
-        pass_env: Vec::new(),
-        model: String::new(),
-        served: Served::default(),
-        prompt: String::new(),
-        tools: Tools::default(),
-        budget: Limits::default(),
-        wall: None,
-        workspace: String::new(),
-        worktree: None,
-    })
 }
 
 pub(super) fn apply_profile(

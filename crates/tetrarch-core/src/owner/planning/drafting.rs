@@ -14,7 +14,7 @@ use crate::plan::tidying::Tidying;
 use crate::request::planning::Wanted;
 use crate::step::Draft;
 
-use super::{Desk, RULE, applying, said};
+use super::{Desk, RULE, applying, possible, said};
 use crate::owner::{fit, questions, weight};
 
 /// Keeps a change until somebody decides on it.
@@ -32,6 +32,7 @@ pub(super) fn keep<C>(
         let detail = "the plan is like that already; there is nothing to propose";
         return Err(Refusal::new(ErrorCode::InvalidPlan, detail).at_version(present.version));
     }
+    possible(desk.draft, epic, &changed, present.version)?;
     let size: usize = edit.puts.iter().map(weight::node).sum();
     if size > DRAFT_BYTES_MAX {
         let detail = format!(

@@ -2,12 +2,13 @@
 //! profile that executes it (spec 03, Spawn protocol).
 
 use crate::admission::Wish;
-use crate::agent::{Agent, DEFAULT_PROFILE, Profile};
+use crate::agent::{Agent, Profile};
 use crate::assignment::Purpose;
 use crate::error::DenialReason;
 use crate::id::{EpicId, NodeId, ProfileName};
 use crate::limits::TASKS_MAX;
 use crate::overseer::policy::RecoveryPolicy;
+use crate::plan::profiles::executing;
 use crate::plan::rollup::rollup;
 use crate::plan::{Node, NodeStatus, PlacementWish, graph};
 use crate::request::{SpawnRequest, SubagentWish, TaskWish};
@@ -16,7 +17,7 @@ use crate::step::Draft;
 use crate::time::Millis;
 
 use super::Refused;
-use crate::owner::{brief, judging};
+use crate::owner::{brief, judging, profiles};
 
 /// A wish with what it stands for.
 pub(super) struct Target<'a> {
@@ -170,8 +171,7 @@ fn node_of(id: NodeId, wish: &SubagentWish, profile: &Profile) -> Node {
 /// Characters of a task's text that become its node's title.
 const TITLE_CHARS: usize = 80;
 
-/// The profile that executes a wish: its own, for a review its orchestrator's, the node's, else the project's
-/// default.
+/// The profile that executes a wish: its own, for a review its orchestrator's, else what `plan::profiles` says.
 fn profile(
     draft: &Draft<'_>,
     epic: EpicId,
@@ -180,20 +180,13 @@ fn profile(
     parent: &Agent,
 ) -> Result<Profile, Refused> {
     let judging = || node.and_then(|node| judging::reviewer(draft, epic, node));
-    let of_node = || node.and_then(|node| node.profile.clone());
-    let named = wish.profile.clone().or_else(judging).or_else(of_node);
-    let name = match named {
-        Some(name) => name,
-        None => ProfileName::new(DEFAULT_PROFILE)
-            .map_err(|error| (DenialReason::InvalidRequest, error.to_string()))?,
+    let named = wish.profile.clone().or_else(judging);
+    let name = named.as_ref().map_or_else(|| executing(node), ProfileName::as_str);
+    let Some(project) = &parent.project else {
+        let detail = format!("runner: {} has no project, so it has no profiles", parent.id);
+        return Err((DenialReason::InvalidRequest, detail));
     };
-    let project = parent.project.clone();
-    let found = project.and_then(|project| draft.base().profiles.get(&(project, name.clone())));
-    found.cloned().ok_or_else(|| {
-        let detail = format!(
-            "runner: the project has no profile {name:?}; add it with `tetrarch profile apply <project> <file>`",
-            name = name.as_str()
-        );
-        (DenialReason::InvalidRequest, detail)
-    })
+    let found = profiles::named(draft, project, name);
+    let denied = |detail| (DenialReason::InvalidRequest, format!("runner: {detail}"));
+    found.cloned().map_err(denied)
 }

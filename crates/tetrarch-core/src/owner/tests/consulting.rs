@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, killed, plan_of, po, project, success, task, topics};
+use super::fleet::{Fleet, equipped, human, killed, plan_of, po, project, success, task, topics};
 use crate::assignment::AssignmentStatus;
 use crate::converse::cost::Tokens;
 use crate::dispatch::{DispatchMode, DispatchOutcome};
@@ -41,7 +41,10 @@ fn ready() -> Fleet {
 
 pub(super) fn wish() -> Op {
     let goal = json!({"goal": {"title": "tidy", "successCriteria": ["it is tidy"]}});
-    Op::GoalCreate { project: project(), plan: Box::new(schema::parse_goal(&goal).unwrap()) }
+    Op::GoalCreate {
+        project: project(),
+        plan: Box::new(equipped(schema::parse_goal(&goal).unwrap())),
+    }
 }
 
 pub(super) fn a_plan() -> Value {

@@ -1,6 +1,6 @@
 //! What comes of runs that stand in a state for too long, at both ends of every deadline.
 
-use super::fleet::{Fleet, create, human, id, killed, po, tasks, topics};
+use super::fleet::{Fleet, create, equipped, human, id, killed, po, tasks, topics};
 use crate::brief::Usage;
 use crate::id::{AgentId, EpicId, Principal};
 use crate::ledger::Entry;
@@ -216,7 +216,7 @@ fn many_deadlines_are_acted_on_in_portions() {
         fleet.op(&human(), Op::ProjectCreate(wanted));
         let po = AgentId::Po(name.clone());
         fleet.report(&po, Report::Ready);
-        let plan = Box::new(crate::plan::schema::parse(&tasks(3)).unwrap());
+        let plan = Box::new(equipped(crate::plan::schema::parse(&tasks(3)).unwrap()));
         let goal = fleet.op(&human(), Op::GoalCreate { project: name, plan });
         for task in 1..=3 {
             let on = format!("T1.{task}");

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, Mode};
+use crate::agent::{Agent, DEFAULT_PROFILE, Mode};
 use crate::brief::{Outcome, RunResult, Tools};
 use crate::budget::Limits;
 use crate::check::{check, check_entry};
@@ -15,7 +15,8 @@ use crate::id::{
 use crate::ledger::Entry;
 use crate::mail::{Mail, MailBody, OpReply, SpawnAnswer};
 use crate::owner::{Group, Input, Policy, decide};
-use crate::plan::{NodeState, PlacementWish, schema};
+use crate::plan::schema::{self, PlanFile};
+use crate::plan::{NodeState, PlacementWish};
 use crate::records::Records;
 use crate::request::{
     HostJoin, Op, ProjectCreate, Report, Request, RequestBody, Sender, SpawnRequest, SubagentWish,
@@ -52,6 +53,16 @@ pub(crate) fn project() -> ProjectName {
 
 pub(crate) fn po() -> AgentId {
     AgentId::Po(project())
+}
+
+/// A plan that comes with a default profile, so that each piece of its work has one.
+pub(crate) fn equipped(mut plan: PlanFile) -> PlanFile {
+    let own = plan.profiles.iter().any(|profile| profile.name.as_str() == DEFAULT_PROFILE);
+    if !own {
+        let document = json!({"name": DEFAULT_PROFILE, "argv": ["head", "-n", "1"]});
+        plan.profiles.push(schema::parse_profile(&document).unwrap());
+    }
+    plan
 }
 
 /// Whose processes an entry has killed, in their order.
@@ -224,7 +235,7 @@ impl Fleet {
     }
 
     pub(crate) fn goal(&mut self, plan: Value) -> EpicId {
-        let plan = Box::new(schema::parse(&plan).unwrap());
+        let plan = Box::new(equipped(schema::parse(&plan).unwrap()));
         let made = self.op(&human(), Op::GoalCreate { project: project(), plan });
         assert_eq!(made.error, None, "{made:?}");
         made.epic.unwrap()

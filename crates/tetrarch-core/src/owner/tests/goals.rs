@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use super::fleet::{
-    Fleet, human, id, node, plan_of, po, project, reasons, request, success, task, tasks, topics,
-    wish,
+    Fleet, equipped, human, id, node, plan_of, po, project, reasons, request, success, task, tasks,
+    topics, wish,
 };
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::error::{DenialReason, ErrorCode};
@@ -86,7 +86,7 @@ fn every_pair_of_the_table_and_no_other() {
 #[test]
 fn people_go_and_the_owner_may_and_nobody_else() {
     let mut fleet = Fleet::ready();
-    let plan = || Box::new(schema::parse(&tasks(1)).unwrap());
+    let plan = || Box::new(equipped(schema::parse(&tasks(1)).unwrap()));
     let po = Principal::Agent(po());
     let own = fleet.op(&po, Op::GoalCreate { project: project(), plan: plan() }).epic.unwrap();
     let other = fleet.goal(tasks(1));

@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, node, plan_of, po, project, request, success, task, wish};
+use super::fleet::{
+    Fleet, equipped, human, node, plan_of, po, project, request, success, task, wish,
+};
 use crate::agent::{ORCHESTRATOR_PROFILE, Profile};
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::converse::cost::Tokens;
@@ -41,7 +43,8 @@ fn judged(profile: Profile) -> Fleet {
 
 fn bare(profiles: &Value) -> Op {
     let goal = json!({"goal": {"title": "tidy"}, "profiles": profiles});
-    Op::GoalCreate { project: project(), plan: Box::new(schema::parse_goal(&goal).unwrap()) }
+    let plan = equipped(schema::parse_goal(&goal).unwrap());
+    Op::GoalCreate { project: project(), plan: Box::new(plan) }
 }
 
 fn configured() -> Planner {

@@ -1,7 +1,8 @@
 //! What becomes of agents whose process or host is lost.
 
 use super::fleet::{
-    Fleet, create, human, id, join, po, project, reply, request, success, tasks, topics, wish,
+    Fleet, create, equipped, human, id, join, po, project, reply, request, success, tasks, topics,
+    wish,
 };
 use crate::agent::{Ending, Hosting};
 use crate::brief::Outcome;
@@ -359,7 +360,7 @@ fn losing_a_host_of_four_orchestrators_and_their_workers_opens_no_circuit() {
         assert_eq!(fleet.op(&human(), Op::ProjectCreate(wanted)).error, None);
         let po = AgentId::Po(project.clone());
         fleet.report(&po, Report::Ready);
-        let plan = Box::new(crate::plan::schema::parse(&tasks(3)).unwrap());
+        let plan = Box::new(equipped(crate::plan::schema::parse(&tasks(3)).unwrap()));
         let epic = fleet.op(&human(), Op::GoalCreate { project, plan }).epic.unwrap();
         for on in ["T1.1", "T1.2", "T1.3"] {
             let asked = request(epic, on, vec![wish(Role::Worker)]);

@@ -4,7 +4,9 @@
 use super::fleet::{
     Fleet, answer, create, human, id, po, project, reply, request, success, tasks, topics, wish,
 };
-use crate::agent::{DEFAULT_PROFILE, Mode};
+use serde_json::json;
+
+use crate::agent::Mode;
 use crate::error::ErrorCode;
 use crate::id::{AgentId, HumanName, Principal, ProfileName, RequestId, Ulid};
 use crate::ledger::EventKind;
@@ -168,14 +170,15 @@ fn a_human_joins_once_and_for_nobody_else() {
 #[test]
 fn profiles_are_the_projects_own() {
     let mut fleet = Fleet::ready();
-    let name = ProfileName::new(DEFAULT_PROFILE).unwrap();
-    let shipped = fleet.records.profiles[&(project(), name)].clone();
-    let mut empty = shipped.clone();
+    assert!(fleet.records.profiles.is_empty(), "a project begins without any");
+    let document = json!({"name": "default", "argv": ["work"]});
+    let given = crate::plan::schema::parse_profile(&document).unwrap();
+    let mut empty = given.clone();
     empty.argv = Vec::new();
     let refused =
         fleet.op(&human(), Op::ProfileApply { project: project(), profile: Box::new(empty) });
     assert_eq!(refused.error, Some(ErrorCode::InvalidRequest));
-    let mut fast = shipped;
+    let mut fast = given;
     fast.name = ProfileName::new("fast").unwrap();
     fast.model = "small".to_owned();
     let applied =

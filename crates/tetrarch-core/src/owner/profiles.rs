@@ -1,0 +1,76 @@
+//! Work that no profile of its project can do is refused before it begins (docs/decisions/0060). Which profile
+//! executes a node is said in `plan::profiles`.
+
+use std::collections::BTreeMap;
+
+use crate::agent::Profile;
+use crate::error::{ErrorCode, Refusal};
+use crate::id::{EpicId, NodeId, ProfileName, ProjectName};
+use crate::plan::Node;
+use crate::plan::change::Changed;
+use crate::plan::profiles::{self, Missing};
+use crate::plan::schema::PlanFile;
+use crate::step::Draft;
+
+/// The names of a project's profiles.
+fn names<'r>(draft: &Draft<'r>, project: &ProjectName) -> impl Iterator<Item = &'r ProfileName> {
+    let all = draft.base().profiles.keys();
+    let project = project.clone();
+    all.filter(move |(of, _)| *of == project).map(|(_, name)| name)
+}
+
+/// Whether a plan can be done in a project with the profiles that come with it; a goal without a plan is one task.
+///
+/// # Errors
+/// Every node that needs a profile that is not there.
+pub(super) fn suffice(
+    draft: &Draft<'_>,
+    project: &ProjectName,
+    plan: &PlanFile,
+) -> Result<(), Refusal> {
+    plan.check_profiles(names(draft, project)).map_err(|missing| refusal(&missing, project))
+}
+
+/// Whether what a change adds or defines otherwise can be done in the project of its epic.
+///
+/// # Errors
+/// Every node that needs a profile that is not there.
+pub(super) fn suffice_for_change(
+    draft: &Draft<'_>,
+    epic: EpicId,
+    changed: &Changed,
+) -> Result<(), Refusal> {
+    let Some(goal) = draft.base().goals.get(&epic) else { return Ok(()) };
+    let mut nodes: BTreeMap<NodeId, Node> = draft.nodes(epic).into_owned();
+    nodes.extend(changed.defined.iter().map(|node| (node.id, node.clone())));
+    let redefined = changed.redefined.iter().map(|(id, _)| id);
+    let new: Vec<&NodeId> = changed.added.iter().chain(redefined).collect();
+    let checked = profiles::check(&nodes, |id| new.contains(&id), names(draft, &goal.project));
+    checked.map_err(|missing| refusal(&missing, &goal.project))
+}
+
+fn refusal(missing: &Missing, project: &ProjectName) -> Refusal {
+    let detail = format!("{}; {}", missing.problem(), missing.cure(project.as_str()));
+    Refusal::new(ErrorCode::InvalidPlan, detail)
+}
+
+/// The profile of this name, or what its project has instead.
+///
+/// # Errors
+/// The project has none of this name, in words.
+pub(super) fn named<'r>(
+    draft: &Draft<'r>,
+    project: &ProjectName,
+    name: &str,
+) -> Result<&'r Profile, String> {
+    let all = draft.base().profiles.iter();
+    let found = all.clone().find(|((of, known), _)| of == project && known.as_str() == name);
+    found.map(|(_, profile)| profile).ok_or_else(|| {
+        let known: Vec<&str> = names(draft, project).map(ProfileName::as_str).collect();
+        let has = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        format!(
+            "the project {project} has no profile {name:?} (it has: {has}); add it with \
+             `tetrarch profile apply {project} <file>`"
+        )
+    })
+}

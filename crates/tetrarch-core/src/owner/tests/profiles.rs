@@ -1,0 +1,172 @@
+//! Work that no profile of its project can do is refused before it begins (docs/decisions/0060).
+
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, human, plan_of, po, project, request, task, topics, wish};
+use crate::error::{DenialReason, ErrorCode};
+use crate::id::EpicId;
+use crate::mail::OpReply;
+use crate::owner::Input;
+use crate::plan::change::NewNode;
+use crate::plan::schema::{self, PlanFile};
+use crate::request::Op;
+use crate::request::planning::{Addition, PlanMode, PlanOp, Wanted};
+use crate::request::schedules::ScheduleOp;
+use crate::role::Role;
+use crate::schedule::{Deed, Rhythm};
+use crate::time::Millis;
+
+fn file(document: &Value) -> Box<PlanFile> {
+    Box::new(schema::parse_either(document).unwrap())
+}
+
+fn give(fleet: &mut Fleet, document: &Value) -> OpReply {
+    fleet.op(&human(), Op::GoalCreate { project: project(), plan: file(document) })
+}
+
+fn apply(fleet: &mut Fleet, name: &str) {
+    let profile = schema::parse_profile(&json!({"name": name, "argv": ["work"]})).unwrap();
+    let op = Op::ProfileApply { project: project(), profile: Box::new(profile) };
+    assert_eq!(fleet.op(&human(), op).error, None);
+}
+
+fn bare() -> Value {
+    json!({"goal": {"title": "Find out why the build is slow"}})
+}
+
+#[test]
+fn a_goal_without_any_profile_is_refused_and_nothing_is_kept() {
+    let mut fleet = Fleet::ready();
+    let refused = give(&mut fleet, &bare());
+    assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
+    assert_eq!(
+        refused.detail,
+        "no profile says how to do this work: T1.1 needs the profile \"default\"; there are no profiles; add \
+         \"default\" under `profiles:` in the plan, name another with `profile:` on the task, or give the \
+         project one: `tetrarch profile apply demo <file>`"
+    );
+    assert!(fleet.records.goals.is_empty() && fleet.records.plans.is_empty());
+    apply(&mut fleet, "default");
+    assert_eq!(give(&mut fleet, &bare()).error, None, "as soon as there is one");
+}
+
+#[test]
+fn every_node_without_a_profile_is_named_at_once() {
+    let mut fleet = Fleet::ready();
+    apply(&mut fleet, "coder");
+    let plan = plan_of(&[
+        task(
+            "T1.1",
+            json!({"profile": "coder", "review": {"domain": "general", "profile": "critic"}}),
+        ),
+        task("T1.2", json!({"profile": "tester"})),
+        task("T1.3", json!({"review": {"domain": "general"}})),
+        task("T1.4", json!({"profile": "brought"})),
+    ]);
+    let mut brings = plan;
+    brings["profiles"] = json!({"brought": {"argv": ["work"]}});
+    let refused = give(&mut fleet, &brings);
+    assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
+    for said in [
+        "the review of T1.1 needs the profile \"critic\"",
+        "T1.3 needs the profile \"default\"",
+        "T1.2 needs the profile \"tester\"",
+        "there are only: brought, coder",
+    ] {
+        assert!(refused.detail.contains(said), "{said}: {}", refused.detail);
+    }
+    assert!(!refused.detail.contains("T1.4"), "{}", refused.detail);
+    assert!(!fleet.records.profiles.keys().any(|(_, name)| name.as_str() == "brought"));
+    brings["profiles"] = json!({
+        "brought": {"argv": ["work"]}, "critic": {"argv": ["work"]},
+        "tester": {"argv": ["work"]}, "default": {"argv": ["work"]},
+    });
+    assert_eq!(give(&mut fleet, &brings).error, None);
+}
+
+#[test]
+fn a_task_with_subtasks_needs_no_profile_of_its_own() {
+    let mut fleet = Fleet::ready();
+    apply(&mut fleet, "coder");
+    let subtask = json!({"id": "S1.1.1", "name": "a", "acceptance": ["a"], "profile": "coder"});
+    let plan = plan_of(&[task("T1.1", json!({"subtasks": [subtask]}))]);
+    assert_eq!(give(&mut fleet, &plan).error, None);
+}
+
+fn add(fleet: &mut Fleet, epic: EpicId, profile: Option<&str>, mode: PlanMode) -> OpReply {
+    let mut document = json!({"name": "more", "acceptance": ["more"]});
+    if let Some(profile) = profile {
+        document["profile"] = json!(profile);
+    }
+    let parent = "P1".parse().unwrap();
+    let node: NewNode = schema::parse_new(&document, parent).unwrap().remove(0);
+    let what = Ok(Box::new(Addition { parent, node }));
+    let wanted = Wanted {
+        epic,
+        base_version: None,
+        mode,
+        replaces: None,
+        reason: "more to do".to_owned(),
+        what,
+    };
+    fleet.op(&human(), Op::Plan(PlanOp::Add(wanted)))
+}
+
+#[test]
+fn a_change_or_a_draft_that_nobody_can_do_is_refused() {
+    let mut fleet = Fleet::ready();
+    apply(&mut fleet, "coder");
+    let epic =
+        give(&mut fleet, &plan_of(&[task("T1.1", json!({"profile": "coder"}))])).epic.unwrap();
+    for mode in [PlanMode::Apply, PlanMode::Draft] {
+        let refused = add(&mut fleet, epic, None, mode);
+        assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
+        assert!(refused.detail.contains(" needs the profile \"default\""), "{}", refused.detail);
+        assert_eq!(add(&mut fleet, epic, Some("coder"), mode).error, None);
+    }
+}
+
+fn schedule(fleet: &mut Fleet, plan: &Value) -> OpReply {
+    let deed = Deed::Goal { project: project(), plan: plan.to_string() };
+    let rhythm = Rhythm::Every(Millis::from_secs(60));
+    fleet.op(&human(), Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(deed) }))
+}
+
+#[test]
+fn a_schedule_that_nobody_can_do_is_refused() {
+    let mut fleet = Fleet::ready();
+    let refused = schedule(&mut fleet, &bare());
+    assert_eq!(refused.error, Some(ErrorCode::InvalidPlan));
+    assert!(fleet.records.schedules.is_empty());
+    apply(&mut fleet, "default");
+    assert_eq!(schedule(&mut fleet, &bare()).error, None);
+}
+
+#[test]
+fn a_schedule_whose_profile_is_gone_begins_nothing_and_its_owner_is_told() {
+    let mut fleet = Fleet::ready();
+    apply(&mut fleet, "default");
+    let made = schedule(&mut fleet, &bare());
+    fleet.records.profiles.clear();
+    let id = made.detail.parse().unwrap();
+    fleet.now = fleet.records.schedules[&id].next.unwrap();
+    let entry = fleet.one(Input::Tick);
+    assert!(fleet.records.goals.is_empty());
+    let outcome = &fleet.records.schedules[&id].outcome;
+    assert!(outcome.contains("T1.1 needs the profile \"default\""), "{outcome}");
+    let told = entry.mail.iter().find(|mail| mail.to == human());
+    assert!(told.is_some(), "{:?}", topics(&entry, &po()));
+}
+
+#[test]
+fn a_bare_spawn_without_a_default_profile_is_denied_with_its_name() {
+    let mut fleet = Fleet::ready();
+    apply(&mut fleet, "coder");
+    let plan = plan_of(&[task("T1.1", json!({"profile": "coder"}))]);
+    let epic = give(&mut fleet, &plan).epic.unwrap();
+    let answer = fleet.spawn(&po(), request(epic, "-", vec![wish(Role::Worker)]));
+    assert_eq!(answer.denied[0].reason, DenialReason::InvalidRequest);
+    let expected = "runner: the project demo has no profile \"default\" (it has: coder); add it with \
+                    `tetrarch profile apply demo <file>`";
+    assert_eq!(answer.denied[0].detail, expected);
+}

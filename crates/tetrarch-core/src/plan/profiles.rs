@@ -1,0 +1,91 @@
+//! Which profile executes a node (spec 12, Profiles), and which nodes of a plan have none. Such work is refused
+//! before it begins (docs/decisions/0060): by the owner, and earlier by the command line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::agent::DEFAULT_PROFILE;
+use crate::id::{NodeId, ProfileName};
+use crate::plan::{Node, graph};
+
+/// The profile that executes a node: its own, else the project's default.
+#[must_use]
+pub fn executing(node: Option<&Node>) -> &str {
+    let named = node.and_then(|node| node.profile.as_ref());
+    named.map_or(DEFAULT_PROFILE, ProfileName::as_str)
+}
+
+/// Nodes that name profiles which are not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// Each profile that is missing, with what needs it.
+    pub needed: BTreeMap<String, Vec<String>>,
+    /// The profiles that there are.
+    pub known: Vec<String>,
+}
+
+impl Missing {
+    /// What is wrong, in words.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        let needed = self.needed.iter().map(|(profile, by)| {
+            let (by, need) = (by.join(", "), if by.len() == 1 { "needs" } else { "need" });
+            format!("{by} {need} the profile {profile:?}")
+        });
+        let needed: Vec<String> = needed.collect();
+        let known = match self.known.as_slice() {
+            [] => "there are no profiles".to_owned(),
+            known => format!("there are only: {}", known.join(", ")),
+        };
+        format!("no profile says how to do this work: {}; {known}", needed.join("; "))
+    }
+
+    /// A profile that is missing: `default` rather than another.
+    #[must_use]
+    pub fn first(&self) -> &str {
+        let first =
+            self.needed.keys().next().filter(|_| !self.needed.contains_key(DEFAULT_PROFILE));
+        first.map_or(DEFAULT_PROFILE, String::as_str)
+    }
+
+    /// What to do about it in a project, in words.
+    #[must_use]
+    pub fn cure(&self, project: &str) -> String {
+        format!(
+            "add {name:?} under `profiles:` in the plan, name another with `profile:` on the task, or give \
+             the project one: `tetrarch profile apply {project} <file>`",
+            name = self.first()
+        )
+    }
+}
+
+/// The leaves of a plan, and their reviews, whose profile is not among those there are.
+///
+/// # Errors
+/// All of them at once.
+pub fn check<'a>(
+    nodes: &BTreeMap<NodeId, Node>,
+    looked_at: impl Fn(&NodeId) -> bool,
+    known: impl IntoIterator<Item = &'a ProfileName>,
+) -> Result<(), Missing> {
+    let known: BTreeSet<&str> = known.into_iter().map(ProfileName::as_str).collect();
+    let mut needed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut need = |profile: &str, by: String| {
+        if !known.contains(profile) {
+            needed.entry(profile.to_owned()).or_default().push(by);
+        }
+    };
+    for node in nodes.values() {
+        if !looked_at(&node.id) || !graph::is_leaf(nodes, node.id) {
+            continue;
+        }
+        need(executing(Some(node)), node.id.to_string());
+        // A review that names none is the orchestrator's, else its node's profile does it.
+        if let Some(profile) = node.review.as_ref().and_then(|review| review.profile.as_ref()) {
+            need(profile.as_str(), format!("the review of {}", node.id));
+        }
+    }
+    if needed.is_empty() {
+        return Ok(());
+    }
+    Err(Missing { needed, known: known.into_iter().map(str::to_owned).collect() })
+}
