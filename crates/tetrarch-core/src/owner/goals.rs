@@ -3,7 +3,7 @@
 
 use crate::error::{ErrorCode, Refusal};
 use crate::goal::{Goal, GoalState, GoalStatus};
-use crate::id::{AgentId, EpicId, NodeId, Principal};
+use crate::id::{AgentId, EpicId, NodeId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::plan::{NodeStatus, PlanReason};
@@ -146,6 +146,25 @@ fn give_up(draft: &mut Draft<'_>, epic: EpicId) -> usize {
     }
     plans::settle(draft, epic);
     agents.len()
+}
+
+/// Gives up every goal of a project that is not over: nobody is left to work on it.
+///
+/// # Errors
+/// A goal has no state.
+pub(super) fn cancel_all(
+    draft: &mut Draft<'_>,
+    project: &ProjectName,
+    why: &str,
+) -> Result<(), Refusal> {
+    let goals = draft.base().goals.values().filter(|goal| goal.project == *project);
+    let open = goals.map(|goal| goal.id).filter(|epic| !plans::is_closed(draft, *epic));
+    let open: Vec<EpicId> = open.collect();
+    for epic in open {
+        move_goal(draft, epic, GoalStatus::Cancelled, why)?;
+        give_up(draft, epic);
+    }
+    Ok(())
 }
 
 fn prioritise(

@@ -7,7 +7,7 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal, ProjectName};
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
-use crate::owner::{Policy, sessions};
+use crate::owner::{Policy, goals, sessions};
 use crate::request::ProjectCreate;
 use crate::step::Draft;
 
@@ -98,7 +98,9 @@ pub(super) fn retire_project(draft: &mut Draft<'_>, project: &ProjectName) -> Re
     record.retired = true;
     draft.put(Record::Project(record));
     draft.event(EventKind::ProjectRetired, "03 Identity", project.to_string());
-    sessions::cancel(draft, &AgentId::Po(project.clone()), "its project was retired");
+    let why = "its project was retired";
+    goals::cancel_all(draft, project, why)?;
+    sessions::cancel(draft, &AgentId::Po(project.clone()), why);
     Ok(())
 }
 

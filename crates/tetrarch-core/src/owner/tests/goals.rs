@@ -321,3 +321,17 @@ fn the_largest_goal_is_cancelled_at_once_however_long_the_reason() {
     assert_eq!(states.len(), 245);
     assert!(states.values().all(|state| state.status == NodeStatus::Cancelled));
 }
+
+#[test]
+fn the_open_goals_of_a_retired_project_are_cancelled() {
+    let (mut fleet, idle) = Fleet::with_goal(tasks(2));
+    let busy = fleet.goal(tasks(1));
+    fleet.worker(busy, "T1.1");
+    let paused = fleet.goal(tasks(1));
+    does(&mut fleet, paused, Pause);
+    assert_eq!(fleet.op(&human(), Op::ProjectRetire { project: project() }).error, None);
+    for epic in [idle, busy, paused] {
+        assert_eq!(status(&fleet, epic), GoalStatus::Cancelled);
+    }
+    assert_eq!(fleet.node(idle, "T1.1").status, NodeStatus::Cancelled);
+}
