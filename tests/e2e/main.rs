@@ -12,6 +12,7 @@ mod failover;
 mod faults;
 mod fifty;
 mod first_run;
+mod first_steps;
 mod foreign;
 mod forged;
 mod gate;

@@ -130,6 +130,12 @@ pub struct Authority {
 }
 
 impl Authority {
+    /// Whether a data directory has keys.
+    #[must_use]
+    pub fn is_kept(data_dir: &Path) -> bool {
+        data_dir.join("keys").join("operator.nk").is_file()
+    }
+
     /// Opens the keys of a data directory, making those that are missing. Processes that do this
     /// at once get the same keys.
     ///

@@ -23,7 +23,9 @@ use crate::creds::{Authority, Party, private_file};
 use crate::error::ConnectError;
 use crate::retry::Retry;
 
-pub use config::{OwnServer, own_config};
+use binary::Places;
+
+pub use config::{OwnServer, operator_config, own_config};
 pub use error::ServerError;
 pub use health::Health;
 pub use lock::DataDirLock;
@@ -155,7 +157,7 @@ impl ManagedServer {
             return Ok(server);
         }
         let binary =
-            binary::find(&config.data_dir, config.binary.as_deref(), std::env::var_os("PATH"))
+            binary::find(&config.data_dir, config.binary.as_deref(), &Places::of_environment())
                 .await?;
         let trusted = authority.trusted()?;
         let mut attempt = 1;

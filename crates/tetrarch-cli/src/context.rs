@@ -80,10 +80,18 @@ impl Context {
     /// The credential of a party: the configured one, else one of this installation's.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be made; or another bus is meant, and this installation has no keys.
     pub(crate) fn credentials(&self, party: &Party) -> Result<PathBuf, CliError> {
         if let Some(file) = &self.config.bus.credentials {
             return Ok(file.clone());
+        }
+        let dir = &self.config.bus.data_dir;
+        if let (Some(url), false) = (&self.config.bus.url, Authority::is_kept(dir)) {
+            let what = format!("no credential for {url}: {} holds no keys", dir.display());
+            return Err(CliError::new(Code::Usage, what).hint(
+                "name the credential file you were given with --credentials, or bus.credentials \
+                 in the configuration",
+            ));
         }
         let authority = self.authority()?;
         authority.mint(party).map_err(|error| CliError::new(Code::Failed, error.to_string()))

@@ -64,12 +64,18 @@ pub(crate) fn is_for_programs(output: Output) -> bool {
     }
 }
 
-/// Prints a list: a table, or the list of its records.
+/// Prints a list: a table, or the list of its records. Instead of an empty table people are told on
+/// standard error what would be in it.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub(crate) fn listing(output: Output, listing: &Listing) -> Result<Reader, CliError> {
     match output {
+        Output::Table | Output::Wide if listing.rows.is_empty() && !listing.empty.is_empty() => {
+            // Whoever does not listen has an empty list all the same.
+            let _unheard = writeln!(io::stderr(), "{}", listing.empty);
+            Ok(Reader::There)
+        }
         Output::Table => text(&listing.table(false, is_coloured())),
         Output::Wide => text(&listing.table(true, is_coloured())),
         Output::Json | Output::Yaml => {

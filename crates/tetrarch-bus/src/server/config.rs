@@ -79,15 +79,32 @@ fn common(store: &Path, durability: Durability, trusted: &Trusted) -> String {
         Durability::Process => "\"1s\"",
         Durability::Power => "always",
     };
-    let Trusted { operator_jwt, system, system_jwt, account, account_jwt } = trusted;
     format!(
         "max_payload: 1MB\n\
          write_deadline: \"10s\"\n\
          jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n  max_file_store: {STORE_BYTES}\n}}\n\
-         operator: {operator_jwt}\n\
+         {trust}",
+        store = quoted_path(store),
+        trust = trust(trusted),
+    )
+}
+
+/// Whose credentials a server takes.
+fn trust(trusted: &Trusted) -> String {
+    let Trusted { operator_jwt, system, system_jwt, account, account_jwt } = trusted;
+    format!(
+        "operator: {operator_jwt}\n\
          system_account: {system}\n\
          resolver: MEMORY\n\
-         resolver_preload {{\n  {system}: {system_jwt}\n  {account}: {account_jwt}\n}}\n",
-        store = quoted_path(store),
+         resolver_preload {{\n  {system}: {system_jwt}\n  {account}: {account_jwt}\n}}\n"
     )
+}
+
+/// The part of a server's configuration that says whose credentials it takes, to be included in one that
+/// somebody keeps by hand. It holds public tokens only, no key.
+///
+/// # Errors
+/// The installation's keys cannot be read or used.
+pub fn operator_config(authority: &Authority) -> Result<String, CredsError> {
+    Ok(trust(&authority.trusted()?))
 }

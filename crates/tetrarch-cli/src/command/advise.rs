@@ -59,7 +59,10 @@ pub(crate) async fn run(context: &Context, args: AdviseArgs) -> Result<(), CliEr
         return Ok(());
     }
     let rows = best.into_iter().map(row).collect();
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing { columns: COLUMNS.to_vec(), rows, empty: "No work of this goal is pending." },
+    )?;
     Ok(())
 }
 

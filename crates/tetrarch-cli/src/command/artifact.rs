@@ -89,7 +89,14 @@ async fn list(
     }
     rows.sort_by_key(|(since, _)| Reverse(*since));
     let rows = rows.into_iter().map(|(_, row)| row).collect();
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "No artifacts. What runs and goals leave as their results is listed here.",
+        },
+    )?;
     Ok(())
 }
 

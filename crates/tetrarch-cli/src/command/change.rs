@@ -160,7 +160,14 @@ async fn list(context: &Context, desk: &Desk, closed: bool) -> Result<(), CliErr
     shown.sort_by_key(|change| (change.status, change.proposed, change.id));
     let rows = shown.into_iter().map(|change| row(&snapshot, change));
     let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "No changes wait for a decision. What a run commits in a worktree of its own is listed here; --closed shows decided ones.",
+        },
+    )?;
     Ok(())
 }
 

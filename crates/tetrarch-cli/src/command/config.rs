@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use tetrarch_bus::server::{OwnServer, own_config};
+use tetrarch_bus::server::{OwnServer, operator_config, own_config};
 
 use crate::config::{KeyDefault, Setting};
 use crate::context::Context;
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row, Tone};
+use crate::output::{self, Cell, Column, Listing, Reader, Row, Tone};
 
 /// What is said of a key that this version reads and checks but does not act on.
 const IDLE: &str = "not used yet";
@@ -18,7 +18,7 @@ const IDLE: &str = "not used yet";
 pub(crate) enum ConfigCommand {
     /// Show each value with where it comes from.
     #[command(
-        after_help = "Examples:\n  tetrarch config explain\n  tetrarch config explain liveness.window\n  tetrarch config explain overseer -o json"
+        after_help = "Examples:\n  tetrarch config explain\n  tetrarch config explain liveness.window\n  tetrarch config explain overseer -o json\n\nValues come from these places, the later one wins: built-in defaults, /etc/tetrarch/config.toml,\n$XDG_CONFIG_HOME/tetrarch/config.toml (~/.config/tetrarch/config.toml), ./tetrarch.toml, the file of\n--config, TETRARCH_<SECTION>_<KEY> variables, options."
     )]
     Explain {
         /// A key or a section; every key without one.
@@ -30,6 +30,14 @@ pub(crate) enum ConfigCommand {
         after_help = "Examples:\n  tetrarch config server --name n1 --store /var/lib/nats > n1.conf\n  tetrarch config server --name n1 --store /var/lib/nats --cluster-listen 0.0.0.0:6222 \\\n    --route nats://n1:6222 --route nats://n2:6222 --route nats://n3:6222 > n1.conf\n\nThen set bus.url to the servers, separated by commas, and bus.replicas to 3."
     )]
     Server(ServerArgs),
+    /// Print the part of a nats-server's configuration that says whose credentials it takes.
+    ///
+    /// A configuration kept by hand includes it. It holds no secret and is the same for all servers
+    /// of a cluster.
+    #[command(
+        after_help = "Examples:\n  tetrarch config operator --data-dir /var/lib/tetrarch > operator.conf"
+    )]
+    Operator,
 }
 
 /// A nats-server of one's own.
@@ -60,6 +68,7 @@ pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<(), CliEr
     match command {
         ConfigCommand::Explain { key } => explain(context, key),
         ConfigCommand::Server(args) => server(context, args),
+        ConfigCommand::Operator => operator(context),
     }
 }
 
@@ -68,6 +77,13 @@ fn server(context: &Context, args: ServerArgs) -> Result<(), CliError> {
     let durability = context.config.bus.durability;
     let own = OwnServer { name, listen, store, durability, cluster_listen, routes };
     let text = own_config(&own, &context.authority()?)
+        .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    // A reader that went away has seen enough.
+    output::text(&text).map(drop)
+}
+
+fn operator(context: &Context) -> Result<(), CliError> {
+    let text = operator_config(&context.authority()?)
         .map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
     // A reader that went away has seen enough.
     output::text(&text).map(drop)
@@ -97,9 +113,20 @@ fn explain(context: &Context, key: Option<String>) -> Result<(), CliError> {
             Column::wide("ALLOWED"),
         ],
         rows: settings.into_iter().map(row).collect(),
+        empty: "",
     };
-    // A reader that went away has seen enough.
-    output::listing(context.output, &listing).map(drop)
+    let reader = output::listing(context.output, &listing)?;
+    if !output::is_for_programs(context.output) && reader == Reader::There {
+        let files = context.config.settings.search_path();
+        let files = files.map(|(path, there)| {
+            format!("  {}{}\n", path.display(), if there { "" } else { " (not there)" })
+        });
+        let files: String = files.collect();
+        output::text(&format!(
+            "\nFiles, the later one wins; then TETRARCH_* variables, then options:\n{files}"
+        ))?;
+    }
+    Ok(())
 }
 
 /// Whether a key is the asked one, or in the asked section.

@@ -75,7 +75,14 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
     held.sort_by_key(|it| (&it.project, it.fencing));
     let rows = held.into_iter().map(|it| row(&snapshot, it));
     let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "No paths are reserved. Agents reserve files with file.reserve.",
+        },
+    )?;
     Ok(())
 }
 

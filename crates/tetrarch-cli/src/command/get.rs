@@ -62,6 +62,12 @@ pub(crate) struct Filter {
 }
 
 impl GetArgs {
+    /// Whether something that is there may be left out.
+    fn is_filtered(&self) -> bool {
+        let Filter { project, state, .. } = &self.filter;
+        self.name.is_some() || self.epic.is_some() || project.is_some() || state.is_some()
+    }
+
     /// Those that list things of a kind.
     pub(crate) fn of(kind: Kind, filter: Filter) -> Self {
         Self { kind, name: None, epic: None, filter }
@@ -135,6 +141,26 @@ impl Kind {
         }
     }
 
+    /// What is told instead of an empty list. `filtered`: there may be others.
+    fn empty(self, filtered: bool) -> &'static str {
+        match (self, filtered) {
+            (Self::Agents, false) => "No agents. Projects and running hosts have one each.",
+            (Self::Hosts, false) => "No hosts. Start one with `tetrarch host` or `tetrarch up`.",
+            (Self::Runs, false) => "No runs. Each attempt of an agent at its work is one.",
+            (Self::Goals, false) => {
+                "No goals. Create one with `tetrarch run` or `tetrarch goal create`."
+            }
+            (Self::Nodes, false) => {
+                "No work. The phases, tasks and subtasks of goals are listed here."
+            }
+            (Self::Agents, true) => "No agents match. Leave the filters out to list all.",
+            (Self::Hosts, true) => "No hosts match. Leave the filters out to list all.",
+            (Self::Runs, true) => "No runs match. Leave the filters out to list all.",
+            (Self::Goals, true) => "No goals match. Leave the filters out to list all.",
+            (Self::Nodes, true) => "No work matches. Leave the filters out to list all.",
+        }
+    }
+
     fn word(self) -> &'static str {
         match self {
             Self::Agents => "agent",
@@ -174,7 +200,8 @@ pub(crate) async fn run(context: &Context, args: GetArgs) -> Result<(), CliError
         output::record(context.output, &row.record, String::new)?;
         return Ok(());
     }
-    let listing = Listing { columns, rows: rows.into_values().collect() };
+    let empty = args.kind.empty(args.is_filtered());
+    let listing = Listing { columns, rows: rows.into_values().collect(), empty };
     output::listing(context.output, &listing)?;
     Ok(())
 }
@@ -243,7 +270,7 @@ async fn watch(
         let mut reader = Reader::There;
         match output {
             Output::Table | Output::Wide => {
-                let listing = Listing { columns: columns.clone(), rows };
+                let listing = Listing { columns: columns.clone(), rows, empty: "" };
                 let table = listing.table(output == Output::Wide, is_coloured());
                 let skipped = usize::from(printed > 0);
                 let lines: Vec<&str> = table.lines().skip(skipped).collect();

@@ -19,6 +19,7 @@ use crate::config::check_freezing;
 use crate::context::{Context, new_ulid};
 use crate::document::read_document;
 use crate::exit::{CliError, Code};
+use crate::output;
 use crate::process::{Instance, address, announce, stop_signal};
 
 /// Orders and observations between a host and its runner that wait.
@@ -55,6 +56,14 @@ pub(crate) struct HostArgs {
 enum HostCommand {
     /// List hosts, as `tetrarch get hosts` does.
     List(Filter),
+    /// Make the credential with which a host on another machine joins this installation.
+    #[command(
+        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable by the user that runs the host alone, and name it there with\n--credentials or bus.credentials. Whoever holds it can act as that host."
+    )]
+    Credential {
+        /// The host.
+        name: HostName,
+    },
 }
 
 impl HostArgs {
@@ -69,9 +78,23 @@ impl HostArgs {
 /// # Errors
 /// The host's.
 pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliError> {
-    if let Some(HostCommand::List(filter)) = args.command {
-        return get::run(context, GetArgs::of(Kind::Hosts, filter)).await;
+    match args.command {
+        Some(HostCommand::List(filter)) => {
+            get::run(context, GetArgs::of(Kind::Hosts, filter)).await
+        }
+        Some(HostCommand::Credential { name }) => credential(context, name),
+        None => serve(context, args).await,
     }
+}
+
+/// Makes a host's credential and prints its file.
+fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
+    let made = context.authority()?.mint(&Party::Host(name));
+    let path = made.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    output::text(&path.display().to_string()).map(drop)
+}
+
+async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
     let section = &context.config.host;
     let name = host_name(args.name.as_ref().or(section.name.as_ref()))?;
     let mut labels = section.labels.clone();

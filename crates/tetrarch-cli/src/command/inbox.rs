@@ -88,7 +88,14 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
     items.sort_by_key(|item| (!item.is_open(), Reverse(item.holds_up(nodes)), item.since()));
     let rows = items.iter().map(|item| item.row(&snapshot));
     let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "Nothing waits for you. Questions, changes to approve and proposed plans are listed here; --everyone shows what others are asked.",
+        },
+    )?;
     Ok(())
 }
 

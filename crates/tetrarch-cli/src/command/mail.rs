@@ -51,6 +51,9 @@ pub(crate) enum MailCommand {
         /// From so long ago (10m, 2h) or from this sequence on.
         #[arg(long, value_name = "TIME|SEQ", value_parser = Since::read)]
         since: Option<Since>,
+        /// Include the answers to your own commands.
+        #[arg(long)]
+        replies: bool,
     },
     /// List mail and control that no reader took, with the reasons.
     Dead {
@@ -93,7 +96,7 @@ pub(crate) struct SendArgs {
 pub(crate) async fn run(context: &Context, command: MailCommand) -> Result<(), CliError> {
     match command {
         MailCommand::Send(args) => send(context, args).await,
-        MailCommand::List { who, since } => list(context, who, since).await,
+        MailCommand::List { who, since, replies } => list(context, who, since, replies).await,
         MailCommand::Dead { since } => dead(context, since).await,
         MailCommand::Read { seq, of } => read(context, of, &seq).await,
     }
@@ -207,7 +210,14 @@ async fn dead(context: &Context, since: Option<Since>) -> Result<(), CliError> {
         });
         Row { cells, record }
     });
-    output::listing(context.output, &Listing { columns, rows: rows.collect() })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns,
+            rows: rows.collect(),
+            empty: "No dead letters. Messages that nobody could handle are listed here with the reason.",
+        },
+    )?;
     Ok(())
 }
 
@@ -221,8 +231,11 @@ async fn list(
     context: &Context,
     who: Option<Principal>,
     since: Option<Since>,
+    replies: bool,
 ) -> Result<(), CliError> {
+    let own = who.as_ref().is_none_or(|who| who.agent().is_none());
     let mut letters = letters(context, who).await?;
+    letters.retain(|letter| replies || !own || !answers_a_command(letter));
     match since.map(Since::place) {
         Some(Place::Seq(seq)) => letters.retain(|letter| letter.seq >= seq),
         Some(Place::Moment(from)) => letters.retain(|letter| letter.at >= from),
@@ -237,8 +250,23 @@ async fn list(
         Column::wide("EPIC"),
     ];
     let rows = letters.iter().map(row).collect();
-    output::listing(context.output, &Listing { columns, rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns,
+            rows,
+            empty: "No mail. What agents and people write to this mailbox is listed here for as long as mail is kept.",
+        },
+    )?;
     Ok(())
+}
+
+/// Whether it is what the owner answered to a command, which the command has shown.
+fn answers_a_command(letter: &Letter) -> bool {
+    letter
+        .content
+        .as_ref()
+        .is_ok_and(|(mail, _)| matches!(mail.body, MailBody::Reply(_) | MailBody::SpawnAnswer(_)))
 }
 
 fn row(letter: &Letter) -> Row {

@@ -245,7 +245,10 @@ async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliEr
         Column::wide("GOAL"),
         Column::wide("WHY"),
     ];
-    output::listing(context.output, &Listing { columns, rows: rows? })?;
+    output::listing(
+        context.output,
+        &Listing { columns, rows: rows?, empty: "No versions of this plan are kept." },
+    )?;
     Ok(())
 }
 

@@ -105,7 +105,14 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
         })
     };
     let rows = shown.map(row).collect::<Result<Vec<Row>, CliError>>()?;
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "No profiles. A plan file brings its own; `tetrarch profile apply` adds others.",
+        },
+    )?;
     Ok(())
 }
 

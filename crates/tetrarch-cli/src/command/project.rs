@@ -166,7 +166,14 @@ async fn list(context: &Context, all: bool) -> Result<(), CliError> {
     let shown = snapshot.records.projects.values().filter(|project| all || !project.retired);
     let rows = shown.map(|project| row(&snapshot, project));
     let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "No projects. `tetrarch run` creates its plan's, `tetrarch project create` an empty one.",
+        },
+    )?;
     Ok(())
 }
 

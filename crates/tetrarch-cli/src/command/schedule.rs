@@ -135,7 +135,14 @@ async fn list(context: &Context) -> Result<(), CliError> {
     let snapshot = Snapshot::read(&bus, &[Select::Kind(KeyKind::Schedule)]).await?;
     let rows = snapshot.records.schedules.values().map(|schedule| row(&snapshot, schedule));
     let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "No schedules. Create one with `tetrarch schedule create`.",
+        },
+    )?;
     Ok(())
 }
 

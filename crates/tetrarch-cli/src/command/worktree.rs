@@ -123,7 +123,14 @@ async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError>
     let all = worktrees(&worktrees_dir(context, &name)).await;
     let snapshot = changes(&context.desk().await?).await?;
     let rows: Vec<Row> = all.iter().map(|kept| row(&snapshot, kept)).collect();
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "No worktrees are kept on this host. Runs with `worktree: isolated` leave theirs here until their change is decided.",
+        },
+    )?;
     if !output::is_for_programs(context.output) {
         let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
         let max = context.config.host.worktrees_max;

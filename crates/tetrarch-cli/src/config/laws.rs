@@ -7,16 +7,14 @@ use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
 
 use super::settings::Settings;
+use super::source::Faults;
 use crate::exit::{CliError, Code};
 
 /// In `overseer.allow_agents`: all of them.
 pub(super) const EVERY_AGENT: &str = "*";
 
-/// Refuses values that do not fit together.
-///
-/// # Errors
-/// Both values with where they come from.
-pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
+/// Adds each pair of values that do not fit together, both with where they come from.
+pub(super) fn check(settings: &Settings, faults: &mut Faults) {
     let ordered = [
         ("liveness.window", "liveness.register_deadline"),
         ("liveness.window", "host.freeze_max"),
@@ -24,49 +22,48 @@ pub(super) fn check(settings: &Settings) -> Result<(), CliError> {
     ];
     for (least, most) in ordered {
         if settings.span(least) > settings.span(most) {
-            return Err(broken(settings, least, most, "the first must not be longer"));
+            faults.add(broken(settings, least, most, "the first must not be longer"));
         }
     }
     if settings.flag("planner.enabled") {
         let needed = ["planner.provider", "planner.model"];
-        if let Some(missing) = needed.into_iter().find(|name| settings.text(name).is_none()) {
+        for missing in needed.into_iter().filter(|name| settings.text(name).is_none()) {
             let why = "a planner needs a provider and a model";
-            return Err(broken(settings, "planner.enabled", missing, why));
+            faults.add(broken(settings, "planner.enabled", missing, why));
         }
         let elsewhere = settings.text("planner.base_url").is_some();
         if settings.text("planner.key_from").is_none() && !elsewhere {
             let why =
                 "the provider's own address wants a key; only a server of one's own needs none";
-            return Err(broken(settings, "planner.key_from", "planner.base_url", why));
+            faults.add(broken(settings, "planner.key_from", "planner.base_url", why));
         }
     }
     let managed = settings.flag("bus.managed");
     let own = settings.text("bus.url").is_none();
     if own && !managed {
         let why = "without a bus of its own this installation needs the address of another";
-        return Err(broken(settings, "bus.managed", "bus.url", why));
+        faults.add(broken(settings, "bus.managed", "bus.url", why));
     }
     if own && settings.whole("bus.replicas") > 1 {
         let why = "this installation's own bus is one server and can keep one copy";
-        return Err(broken(settings, "bus.replicas", "bus.url", why));
+        faults.add(broken(settings, "bus.replicas", "bus.url", why));
     }
     for name in settings.names("overseer.plan_appliers") {
         if let Err(error) = name.parse::<Principal>() {
-            let what = format!("{}: {error}", shown(settings, "overseer.plan_appliers"));
-            let hint = "name agents (PO-ci) and people (human:ada), separated by commas";
-            return Err(CliError::new(Code::Usage, what).hint(hint));
+            let shown = shown(settings, "overseer.plan_appliers");
+            let allowed = "agents (PO-ci) and people (human:ada), separated by commas";
+            faults.add(format!("{shown}: {error}; allowed: {allowed}"));
         }
     }
     for name in settings.names("overseer.allow_agents") {
         if name != EVERY_AGENT
             && let Err(error) = name.parse::<AgentId>()
         {
-            let what = format!("{}: {error}", shown(settings, "overseer.allow_agents"));
-            let hint = "name agents (PO-ci), separated by commas, or * for all";
-            return Err(CliError::new(Code::Usage, what).hint(hint));
+            let shown = shown(settings, "overseer.allow_agents");
+            let allowed = "agents (PO-ci), separated by commas, or * for all";
+            faults.add(format!("{shown}: {error}; allowed: {allowed}"));
         }
     }
-    Ok(())
 }
 
 /// What a silent host runs is frozen before it is started elsewhere: `2 windows + freeze time <
@@ -123,9 +120,9 @@ pub(super) fn advice(settings: &Settings) -> Vec<String> {
     advice
 }
 
-fn broken(settings: &Settings, one: &str, other: &str, why: &str) -> CliError {
+fn broken(settings: &Settings, one: &str, other: &str, why: &str) -> String {
     let (one, other) = (shown(settings, one), shown(settings, other));
-    CliError::new(Code::Usage, format!("{one} and {other}: {why}")).hint("change one of them")
+    format!("{one} and {other}: {why}; change one of them")
 }
 
 /// A value with where it comes from.

@@ -8,7 +8,7 @@ use tetrarch_core::overseer::backoff::Backoff;
 use tetrarch_core::time::Millis;
 
 use super::keys::{Default as KeyDefault, KEYS, Key};
-use super::source::{Set, Source};
+use super::source::{Faults, Set, Source};
 use super::value::Value;
 use super::{laws, source};
 use crate::args::GlobalArgs;
@@ -70,6 +70,7 @@ fn variable(environment: &[(OsString, OsString)], name: &str) -> Option<PathBuf>
 pub(crate) struct Settings {
     settings: Vec<Setting>,
     files: Vec<PathBuf>,
+    looked: Vec<PathBuf>,
     remarks: Vec<String>,
 }
 
@@ -82,18 +83,25 @@ impl Settings {
         let mut settings = Self {
             settings: KEYS.iter().map(default).collect(),
             files: Vec::new(),
+            looked: Vec::new(),
             remarks: Vec::new(),
         };
+        let mut faults = Faults::default();
         for (path, required) in &places.files {
-            if let Some(sets) = source::file(path, *required)? {
+            if let Some(sets) = source::file(path, *required, &mut faults)? {
                 settings.files.push(path.clone());
                 settings.lay(sets);
             }
         }
-        settings.lay(source::variables(places.environment.iter().cloned())?);
-        settings.lay(options(global)?);
+        settings.lay(source::variables(places.environment.iter().cloned(), &mut faults));
+        settings.lay(options(global, &mut faults));
         settings.follow(&places.environment);
-        laws::check(&settings)?;
+        // Values that could not be read are at their defaults, which say nothing of how they fit together.
+        if faults.is_empty() {
+            laws::check(&settings, &mut faults);
+        }
+        faults.into_result()?;
+        settings.looked = places.files.iter().map(|(path, _)| path.clone()).collect();
         Ok(settings)
     }
 
@@ -157,6 +165,11 @@ impl Settings {
     /// The files that were read, later wins.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// The files that are read when they exist, later wins, each with whether it does.
+    pub(crate) fn search_path(&self) -> impl Iterator<Item = (&PathBuf, bool)> {
+        self.looked.iter().map(|path| (path, self.files.contains(path)))
     }
 
     /// What is allowed but not advised, in words.
@@ -257,7 +270,7 @@ fn default(key: &'static Key) -> Setting {
     Setting { key, value, from: Source::Default }
 }
 
-fn options(global: &GlobalArgs) -> Result<Vec<Set>, CliError> {
+fn options(global: &GlobalArgs, faults: &mut Faults) -> Vec<Set> {
     let path = |name, key, path: &Option<PathBuf>| {
         let key = Key::named(key)?;
         let value = Value::Path(path.clone()?);
@@ -273,8 +286,8 @@ fn options(global: &GlobalArgs) -> Result<Vec<Set>, CliError> {
     let texts = [("--url", "bus.url", &global.url), ("--log", "telemetry.log", &global.log)];
     for (name, key, text) in texts {
         if let Some(text) = text {
-            sets.extend(source::option(name, key, text)?);
+            sets.extend(source::option(name, key, text, faults));
         }
     }
-    Ok(sets)
+    sets
 }

@@ -66,17 +66,55 @@ pub(super) struct Set {
     pub(super) from: Source,
 }
 
-fn wrong(what: String) -> CliError {
-    CliError::new(Code::Usage, what).hint("correct it there, or remove it to have the default")
-}
+/// Everything that is wrong with the configuration, each with its place, so that people mend it at once.
+#[derive(Debug, Default)]
+pub(super) struct Faults(Vec<String>);
 
-fn refused(from: &Source, key: &Key, shown: &str) -> CliError {
-    let (name, allowed) = (key.name, key.kind.allowed());
-    wrong(format!("{from}: {name} = {shown} is not allowed; allowed: {allowed}"))
+impl Faults {
+    pub(super) fn add(&mut self, what: String) {
+        self.0.push(what);
+    }
+
+    fn refuse(&mut self, from: &Source, key: &Key, shown: &str) {
+        let (name, allowed) = (key.name, key.kind.allowed());
+        self.add(format!("{from}: {name} = {shown} is not allowed; allowed: {allowed}"));
+    }
+
+    /// Whether nothing was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One error of all that was found.
+    ///
+    /// # Errors
+    /// Something was found.
+    pub(super) fn into_result(self) -> Result<(), CliError> {
+        let what = match self.0.as_slice() {
+            [] => return Ok(()),
+            [one] => one.clone(),
+            several => {
+                format!(
+                    "the configuration has {} errors:\n  {}",
+                    several.len(),
+                    several.join("\n  ")
+                )
+            }
+        };
+        Err(CliError::new(Code::Usage, what)
+            .hint("correct each at its place, or remove it to have the default"))
+    }
 }
 
 /// The values of a file; none when the file is not there and need not be.
-pub(super) fn file(path: &Path, required: bool) -> Result<Option<Vec<Set>>, CliError> {
+///
+/// # Errors
+/// The file cannot be read. What is wrong in it is added to `faults`.
+pub(super) fn file(
+    path: &Path,
+    required: bool,
+    faults: &mut Faults,
+) -> Result<Option<Vec<Set>>, CliError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !required => return Ok(None),
@@ -86,12 +124,14 @@ pub(super) fn file(path: &Path, required: bool) -> Result<Option<Vec<Set>>, CliE
         }
     };
     let reading = File { path, text: &text };
-    let table = DeTable::parse(&text).map_err(|error| {
-        let from = reading.at(error.span().map_or(0, |span| span.start));
-        wrong(format!("{from}: this is no TOML: {}", error.message()))
-    })?;
     let mut sets = Vec::new();
-    reading.walk("", table.get_ref(), &mut sets)?;
+    match DeTable::parse(&text) {
+        Ok(table) => reading.walk("", table.get_ref(), &mut sets, faults),
+        Err(error) => {
+            let from = reading.at(error.span().map_or(0, |span| span.start));
+            faults.add(format!("{from}: this is no TOML: {}", error.message()));
+        }
+    }
     Ok(Some(sets))
 }
 
@@ -106,7 +146,7 @@ impl File<'_> {
         Source::File(self.path.to_owned(), before.matches('\n').count() + 1)
     }
 
-    fn walk(&self, prefix: &str, table: &DeTable<'_>, sets: &mut Vec<Set>) -> Result<(), CliError> {
+    fn walk(&self, prefix: &str, table: &DeTable<'_>, sets: &mut Vec<Set>, faults: &mut Faults) {
         for (word, value) in table {
             let from = self.at(word.span().start);
             let word = word.get_ref();
@@ -116,21 +156,22 @@ impl File<'_> {
             if let Some(key) = Key::named(&name) {
                 let value = json.as_ref().and_then(|json| key.kind.read(json));
                 let shown = || self.text.get(value_span(table, word)).unwrap_or("this").to_owned();
-                let value = value.ok_or_else(|| refused(&from, key, &shown()))?;
-                sets.push(Set { key, value: self.placed(value), from });
+                match value {
+                    Some(value) => sets.push(Set { key, value: self.placed(value), from }),
+                    None => faults.refuse(&from, key, &shown()),
+                }
             } else if below(&name).is_empty() {
                 let allowed = below(prefix).join(", ");
-                return Err(wrong(format!("{from}: unknown key {name}; allowed here: {allowed}")));
+                faults.add(format!("{from}: unknown key {name}; allowed here: {allowed}"));
             } else if let DeValue::Table(inner) = value.get_ref() {
-                self.walk(&name, inner, sets)?;
+                self.walk(&name, inner, sets, faults);
             } else {
                 let allowed = below(&name).join(", ");
                 let what =
                     format!("{from}: {name} is no value but a table with the keys {allowed}");
-                return Err(wrong(what));
+                faults.add(what);
             }
         }
-        Ok(())
     }
 
     /// A relative path of a file counts from the file's own directory.
@@ -175,7 +216,8 @@ fn integer(number: &DeInteger<'_>) -> Option<i64> {
 /// typing error that nobody notices.
 pub(super) fn variables(
     environment: impl Iterator<Item = (OsString, OsString)>,
-) -> Result<Vec<Set>, CliError> {
+    faults: &mut Faults,
+) -> Vec<Set> {
     let mut sets = Vec::new();
     for (name, value) in environment {
         let Some(name) = name.to_str().filter(|name| name.starts_with(VARIABLES)) else { continue };
@@ -184,16 +226,19 @@ pub(super) fn variables(
         }
         let from = Source::Variable(name.to_owned());
         let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
-            return Err(wrong(format!(
+            faults.add(format!(
                 "{from}: there is no such variable; allowed: TETRARCH_<SECTION>_<KEY>, such as {}",
                 KEYS.first().map(Key::variable).unwrap_or_default()
-            )));
+            ));
+            continue;
         };
         let read = value.to_str().and_then(|text| key.kind.read_text(text));
-        let value = read.ok_or_else(|| refused(&from, key, &format!("{value:?}")))?;
-        sets.push(Set { key, value, from });
+        match read {
+            Some(value) => sets.push(Set { key, value, from }),
+            None => faults.refuse(&from, key, &format!("{value:?}")),
+        }
     }
-    Ok(sets)
+    sets
 }
 
 /// The value of an option.
@@ -201,11 +246,13 @@ pub(super) fn option(
     name: &'static str,
     key: &'static str,
     text: &str,
-) -> Result<Option<Set>, CliError> {
-    let Some(key) = Key::named(key) else { return Ok(None) };
+    faults: &mut Faults,
+) -> Option<Set> {
+    let key = Key::named(key)?;
     let from = Source::Option(name);
-    match key.kind.read_text(text) {
-        Some(value) => Ok(Some(Set { key, value, from })),
-        None => Err(refused(&from, key, &format!("{text:?}"))),
+    let read = key.kind.read_text(text);
+    if read.is_none() {
+        faults.refuse(&from, key, &format!("{text:?}"));
     }
+    read.map(|value| Set { key, value, from })
 }

@@ -9,6 +9,7 @@ use tetrarch_core::duration::{self, DURATION_FORMS};
 use tetrarch_core::id::HostName;
 use tetrarch_core::size::{self, SIZE_FORMS};
 use tetrarch_core::time::Millis;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 /// What a key takes.
@@ -223,7 +224,7 @@ impl Kind {
                 return (from..=to).contains(&bytes).then_some(Value::Size(bytes));
             }
             Self::Word(words) => words.contains(&text),
-            Self::Filter => EnvFilter::try_new(text).is_ok(),
+            Self::Filter => EnvFilter::try_new(text).is_ok() && text.split(',').all(is_directive),
             Self::BusUrls => text.split(',').all(|url| has_host(url, &["nats://", "tls://"])),
             Self::CollectorUrl => has_host(text, &["http://"]),
             Self::Listen => text
@@ -243,6 +244,12 @@ impl Kind {
         };
         right.then(|| Value::Text(text.to_owned()))
     }
+}
+
+/// Whether a part of a filter is a level, or names a target in the form `target=level`. The library takes any
+/// other word for a target that logs everything, so a misspelled level would log nothing.
+fn is_directive(part: &str) -> bool {
+    part.contains(['=', '[']) || part.parse::<LevelFilter>().is_ok() || part.starts_with("tetrarch")
 }
 
 fn growth(json: &Json) -> Option<Value> {

@@ -120,6 +120,8 @@ pub(crate) struct Listing {
     pub(crate) columns: Vec<Column>,
     /// The records.
     pub(crate) rows: Vec<Row>,
+    /// What is told instead of an empty table: what would be listed, and how it comes there.
+    pub(crate) empty: &'static str,
 }
 
 impl Listing {
@@ -188,6 +190,7 @@ mod tests {
         Listing {
             columns: vec![Column::always("NAME"), Column::always("STATE"), Column::wide("REASON")],
             rows: vec![row("GO", "active", ""), row("PO-demo", "offline", "3 windows\nmissed")],
+            empty: "",
         }
     }
 

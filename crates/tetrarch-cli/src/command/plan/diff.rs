@@ -62,7 +62,14 @@ pub(super) async fn run(context: &Context, desk: &Desk, args: &DiffArgs) -> Resu
     let (was, is) = (State::at(&events, args.from), State::at(&events, to));
     let between = events.iter().filter(|event| (args.from + 1..=to).contains(&event.version));
     let rows = rows(args.epic, &was, &is, &whys(between))?;
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "Nothing changed between these versions.",
+        },
+    )?;
     Ok(())
 }
 

@@ -87,7 +87,14 @@ pub(super) async fn list(
     drafts.sort_by_key(|draft| (draft.status, draft.created, draft.id));
     let rows = drafts.into_iter().map(|draft| row(&snapshot, draft));
     let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
-    output::listing(context.output, &Listing { columns: COLUMNS.to_vec(), rows })?;
+    output::listing(
+        context.output,
+        &Listing {
+            columns: COLUMNS.to_vec(),
+            rows,
+            empty: "No drafts wait for a decision. Proposed changes of this plan are listed here; --closed shows decided ones.",
+        },
+    )?;
     Ok(())
 }
 
