@@ -131,7 +131,7 @@ async fn list(context: &Context, given: Option<&String>) -> Result<(), CliError>
             empty: "No worktrees are kept on this host. Runs with `worktree: isolated` leave theirs here until their change is decided.",
         },
     )?;
-    if !output::is_for_programs(context.output) {
+    if !output::is_for_programs(context.output) && !all.is_empty() {
         let bytes: u64 = all.iter().map(|kept| kept.bytes).sum();
         let max = context.config.host.worktrees_max;
         output::text(&format!("{} of at most {max} on {name}, {}", all.len(), size(bytes)))?;

@@ -18,7 +18,8 @@ use super::{Digest, Journal, Kind, Place, TWO_WORDS, Thing};
 use crate::command::change::Decidable;
 
 /// Arguments that give a name to something new, by command and argument.
-const NEW: [(&str, &str); 2] = [("agent add", "name"), ("project create", "name")];
+const NEW: [(&str, &str); 3] =
+    [("agent add", "name"), ("host credential", "name"), ("project create", "name")];
 
 /// What was typed where something is named.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
