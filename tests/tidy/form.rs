@@ -15,6 +15,7 @@ const JUNK_DRAWERS: [&str; 8] =
 const TOP_LEVEL: [&str; 9] = [
     "Cargo.lock",
     "Cargo.toml",
+    "LICENSE",
     "README.md",
     "crates",
     "deploy",
