@@ -57,6 +57,7 @@ fn host(name: &str, capacity: u32) -> Record {
         capacity,
         address: "here".to_owned(),
         joined: BusTime(1_000),
+        drained: false,
     })
 }
 

@@ -12,7 +12,7 @@ use crate::codec::json::JSON_TEXT;
 use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
-const REQUESTS: [&str; 44] = [
+const REQUESTS: [&str; 45] = [
     "AgentRegister",
     "AgentReplace",
     "AgentRetire",
@@ -21,6 +21,7 @@ const REQUESTS: [&str; 44] = [
     "ApprovalDecide",
     "BudgetRaise",
     "CircuitClose",
+    "HostDrain",
     "AgentStatus",
     "AgentInterrupt",
     "AgentPause",
@@ -114,7 +115,7 @@ const OTHERS: [&str; 49] = [
 ];
 
 /// Fields without which a message is refused, beside a request's own id.
-const REQUIRED: [(&str, &[&str]); 45] = [
+const REQUIRED: [(&str, &[&str]); 46] = [
     ("AgentReplace", &["agent", "session"]),
     ("AgentRetire", &["agent"]),
     ("AgentRotate", &["agent"]),
@@ -122,6 +123,7 @@ const REQUIRED: [(&str, &[&str]); 45] = [
     ("ApprovalDecide", &["change", "verdict"]),
     ("BudgetRaise", &["agent", "more"]),
     ("CircuitClose", &["agent"]),
+    ("HostDrain", &["host"]),
     ("AgentStatus", &["agent"]),
     ("AgentInterrupt", &["agent"]),
     ("AgentPause", &["agent"]),

@@ -148,6 +148,7 @@ fn tone(kind: EventKind) -> Tone {
         | EventKind::ScheduleDeleted
         | EventKind::ScheduleFired
         | EventKind::AssignmentStatus
+        | EventKind::HostDrained
         | EventKind::CircuitClosed
         | EventKind::RunArchived
         | EventKind::GoalArchived

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::exit::{self, CliError, Code};
 
 /// What people type, below which command (none: the program itself), and the commands that they mean.
-const MEANT: [(&str, &[&str], &[&str]); 27] = [
+const MEANT: [(&str, &[&str], &[&str]); 28] = [
     ("", &["cancel"], &["tetrarch goal cancel GOAL", "tetrarch stop AGENT"]),
     (
         "",
@@ -17,7 +17,12 @@ const MEANT: [(&str, &[&str], &[&str]); 27] = [
     ("", &["goals"], &["tetrarch goal list"]),
     ("", &["runs"], &["tetrarch get runs"]),
     ("", &["nodes", "tasks", "task"], &["tetrarch work list GOAL"]),
-    ("", &["hosts", "node", "cordon", "drain"], &["tetrarch host list"]),
+    ("", &["hosts", "node"], &["tetrarch host list"]),
+    (
+        "",
+        &["cordon", "drain", "uncordon"],
+        &["tetrarch host drain HOST", "tetrarch host drain HOST --undo"],
+    ),
     ("", &["projects"], &["tetrarch project list"]),
     ("", &["profiles"], &["tetrarch profile list"]),
     (

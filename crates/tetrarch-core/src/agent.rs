@@ -284,6 +284,8 @@ pub struct Host {
     pub address: String,
     /// When it joined.
     pub joined: BusTime,
+    /// It takes no agents until people say otherwise.
+    pub drained: bool,
 }
 
 /// How agents of a kind are executed (spec 12, Profiles).

@@ -284,6 +284,8 @@ pub enum EventKind {
     ChangeOrdered,
     /// What became of a change that waited.
     ChangeSettled,
+    /// People drained a host, or had it take agents again.
+    HostDrained,
     /// A circuit was closed.
     CircuitClosed,
     /// An ended run is no longer kept: its one milestone.
@@ -308,7 +310,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 53] = [
         Self::OwnerStarted,
         Self::HostJoined,
         Self::HostLeft,
@@ -351,6 +353,7 @@ impl EventKind {
         Self::ChangeDecided,
         Self::ChangeOrdered,
         Self::ChangeSettled,
+        Self::HostDrained,
         Self::CircuitClosed,
         Self::RunArchived,
         Self::GoalArchived,
@@ -409,6 +412,7 @@ impl EventKind {
             Self::ChangeDecided => "change.decided",
             Self::ChangeOrdered => "change.ordered",
             Self::ChangeSettled => "change.settled",
+            Self::HostDrained => "host.drained",
             Self::CircuitClosed => "circuit.closed",
             Self::RunArchived => "run.archived",
             Self::GoalArchived => "goal.archived",

@@ -240,6 +240,8 @@ pub enum Op {
         /// Why.
         reason: String,
     },
+    /// `host.drain`: a host takes no more agents and its own go on elsewhere, or it takes agents again.
+    HostDrain(HostDrain),
     /// `circuit.close`: an agent's children may be started again.
     CircuitClose {
         /// Whose circuit.
@@ -303,6 +305,7 @@ impl Op {
             | Self::ProjectRetire { .. }
             | Self::ProfileApply { .. }
             | Self::AgentRetire { .. }
+            | Self::HostDrain(_)
             | Self::CircuitClose { .. }
             | Self::Gate(_)
             | Self::Budget(_)
@@ -339,6 +342,7 @@ impl Op {
             Self::AgentRetire { .. } => "agent.retire",
             Self::AgentReplace { .. } => "agent.replace",
             Self::AgentRotate { .. } => "agent.rotate",
+            Self::HostDrain(_) => "host.drain",
             Self::CircuitClose { .. } => "circuit.close",
             Self::Verb(op) => op.name(),
             Self::AgentStatus { .. } => "agent.status",
@@ -355,6 +359,17 @@ impl Op {
             Self::WorkBlock { .. } => "work.block",
         }
     }
+}
+
+/// `op.host.drain`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostDrain {
+    /// Which host.
+    pub host: HostName,
+    /// It takes agents again.
+    pub undo: bool,
+    /// Why.
+    pub reason: String,
 }
 
 /// `op.host.join`.

@@ -216,6 +216,7 @@ mod tests {
             capacity,
             address: String::new(),
             joined: BusTime(1),
+            drained: false,
         };
         Entry {
             commit: CommitId(Ulid(seq.into())),

@@ -246,6 +246,7 @@ impl From<&Host> for pb::Host {
             capacity: host.capacity,
             address: host.address.clone(),
             joined_unix_ms: host.joined.0,
+            drained: host.drained,
         }
     }
 }
@@ -260,6 +261,7 @@ impl TryFrom<pb::Host> for Host {
             capacity: host.capacity,
             address: host.address,
             joined: BusTime(host.joined_unix_ms),
+            drained: host.drained,
         })
     }
 }

@@ -15,7 +15,7 @@ use tetrarch_core::request::goals::GoalOp;
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::work::WorkOp;
-use tetrarch_core::request::{GateOp, HostJoin, Op, ProjectCreate};
+use tetrarch_core::request::{GateOp, HostDrain, HostJoin, Op, ProjectCreate};
 
 use super::agent::mode;
 use super::brief::names;
@@ -52,6 +52,7 @@ pub fn encode_op(op: &Op, id: RequestId) -> Result<Vec<u8>, CodecError> {
             finish("ProfileApply", &pb::ProfileApply { request_id, sender, project, profile })
         }
         Op::AgentRegister => finish("AgentRegister", &pb::AgentRegister { request_id, sender }),
+        Op::HostDrain(wanted) => finish("HostDrain", &draining(wanted, request_id)),
         Op::CircuitClose { agent } => {
             let agent = agent.to_string();
             finish("CircuitClose", &pb::CircuitClose { request_id, sender, agent })
@@ -112,6 +113,17 @@ fn joining(join: &HostJoin, request_id: String) -> pb::HostJoin {
         capacity: join.capacity,
         address: join.address.clone(),
     }
+}
+
+fn draining(wanted: &HostDrain, request_id: String) -> pb::HostDrain {
+    let (host, reason) = (wanted.host.to_string(), wanted.reason.clone());
+    pb::HostDrain { request_id, sender: String::new(), host, undo: wanted.undo, reason }
+}
+
+fn drained(body: Value) -> Result<HostDrain, CodecError> {
+    let drain: pb::HostDrain = json::message("HostDrain", body, Unknown::Refused)?;
+    let host = read::text("host", &drain.host)?;
+    Ok(HostDrain { host, undo: drain.undo, reason: drain.reason })
 }
 
 fn creating(create: &ProjectCreate, request_id: String) -> pb::ProjectCreate {
@@ -181,6 +193,7 @@ pub(super) fn decode(op: &OpName, body: Value) -> Result<Op, CodecError> {
             let profile = Box::new(read::message("profile", apply.profile)?);
             Op::ProfileApply { project, profile }
         }
+        "host.drain" => Op::HostDrain(drained(body)?),
         "circuit.close" => {
             let close: pb::CircuitClose = json::message("CircuitClose", body, Unknown::Refused)?;
             Op::CircuitClose { agent: read::text("agent", &close.agent)? }

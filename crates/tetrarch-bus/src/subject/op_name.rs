@@ -7,7 +7,7 @@ use std::str::FromStr;
 use tetrarch_core::request::Op;
 
 /// The operations of spec 02; a family whose members it leaves open is left out.
-pub const OPS: [&str; 35] = [
+pub const OPS: [&str; 36] = [
     "agent.interrupt",
     "agent.pause",
     "agent.register",
@@ -26,6 +26,7 @@ pub const OPS: [&str; 35] = [
     "file.reserve",
     "goal.create",
     "graph.apply",
+    "host.drain",
     "host.join",
     "human.join",
     "profile.apply",

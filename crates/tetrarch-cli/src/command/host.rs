@@ -8,6 +8,7 @@ use tetrarch_bus::creds::Party;
 use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::id::HostName;
 use tetrarch_core::limits::{CAPACITY_PER_CORE, FREEZE_WINDOWS};
+use tetrarch_core::request::{HostDrain, Op};
 use tetrarch_engine::{EngineError, HostConfig, serve_host};
 use tetrarch_runner::{
     Beat, Guard, GuardConfig, HostLife, RunnerConfig, clear_earlier_lives, freeze_time, keep_guard,
@@ -15,7 +16,9 @@ use tetrarch_runner::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::command::get::{self, Filter, GetArgs, Kind};
+use crate::command::project::report;
 use crate::config::check_freezing;
+use crate::confirm::Sure;
 use crate::context::{Context, new_ulid};
 use crate::document::read_document;
 use crate::exit::{CliError, Code};
@@ -64,7 +67,32 @@ enum HostCommand {
         /// The host.
         name: HostName,
     },
+    /// Drain a host: it takes no more agents, and its own go on elsewhere.
+    #[command(after_help = DRAIN_HELP)]
+    Drain {
+        /// The host.
+        name: HostName,
+        /// Have it take agents again.
+        #[arg(long)]
+        undo: bool,
+        /// Why, for the log.
+        #[arg(long, default_value = "")]
+        reason: String,
+        /// Drain it without asking.
+        #[command(flatten)]
+        sure: Sure,
+    },
 }
+
+const DRAIN_HELP: &str = "\
+Examples:
+  tetrarch host drain build-2 --reason 'new disks' --yes
+  tetrarch host drain build-2 --undo
+
+Each agent on it is asked to write a checkpoint and end (runs.drain, 30 s, then its processes are
+ended), and goes on from there on another host; without one that has room it waits offline. The host
+stays drained when it is started again, until --undo. Exits with 3 when there is no such host, and with
+5 when it is as it is wanted already.";
 
 impl HostArgs {
     /// Whether it runs the orchestrator of this host, rather than to ask something and end.
@@ -79,10 +107,7 @@ impl HostArgs {
 /// The host's.
 pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliError> {
     match args.command {
-        Some(HostCommand::List(filter)) => {
-            get::run(context, GetArgs::of(Kind::Hosts, filter)).await
-        }
-        Some(HostCommand::Credential { name }) => credential(context, name),
+        Some(command) => ask(context, command).await,
         None => serve(context, args).await,
     }
 }
@@ -92,6 +117,21 @@ fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
     let made = context.authority()?.mint(&Party::Host(name));
     let path = made.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
     output::text(&path.display().to_string()).map(drop)
+}
+
+async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
+    match command {
+        HostCommand::List(filter) => get::run(context, GetArgs::of(Kind::Hosts, filter)).await,
+        HostCommand::Credential { name } => credential(context, name),
+        HostCommand::Drain { name, undo, reason, sure } => {
+            if !undo {
+                sure.to(&format!("move every agent of {name} elsewhere"))?;
+            }
+            let op = Op::HostDrain(HostDrain { host: name, undo, reason });
+            let reply = context.desk().await?.operate(&op).await?;
+            report(context, &reply, &reply.detail)
+        }
+    }
 }
 
 async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {

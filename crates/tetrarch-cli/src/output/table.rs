@@ -41,7 +41,7 @@ pub(crate) fn tone_of(state: &str) -> Tone {
         "active" | "running" | "in_progress" | "spawning" | "dispatched" => Tone::Good,
         "failed" | "refused" | "orphaned" | "offline" | "failure" | "budget_exceeded" => Tone::Bad,
         "stale" | "blocked" | "awaiting-input" | "paused-by-user" | "cancelling" | "paused"
-        | "stalled" | "conflicted" | "unapplied" => Tone::Warn,
+        | "stalled" | "drained" | "conflicted" | "unapplied" => Tone::Warn,
         "terminated" | "done" | "completed" | "cancelled" | "archived" | "success" | "retired" => {
             Tone::Faint
         }

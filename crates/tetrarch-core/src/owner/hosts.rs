@@ -1,17 +1,26 @@
 //! Which hosts take agents now, and where one is placed (spec 03, Placement; spec 04, Crash
-//! recovery). It counts and chooses; it writes nothing.
+//! recovery); how people empty one.
 
 use crate::admission::{HostView, freest};
-use crate::agent::{Agent, Placement};
+use crate::agent::{Agent, Host, Hosting, Placement};
+use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, HostName};
 use crate::intensity::FailureCause;
+use crate::ledger::{EventKind, Record};
+use crate::limits::TEXT_BYTES_MAX;
 use crate::liveness::Liveness;
+use crate::mail::OpReply;
 use crate::plan::PlacementWish;
+use crate::request::HostDrain;
+use crate::role::Role;
 use crate::step::Draft;
+
+use super::{Policy, ending, fit, stopping};
 
 /// Hosts whose orchestrator is up, each with the agents that its present life has.
 pub(super) fn host_views(draft: &Draft<'_>) -> Vec<HostView> {
-    let views = draft.hosts().into_values().filter_map(|host| {
+    let open = draft.hosts().into_values().filter(|host| !host.drained);
+    let views = open.filter_map(|host| {
         let ho = draft.agent(&AgentId::Ho(host.name.clone()))?;
         if ho.liveness != Liveness::Active {
             return None;
@@ -21,6 +30,64 @@ pub(super) fn host_views(draft: &Draft<'_>) -> Vec<HostView> {
         Some(HostView { labels: host.labels.clone(), capacity: host.capacity, load, placement })
     });
     views.collect()
+}
+
+/// Drains a host: it takes no more agents, also when it joins again, and each of its own comes to a
+/// boundary and goes on elsewhere, or waits for a host when none has room. With `undo` it takes agents
+/// again. Says what came of it.
+///
+/// # Errors
+/// There is no such host, or it is as it is wanted already.
+pub(super) fn drain(
+    draft: &mut Draft<'_>,
+    policy: &Policy,
+    wanted: &HostDrain,
+    reply: OpReply,
+) -> Result<OpReply, Refusal> {
+    let HostDrain { host: name, undo, reason } = wanted;
+    let undo = *undo;
+    let Some(host) = draft.hosts().get(name).map(|host| (*host).clone()) else {
+        let detail = format!("no host {name}; `tetrarch host list` lists them");
+        return Err(Refusal::new(ErrorCode::NotFound, detail));
+    };
+    if host.drained != undo {
+        let is = if undo { "takes agents already" } else { "is drained already" };
+        return Err(Refusal::new(ErrorCode::Conflict, format!("{name} {is}")));
+    }
+    draft.put(Record::Host(Host { drained: !undo, ..host }));
+    let what = if undo { "takes agents again" } else { "takes no more agents" };
+    let reason = fit::Room::of(TEXT_BYTES_MAX).text(reason, usize::MAX);
+    let why = if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") };
+    let event = draft.event(EventKind::HostDrained, "04 Hosts", why.clone());
+    event.agent = Some(AgentId::Ho(name.clone()));
+    if undo {
+        return Ok(OpReply { detail: format!("{name} {what}"), ..reply });
+    }
+    let moved = on_host(draft, name);
+    for id in &moved {
+        ending::replace_when_gone(
+            draft,
+            policy,
+            id,
+            FailureCause::Rotated,
+            &format!("{name} {why}"),
+        );
+    }
+    let detail = format!("{name} {what}; {} of its agents go on elsewhere", moved.len());
+    Ok(OpReply { detail, ..reply })
+}
+
+/// The agents whose sessions run on a host and may be moved.
+fn on_host(draft: &Draft<'_>, name: &HostName) -> Vec<AgentId> {
+    let placed = draft.base().placed_on(name).filter_map(|id| draft.agent(id)).filter(|agent| {
+        let here = agent.placement.as_ref().is_some_and(|placement| placement.host == *name);
+        let stops = agent.work.as_ref().is_some_and(|work| stopping::is_asked_for(draft, work.run));
+        here && agent.hosting == Hosting::Hosted
+            && Role::of(&agent.id) != Role::Host
+            && agent.liveness != Liveness::Terminated
+            && !stops
+    });
+    placed.map(|agent| agent.id.clone()).collect()
 }
 
 /// Where an agent goes on: its former host first, unless that was the cause, else the freest that

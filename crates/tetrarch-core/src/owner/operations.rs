@@ -15,8 +15,8 @@ use crate::step::Draft;
 
 use super::consulting::Begun;
 use super::{
-    Policy, changes, circuits, consulting, files, goals, overseeing, planning, plans, questions,
-    raising, replacing, schedules, sessions, stopping, verbs, work,
+    Policy, changes, circuits, consulting, files, goals, hosts, overseeing, planning, plans,
+    questions, raising, replacing, schedules, sessions, stopping, verbs, work,
 };
 
 /// Decides on an operation and answers it.
@@ -83,6 +83,7 @@ fn apply(
             let detail = replacing::rotate(draft, policy, request, agent, reason)?;
             Ok(OpReply { detail, ..about(draft, agent, reply) })
         }
+        Op::HostDrain(wanted) => hosts::drain(draft, policy, wanted, reply),
         Op::CircuitClose { agent } => {
             circuits::close(draft, agent)?;
             Ok(about(draft, agent, reply))

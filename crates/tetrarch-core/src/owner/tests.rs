@@ -11,6 +11,7 @@ mod consulting;
 mod crystallizing;
 mod deadlines;
 mod denials;
+mod draining;
 mod files;
 pub(crate) mod fleet;
 mod forgetting;

@@ -15,8 +15,8 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::{
-    BudgetOp, FileOp, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request, RequestBody,
-    TaskWish,
+    BudgetOp, FileOp, HostDrain, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request,
+    RequestBody, TaskWish,
 };
 use tetrarch_core::run::RunEvent;
 use tetrarch_core::time::{BusTime, Millis};
@@ -63,6 +63,7 @@ fn ops() -> Vec<Op> {
         Op::ProjectRetire { project: id("demo") },
         Op::ProfileApply { project: id("demo"), profile: Box::new(profile()) },
         Op::AgentRegister,
+        Op::HostDrain(HostDrain { host: id("box"), undo: true, reason: "new disks".to_owned() }),
         Op::CircuitClose { agent: id("PO-a") },
         Op::Budget(BudgetOp::Raise {
             agent: id("W:~"),

@@ -296,6 +296,7 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         capacity: 16,
         address: "here".to_owned(),
         joined: BusTime(1),
+        drained: full,
     };
     let project = Project {
         name: id("demo"),

@@ -178,6 +178,7 @@ fn what_does_not_hold_in_the_end_is_told_with_the_entry_that_broke_it() {
             capacity: 1,
             address: String::new(),
             joined: BusTime(1),
+            drained: false,
         })
     };
     let mut audit = Audit::new(Loaded::default());

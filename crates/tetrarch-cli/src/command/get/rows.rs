@@ -289,7 +289,7 @@ fn host_row(snapshot: &Snapshot, name: &HostName, look: Look) -> Result<Option<R
     let placed = snapshot.records.placed_on(name).filter(|id| Role::of(id) != Role::Host).count();
     let cells = vec![
         name.as_str().into(),
-        Cell::state(host_state(snapshot, name)),
+        Cell::state(if host.drained { "drained" } else { host_state(snapshot, name) }),
         placed.to_string().into(),
         host.capacity.to_string().into(),
         age(look.now, host.joined).into(),

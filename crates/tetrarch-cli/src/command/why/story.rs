@@ -128,9 +128,10 @@ impl Story {
         };
         itself
             || match event.kind {
-                EventKind::HostJoined | EventKind::HostLeft | EventKind::AgentLiveness => {
-                    self.served_on(agent)
-                }
+                EventKind::HostJoined
+                | EventKind::HostLeft
+                | EventKind::HostDrained
+                | EventKind::AgentLiveness => self.served_on(agent),
                 EventKind::Alert | EventKind::CircuitClosed => self.served_below(agent),
                 EventKind::OwnerStarted
                 | EventKind::ProjectCreated

@@ -53,7 +53,9 @@ pub(super) fn join_host(
 fn put_host(draft: &mut Draft<'_>, host: &HostName, join: &HostJoin) {
     let reason = format!("{host}: capacity {}, instance {}", join.capacity, join.instance);
     draft.event(EventKind::HostJoined, "04 Hosts", reason).agent = Some(AgentId::Ho(host.clone()));
+    let drained = draft.hosts().get(host).is_some_and(|known| known.drained);
     draft.put(Record::Host(Host {
+        drained,
         name: host.clone(),
         instance: join.instance.clone(),
         labels: join.labels.clone(),

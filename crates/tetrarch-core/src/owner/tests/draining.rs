@@ -1,0 +1,72 @@
+//! Hosts that people empty: whom they take, where their agents go on.
+
+use super::fleet::{Fleet, human, id, po, tasks};
+use crate::error::ErrorCode;
+use crate::id::{AgentId, HostName, Principal};
+use crate::intensity::FailureCause;
+use crate::liveness::Liveness;
+use crate::mail::OpReply;
+use crate::request::{HostDrain, Op, Report};
+
+fn drain(fleet: &mut Fleet, host: &str, undo: bool) -> OpReply {
+    let host = HostName::new(host).unwrap();
+    fleet.op(&human(), Op::HostDrain(HostDrain { host, undo, reason: "new disks".to_owned() }))
+}
+
+fn gone(fleet: &mut Fleet, agent: &AgentId) {
+    fleet.report(agent, Report::Gone { cause: "rotated".to_owned() });
+}
+
+fn host_of(fleet: &Fleet, agent: &AgentId) -> Option<String> {
+    fleet.agent(agent).placement.as_ref().map(|placement| placement.host.to_string())
+}
+
+#[test]
+fn agents_of_a_drained_host_go_on_elsewhere_and_new_ones_begin_there() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(3));
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.join("h2", "life1", 1);
+    let said = drain(&mut fleet, "h1", false);
+    assert_eq!(said.error, None, "{said:?}");
+    assert_eq!(said.detail, "h1 takes no more agents; 2 of its agents go on elsewhere");
+    let ending = fleet.agent(&worker).ending.clone().unwrap();
+    assert_eq!(ending.cause, FailureCause::Rotated);
+    assert!(fleet.agent(&id("HO@h1")).ending.is_none(), "the host itself stays");
+
+    gone(&mut fleet, &worker);
+    assert_eq!(host_of(&fleet, &worker).as_deref(), Some("h2"));
+    gone(&mut fleet, &po());
+    assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline, "h2 is full and h1 takes nobody");
+    fleet.join("h3", "life1", 20);
+    assert_eq!(host_of(&fleet, &po()).as_deref(), Some("h3"));
+    fleet.report(&po(), Report::Ready);
+    let other = fleet.worker(epic, "T1.2");
+    assert_eq!(host_of(&fleet, &other).as_deref(), Some("h3"));
+}
+
+#[test]
+fn a_host_stays_drained_when_it_joins_again_until_that_is_undone() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    drain(&mut fleet, "h1", false);
+    gone(&mut fleet, &po());
+    fleet.join("h1", "life2", 20);
+    assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline);
+    assert_eq!(drain(&mut fleet, "h1", false).error, Some(ErrorCode::Conflict));
+
+    assert_eq!(drain(&mut fleet, "h1", true).error, None);
+    assert_eq!(drain(&mut fleet, "h1", true).error, Some(ErrorCode::Conflict));
+    fleet.join("h1", "life3", 20);
+    fleet.report(&po(), Report::Ready);
+    let worker = fleet.worker(epic, "T1.1");
+    assert_eq!(host_of(&fleet, &worker).as_deref(), Some("h1"));
+}
+
+#[test]
+fn only_people_drain_hosts_and_only_those_that_there_are() {
+    let mut fleet = Fleet::ready();
+    assert_eq!(drain(&mut fleet, "nowhere", false).error, Some(ErrorCode::NotFound));
+    let host = HostName::new("h1").unwrap();
+    let op = Op::HostDrain(HostDrain { host, undo: false, reason: String::new() });
+    let said = fleet.op(&Principal::Agent(po()), op);
+    assert_eq!(said.error, Some(ErrorCode::Unauthorized), "{said:?}");
+}
