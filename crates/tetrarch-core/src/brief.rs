@@ -49,6 +49,11 @@ impl<T: Into<String>> FromIterator<T> for Tools {
     }
 }
 
+/// The variable that says how a program judges as a reviewer (docs/stdio-protocol.md, Programs that speak no protocol).
+pub const VERDICT_VARIABLE: &str = "TETRARCH_VERDICT";
+/// Its value for a program whose exit code is its verdict.
+pub const VERDICT_OF_EXIT: &str = "exit";
+
 /// Tools that change files or run commands, as briefs list them.
 const CHANGING_TOOLS: [&str; 3] = ["write", "edit", "run"];
 

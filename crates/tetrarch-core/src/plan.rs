@@ -6,6 +6,7 @@ pub mod advice;
 pub mod change;
 pub mod graph;
 pub mod insight;
+pub mod placeholder;
 pub mod profiles;
 pub mod proposal;
 pub mod rollup;

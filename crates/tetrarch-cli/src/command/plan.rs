@@ -3,6 +3,7 @@
 //! (spec 05).
 
 mod change;
+mod check;
 mod diff;
 pub(crate) mod drafts;
 
@@ -31,6 +32,7 @@ use crate::snapshot::Snapshot;
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
+  tetrarch plan check plan.yaml
   tetrarch plan show goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch plan history goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o wide
   tetrarch plan diff goal_01JD8Z5W6T4QK3M9X2V7B1N0AC 3 5
@@ -49,6 +51,8 @@ pub(crate) enum PlanCommand {
         /// The epic.
         epic: EpicId,
     },
+    /// Check plan files and say everything that is wrong with them; no bus is needed.
+    Check(check::CheckArgs),
     /// Ask the planner configured here for a plan and print it; nothing is changed.
     Propose {
         /// The epic for whose goal it is.
@@ -97,6 +101,7 @@ pub(crate) enum PlanCommand {
 pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), CliError> {
     let desk = async || context.desk().await;
     match command {
+        PlanCommand::Check(args) => check::run(context, &args),
         PlanCommand::Show { epic } => show(context, &desk().await?.bus, epic).await,
         PlanCommand::History { epic } => history(context, &desk().await?.bus, epic).await,
         PlanCommand::Diff(args) => diff::run(context, &desk().await?, &args).await,

@@ -8,6 +8,7 @@ use crate::brief::{Brief, ExpectedOutput, NodeInput, Runner, Tools, Worktree};
 use crate::budget::Limits;
 use crate::id::{AgentId, EpicId};
 use crate::limits::{INPUTS_BYTES_MAX, INSTRUCTION_BYTES_MAX};
+use crate::plan::placeholder::{self, Placeholder};
 use crate::plan::{Node, NodeState, graph};
 use crate::request::{BriefWish, SubagentWish, TaskWish};
 use crate::step::Draft;
@@ -110,47 +111,62 @@ pub(super) fn expand(
     let worktree = full.worktree.or(profile.worktree);
     let worktree = worktree.unwrap_or_else(|| Worktree::of_tools(&tools));
     let schema = full.output_schema.clone().or_else(|| node.output_schema.clone());
+    let filled = |text: &str| filled(draft, epic, node, text);
+    let all = |texts: Vec<String>| texts.iter().map(|text| filled(text)).collect::<Vec<_>>();
     Brief {
-        goal,
-        key_facts: key_facts(&full, node, state),
+        goal: filled(&goal),
+        key_facts: all(key_facts(&full, node, state)),
         expected_output: match schema {
             Some(schema) if !review => ExpectedOutput::Schema(schema),
             Some(_) | None => ExpectedOutput::Text,
         },
-        success_criteria: first_filled([
+        success_criteria: all(first_filled([
             full.success_criteria,
             node.acceptance.clone(),
             vec!["result validates".to_owned()],
-        ]),
-        definition_of_done: if full.definition_of_done.is_empty() {
-            node.definition_of_done.clone()
+        ])),
+        definition_of_done: filled(if full.definition_of_done.is_empty() {
+            &node.definition_of_done
         } else {
-            full.definition_of_done
-        },
+            &full.definition_of_done
+        }),
         tools,
-        workspace: if full.workspace.is_empty() {
-            profile.workspace.clone()
+        workspace: filled(if full.workspace.is_empty() {
+            &profile.workspace
         } else {
-            full.workspace
-        },
-        scope_paths: first_filled([full.scope_paths, node.scope_paths.clone(), Vec::new()]),
+            &full.workspace
+        }),
+        scope_paths: all(first_filled([full.scope_paths, node.scope_paths.clone(), Vec::new()])),
         budget: grant.budget,
         wall: grant.deadline.map(|deadline| deadline - draft.now),
         turn_timeout: full.turn_timeout,
         runner: Runner {
             profile: profile.name.clone(),
             kind: profile.kind,
-            argv: profile.argv.clone(),
-            env: profile.env.clone(),
+            argv: all(profile.argv.clone()),
+            env: profile.env.iter().map(|(name, text)| (name.clone(), filled(text))).collect(),
             pass_env: profile.pass_env.clone(),
             model: profile.model.clone(),
             served: profile.served.clone(),
-            prompt: profile.prompt.clone(),
+            prompt: filled(&profile.prompt),
         },
         worktree,
         inputs: inputs(draft, epic, node, review),
         judges: state.filter(|_| review).and_then(|state| author(draft, state)),
     }
+}
+
+/// A text with what is known now for its placeholders (decision 0067). One of a result that is not there
+/// stays as it is.
+fn filled(draft: &Draft<'_>, epic: EpicId, node: &Node, text: &str) -> String {
+    placeholder::filled(text, |placeholder| match placeholder {
+        Placeholder::Goal => draft.base().goals.get(&epic).map(|goal| goal.title.clone()),
+        Placeholder::Node => Some(node.id.to_string()),
+        Placeholder::Result(id) => {
+            let result = draft.node_state(epic, id)?.result.as_ref()?;
+            Some(fit(result.deliverable.trim_end(), &mut { INPUTS_BYTES_MAX }))
+        }
+    })
 }
 
 fn first_filled<const N: usize>(lists: [Vec<String>; N]) -> Vec<String> {

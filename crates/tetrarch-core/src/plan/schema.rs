@@ -1,9 +1,11 @@
 //! Plan files: reading one from a document tree and saying everything that is wrong with it
 //! (spec 05). The text format (YAML, TOML, JSON) is the caller's business.
 
+mod commands;
 mod edges;
 mod fields;
 mod nodes;
+mod placeholders;
 mod profiles;
 mod recovery;
 #[cfg(test)]
@@ -104,7 +106,8 @@ const GOAL_KEYS: &[&str] =
 /// outside the epic, cycles by name.
 pub fn parse(value: &Value) -> Result<PlanFile, Vec<PlanProblem>> {
     let problems = Problems::default();
-    let read = Entry::root(value, &problems).map(PLAN_KEYS).map(|top| read_plan(&top, &problems));
+    let read =
+        Entry::root(value, &problems).map(PLAN_KEYS).map(|top| read_plan(value, &top, &problems));
     let size = value.to_string().len();
     if size > COMMIT_BYTES_MAX {
         let text = format!("has {size} bytes; the bound is {COMMIT_BYTES_MAX} bytes");
@@ -241,17 +244,28 @@ impl PlanFile {
     }
 }
 
-fn read_plan(top: &Fields<'_>, problems: &Problems) -> PlanFile {
+fn read_plan(value: &Value, top: &Fields<'_>, problems: &Problems) -> PlanFile {
     let mut placed = read_phases(top);
     match top.word("phaseOrder", PhaseOrder::WORDS, PhaseOrder::parse).unwrap_or_default() {
         PhaseOrder::Sequential => order_phases(&mut placed, problems),
         PhaseOrder::Parallel => {}
     }
     check_edges(&placed, problems);
+    placeholders::check(value, &placed, problems);
     let output = top.get("output").and_then(|output| read_output(&output, &placed));
-    let mut nodes: Vec<Node> = placed.into_iter().map(|placed| placed.node).collect();
+    let mut commands: Vec<Profile> = Vec::new();
+    let mut nodes: Vec<Node> = Vec::with_capacity(placed.len());
+    for one in placed {
+        nodes.push(one.node);
+        // Commands that say the same have one name, and are one profile.
+        let known = |own: &Profile| commands.iter().any(|known| known.name == own.name);
+        let new: Vec<Profile> = one.commands.into_iter().filter(|own| !known(own)).collect();
+        commands.extend(new);
+    }
     nodes.sort_by_key(|node| node.id);
-    PlanFile { output, ..read_around(top, nodes) }
+    let mut plan = PlanFile { output, ..read_around(top, nodes) };
+    plan.profiles.extend(commands);
+    plan
 }
 
 /// Reads all of a plan but its nodes.

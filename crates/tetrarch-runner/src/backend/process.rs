@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use tetrarch_core::brief::RunResult;
+use tetrarch_core::brief::{Brief, RunResult, VERDICT_OF_EXIT, VERDICT_VARIABLE};
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
 use tetrarch_failpoint::{Step, reach};
 use tokio::process::Child;
@@ -86,6 +86,8 @@ struct Attendance {
     _awaited: Awaited,
     traces: Traces,
     own_dir: Option<PathBuf>,
+    /// Whether its exit code is its verdict.
+    judges_by_exit: bool,
     expected: Expected,
     ladder: Ladder,
     helm: Helm,
@@ -152,6 +154,7 @@ impl Attendance {
             _awaited: awaited,
             traces,
             own_dir: dir_is_own.then_some(dir),
+            judges_by_exit: judges_by_exit(&start.brief),
             expected,
             ladder: Ladder::new(began, start.brief.wall, start.brief.turn_timeout),
             helm,
@@ -210,7 +213,11 @@ impl Attendance {
         if let Some(handed_back) = &heard.handed_back {
             return RunResult { usage: heard.usage, ..(**handed_back).clone() };
         }
-        self.expected.settle(verdict::without_result(exit, heard, &self.ladder)).await
+        let made = verdict::without_result(exit, heard, &self.ladder);
+        if self.judges_by_exit {
+            return verdict::judged(made, exit, heard, &self.ladder);
+        }
+        self.expected.settle(made).await
     }
 
     /// Attends to the program until it has exited. Tells nothing itself, so a listener that is
@@ -334,6 +341,13 @@ impl Attendance {
             None => {}
         }
     }
+}
+
+/// Whether a program's exit code is its verdict: it reviews, and its profile says so.
+fn judges_by_exit(brief: &Brief) -> bool {
+    let mut env = brief.runner.env.iter();
+    let said = env.any(|(name, value)| name == VERDICT_VARIABLE && value == VERDICT_OF_EXIT);
+    said && brief.judges.is_some()
 }
 
 async fn at(deadline: Option<Instant>) {

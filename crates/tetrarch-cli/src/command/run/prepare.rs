@@ -94,21 +94,16 @@ fn directory(path: &Path) -> Result<PathBuf, CliError> {
     Ok(whole.parent().map_or_else(PathBuf::new, Path::to_path_buf))
 }
 
-/// Gives every profile the directory of the plan, the directory the command was started in and
-/// the arguments after `--`.
+/// Puts the plan's directory where texts name it; commands work in it unless they say where. Every profile
+/// gets that directory, the one the command was started in and the arguments after `--`.
 fn fill(document: &mut Value, plan_dir: &Path, arguments: &[String]) -> Result<(), CliError> {
     let here = std::env::current_dir()?;
+    put_directory(document, &plan_dir.to_string_lossy());
+    place_commands(document, plan_dir);
     let Some(profiles) = document.get_mut("profiles").and_then(Value::as_object_mut) else {
         return Ok(());
     };
     for profile in profiles.values_mut().filter_map(Value::as_object_mut) {
-        if let Some(argv) = profile.get_mut("argv").and_then(Value::as_array_mut) {
-            for argument in argv {
-                if let Some(text) = argument.as_str() {
-                    *argument = text.replace(PLAN_DIR, &plan_dir.to_string_lossy()).into();
-                }
-            }
-        }
         let env = profile.entry("env").or_insert_with(|| json!({}));
         if let Some(env) = env.as_object_mut() {
             env.insert("TETRARCH_PLAN_DIR".to_owned(), json!(plan_dir.to_string_lossy()));
@@ -117,4 +112,37 @@ fn fill(document: &mut Value, plan_dir: &Path, arguments: &[String]) -> Result<(
         }
     }
     Ok(())
+}
+
+fn put_directory(value: &mut Value, plan_dir: &str) {
+    match value {
+        Value::String(text) if text.contains(PLAN_DIR) => *text = text.replace(PLAN_DIR, plan_dir),
+        Value::Array(values) => values.iter_mut().for_each(|value| put_directory(value, plan_dir)),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(|value| put_directory(value, plan_dir));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Gives every mapping with a command (`run`) the directory it works in.
+fn place_commands(value: &mut Value, plan_dir: &Path) {
+    match value {
+        Value::Array(values) => {
+            values.iter_mut().for_each(|value| place_commands(value, plan_dir));
+        }
+        Value::Object(fields) => {
+            if fields.contains_key("run") {
+                let said = fields.get("dir").and_then(Value::as_str).unwrap_or_default();
+                let dir = if said.is_empty() { plan_dir.to_owned() } else { plan_dir.join(said) };
+                if fields.get("dir").is_none_or(Value::is_string) {
+                    fields.insert("dir".to_owned(), json!(dir.to_string_lossy()));
+                }
+            }
+            let inside =
+                fields.iter_mut().filter(|(key, _)| *key != "outputSchema" && *key != "env");
+            inside.for_each(|(_, value)| place_commands(value, plan_dir));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }

@@ -1,15 +1,17 @@
 //! The phases, tasks and subtasks of a plan file: their structure, ids and fields (spec 05).
 //! What depends on what is checked in `edges`.
 
+use crate::agent::Profile;
+use crate::brief::Worktree;
 use crate::id::{Domain, NodeId, Tier};
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, INSTRUCTION_BYTES_MAX, LIST_MAX, PHASES_MAX, SUBTASKS_MAX,
     TASKS_MAX, TEXT_BYTES_MAX,
 };
 use crate::plan::change::NewNode;
-use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
 use crate::plan::schema::recovery::{self, RECOVERY};
+use crate::plan::schema::{DEFINITION_BYTES_MAX, commands};
 use crate::plan::{Node, PlacementWish, REVIEW_DOMAIN, Review};
 use crate::role::Role;
 
@@ -27,6 +29,9 @@ pub(super) const TASK_KEYS: &[&str] = &[
     "role",
     "domain",
     "profile",
+    "run",
+    "dir",
+    "worktree",
     "tools",
     "keyFacts",
     "outputSchema",
@@ -51,6 +56,9 @@ pub(super) const SUBTASK_KEYS: &[&str] = &[
     "role",
     "domain",
     "profile",
+    "run",
+    "dir",
+    "worktree",
     "tools",
     "keyFacts",
     "outputSchema",
@@ -72,6 +80,8 @@ pub(super) struct Placed {
     pub(super) dependency_paths: Vec<String>,
     /// Nothing stands below it and it is no phase.
     pub(super) leaf: bool,
+    /// The commands it brings along.
+    pub(super) commands: Vec<Profile>,
     /// Its id is its own; otherwise the id is only where it would stand.
     pub(super) known: bool,
 }
@@ -118,10 +128,17 @@ fn read_tier(list: &Entry<'_>, parent: Option<NodeId>, placed: &mut Vec<Placed>)
             Tier::Subtask => true,
         };
         fields.check_size(&["tasks", "subtasks"], DEFINITION_BYTES_MAX);
-        let mut node = read_node(&fields, id, leaf);
+        let (mut node, commands) = read_node(&fields, id, leaf);
         let dependency_paths = read_dependencies(&fields, &mut node);
         let known = own_id.is_some() && repeated.is_none();
-        placed.push(Placed { node, path: entry.path().to_owned(), dependency_paths, leaf, known });
+        placed.push(Placed {
+            node,
+            path: entry.path().to_owned(),
+            dependency_paths,
+            leaf,
+            commands,
+            known,
+        });
         match children {
             Some(children) => read_tier(&children, Some(id), placed),
             None if tier == Tier::Phase => fields.missing("tasks", "1 to 7 tasks"),
@@ -148,8 +165,12 @@ pub(super) fn read_new(list: &Entry<'_>, parent: NodeId) -> Vec<NewNode> {
         fields.check_size(&[], DEFINITION_BYTES_MAX);
         let given = fields.get("id").is_some();
         let id = if given { read_id(&fields, tier, Some(parent)) } else { None };
-        let mut node =
-            read_node(&fields, id.unwrap_or_else(|| positional(Some(parent), place)), true);
+        let id_here = id.unwrap_or_else(|| positional(Some(parent), place));
+        let (mut node, commands) = read_node(&fields, id_here, true);
+        if !commands.is_empty() {
+            let problem = "brings a command, which only a whole plan file can";
+            entry.wrong(problem, "a profile: apply it with `tetrarch profile apply`, and name it");
+        }
         read_dependencies(&fields, &mut node);
         new.push(NewNode { id, node });
     }
@@ -191,7 +212,8 @@ fn read_id(fields: &Fields<'_>, tier: Tier, parent: Option<NodeId>) -> Option<No
     None
 }
 
-fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> Node {
+/// A node, and the commands it brings along.
+fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> (Node, Vec<Profile>) {
     let name = match fields.get("name") {
         Some(name) => name.filled_text(TEXT_BYTES_MAX).unwrap_or_default(),
         None => {
@@ -199,7 +221,11 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> Node {
             String::new()
         }
     };
-    let acceptance = fields.texts("acceptance");
+    let command = commands::read_task(fields);
+    let mut acceptance = fields.texts("acceptance");
+    if command.is_some() && fields.get("acceptance").is_none() {
+        acceptance.push(EXIT_CRITERION.to_owned());
+    }
     if leaf && acceptance.is_empty() {
         match fields.get("acceptance") {
             Some(entry) if !entry.value().is_array() => {}
@@ -210,7 +236,13 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> Node {
     let role = read_role(fields, domain.as_ref());
     let attempts = fields.get("maxAttempts");
     let attempts = attempts.and_then(|entry| entry.whole(1, u64::from(ATTEMPTS_MAX)));
-    Node {
+    let profile = command.as_ref().map(|command| command.name.clone());
+    let worktree = command.as_ref().and_then(|command| command.worktree);
+    let (review, judge) = match fields.get("review") {
+        Some(entry) => read_review(&entry, domain.as_ref(), worktree),
+        None => (None, None),
+    };
+    let node = Node {
         id,
         objective: read_objective(fields, if leaf { &name } else { "" }),
         name,
@@ -218,7 +250,7 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> Node {
         definition_of_done: fields.text("definitionOfDone", TEXT_BYTES_MAX).unwrap_or_default(),
         depends_on: Vec::new(),
         role,
-        profile: fields.name("profile"),
+        profile: profile.or_else(|| fields.name("profile")),
         tools: fields.tools(),
         key_facts: fields.texts("keyFacts"),
         output_schema: fields.get("outputSchema").and_then(|entry| read_schema(&entry)),
@@ -226,14 +258,18 @@ fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> Node {
         budget: fields.budget(),
         wall: fields.wall(),
         max_attempts: attempts.and_then(|n| u32::try_from(n).ok()).unwrap_or(ATTEMPTS_DEFAULT),
-        review: fields.get("review").and_then(|entry| read_review(&entry, domain.as_ref())),
+        review,
         placement: fields.get("placement").map(|entry| read_placement(&entry)).unwrap_or_default(),
         recovery: recovery::read(fields),
         added: 0,
         defined: 0,
         domain,
-    }
+    };
+    (node, command.into_iter().chain(judge).collect())
 }
+
+/// The criterion of a command that comes with none.
+const EXIT_CRITERION: &str = "the command exits with 0";
 
 /// What is to be reached, then the task's text; the name of a leaf that has neither.
 fn read_objective(fields: &Fields<'_>, fallback: &str) -> String {
@@ -283,22 +319,34 @@ fn read_schema(entry: &Entry<'_>) -> Option<String> {
     Some(text)
 }
 
-fn read_review(entry: &Entry<'_>, own: Option<&Domain>) -> Option<Review> {
+/// Who reviews, and the command when it is one. It works as the task's command does.
+fn read_review(
+    entry: &Entry<'_>,
+    own: Option<&Domain>,
+    worktree: Option<Worktree>,
+) -> (Option<Review>, Option<Profile>) {
+    let general = || own.cloned().or_else(|| Domain::new(REVIEW_DOMAIN).ok());
     if let Some(wanted) = entry.value().as_bool() {
-        let domain = own.cloned().or_else(|| Domain::new(REVIEW_DOMAIN).ok())?;
-        return wanted.then_some(Review { domain, profile: None });
+        let review = general().filter(|_| wanted).map(|domain| Review { domain, profile: None });
+        return (review, None);
     }
     if !entry.value().is_object() {
-        entry.wrong(format!("is {}", entry.value()), "true, false, or a mapping with a domain");
-        return None;
+        let allowed = "true, false, or a mapping with a domain or a command (`run`)";
+        entry.wrong(format!("is {}", entry.value()), allowed);
+        return (None, None);
     }
-    let fields = entry.map(&["domain", "profile"])?;
-    if fields.get("domain").is_none() {
+    let Some(fields) = entry.map(REVIEW_KEYS) else { return (None, None) };
+    let command = commands::read_review(&fields, worktree.unwrap_or(Worktree::Auto));
+    if fields.get("domain").is_none() && fields.get("run").is_none() {
         fields.missing("domain", "the reviewer's field, a name");
     }
-    let profile = fields.name("profile");
-    Some(Review { domain: fields.name("domain")?, profile })
+    let profile = command.as_ref().map(|command| command.name.clone());
+    let profile = profile.or_else(|| fields.name("profile"));
+    let domain = fields.name("domain").or_else(general);
+    (domain.map(|domain| Review { domain, profile }), command)
 }
+
+const REVIEW_KEYS: &[&str] = &["domain", "profile", "run", "dir"];
 
 fn read_placement(entry: &Entry<'_>) -> PlacementWish {
     let Some(fields) = entry.map(&["host", "labels"]) else {

@@ -1,7 +1,7 @@
 //! The profiles that a plan file brings along (spec 12, Profiles).
 
 use crate::agent::Profile;
-use crate::brief::{RunnerKind, Served, Worktree};
+use crate::brief::{RunnerKind, Served, VERDICT_OF_EXIT, VERDICT_VARIABLE, Worktree};
 use crate::id::ProfileName;
 use crate::limits::{INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::plan::schema::DEFINITION_BYTES_MAX;
@@ -25,6 +25,7 @@ const NAMED_KEYS: &[&str] = &[
     "wall",
     "workspace",
     "worktree",
+    "verdict",
 ];
 /// Keys of a profile whose name stands before it.
 pub(super) const PROFILE_KEYS: &[&str] = NAMED_KEYS.split_at(1).1;
@@ -71,11 +72,15 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
             fields.missing("provider", "openai, anthropic or another, which the llm runner needs");
         }
     }
+    let mut env = fields.get("env").map(|env| read_env(&env)).unwrap_or_default();
+    if fields.word("verdict", "exit", |text| (text == VERDICT_OF_EXIT).then_some(())).is_some() {
+        env.push((VERDICT_VARIABLE.to_owned(), VERDICT_OF_EXIT.to_owned()));
+    }
     Some(Profile {
         name: name?,
         kind: kind.unwrap_or_default(),
         argv,
-        env: fields.get("env").map(|env| read_env(&env)).unwrap_or_default(),
+        env,
         pass_env: read_pass_env(fields),
         model,
         served,

@@ -1,5 +1,6 @@
 //! Plan files row by row: what is read, every refusal with its path, both ends of each bound.
 
+mod commands;
 mod phases;
 mod published;
 mod values;

@@ -2,7 +2,7 @@
 //! Programs that speak no protocol). Pure: the exit code never overrules a result, since a run
 //! that gave one does not come here.
 
-use tetrarch_core::brief::{Outcome, RunResult};
+use tetrarch_core::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
 use tetrarch_core::duration;
 use tetrarch_core::limits::TEXT_BYTES_MAX;
 use tetrarch_core::order::Exit;
@@ -25,6 +25,32 @@ pub(super) fn without_result(exit: &Exit, heard: &Heard, ladder: &Ladder) -> Run
         result.partial = stdout;
     }
     result
+}
+
+/// The verdict of a reviewer that judges by its exit code, made of the result it would have as a worker. It
+/// ended by itself and spoke no protocol, else it has none.
+pub(super) fn judged(result: RunResult, exit: &Exit, heard: &Heard, ladder: &Ladder) -> RunResult {
+    let Exit::Code(code) = exit else { return result };
+    if heard.spoke || ladder.cause().is_some() || ladder.stop_reason().is_some() {
+        return result;
+    }
+    let (out, err) = (heard.stdout.text(), heard.stderr.text());
+    let both = [out.trim_end(), err.trim_end()].join("\n");
+    let said = end_of(both.trim(), TEXT_BYTES_MAX / 2);
+    let (judgement, findings) = if *code == 0 {
+        (Judgement::Pass, Vec::new())
+    } else {
+        let what = format!("exit code {code}: {said}");
+        let severity = "high".to_owned();
+        (Judgement::Fail, vec![Finding { place: String::new(), what, severity }])
+    };
+    RunResult {
+        outcome: Outcome::Success,
+        deliverable: if said.is_empty() { format!("exit code {code}") } else { said.to_owned() },
+        verdict: Some(Verdict { judgement, findings }),
+        usage: result.usage,
+        ..RunResult::ended(Outcome::Success, "")
+    }
 }
 
 /// Whether a program died: by a signal that nobody here sent. What it was doing is not over, so
@@ -213,6 +239,30 @@ mod tests {
             let mut stopped = asked(9, None);
             stopped.stop(now, Millis(9), Millis(1), "enough");
             assert!(!rotated(&heard(spoke), &stopped), "a stop has more to say");
+        }
+    }
+
+    #[test]
+    fn exit_code_of_a_command_that_reviews_is_its_verdict() {
+        let free = || ladder(None, None, false);
+        let of = |exit: Exit, spoke, ladder: &Ladder| {
+            let heard = heard(spoke);
+            judged(without_result(&exit, &heard, ladder), &exit, &heard, ladder)
+        };
+        let passed = of(Exit::Code(0), false, &free());
+        assert_eq!(passed.verdict.unwrap().judgement, Judgement::Pass);
+        let failed = of(Exit::Code(2), false, &free());
+        assert_eq!((failed.outcome, failed.deliverable.as_str()), (Outcome::Success, "out\nerr"));
+        let verdict = failed.verdict.unwrap();
+        assert_eq!(verdict.judgement, Judgement::Fail);
+        assert_eq!(verdict.findings[0].what, "exit code 2: out\nerr");
+        for (exit, spoke, ladder) in [
+            (Exit::Signal(9), false, free()),
+            (Exit::Code(0), true, free()),
+            (Exit::Code(0), false, ladder(None, Some(0), true)),
+            (Exit::Code(1), false, ladder(Some(9), None, false)),
+        ] {
+            assert_eq!(of(exit, spoke, &ladder).verdict, None, "{exit:?} {spoke}");
         }
     }
 

@@ -1,0 +1,90 @@
+//! `plan check`: says everything that is wrong with plan files, before anything is started. No bus is needed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use tetrarch_core::agent::Profile;
+use tetrarch_core::brief::RunnerKind;
+use tetrarch_core::id::Tier;
+use tetrarch_core::plan::schema::PlanFile;
+
+use crate::command::run::prepared;
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output;
+
+/// What `plan check` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// Plan files: YAML, TOML or JSON; `-` is standard input.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// `plan check`.
+///
+/// # Errors
+/// Everything that is wrong with the files.
+pub(super) fn run(_context: &Context, args: &CheckArgs) -> Result<(), CliError> {
+    let mut wrong = Vec::new();
+    for file in &args.files {
+        match checked(file) {
+            Ok(said) => output::text(&said).map(drop)?,
+            Err(error) => wrong.push(error),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let hint = wrong.iter().find_map(|error| error.hint.clone());
+    let what: Vec<String> = wrong.into_iter().map(|error| error.what).collect();
+    let error = CliError::new(Code::Usage, what.join("\n"));
+    Err(match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    })
+}
+
+fn checked(file: &Path) -> Result<String, CliError> {
+    let plan = prepared(Some(file), None, None, &[])?.plan;
+    let name = file.display();
+    let missing: Vec<String> = plan.profiles.iter().filter_map(missing_command).collect();
+    if !missing.is_empty() {
+        let what = format!("{name} is no valid plan:\n{}", missing.join("\n"));
+        return Err(CliError::new(Code::Usage, what).hint("install it, or correct `argv` or `run`"));
+    }
+    let count = |tier| plan.nodes.iter().filter(|node| node.id.tier() == tier).count();
+    let (phases, tasks) = (count(Tier::Phase), count(Tier::Task));
+    let profiles = plan.profiles.len();
+    let mut said = format!("{name}: valid: {phases} phases, {tasks} tasks, {profiles} profiles");
+    for needed in elsewhere(&plan) {
+        said.push_str(&format!(
+            "\n{name}: warning: the plan has no profile {needed}; its project has to have one"
+        ));
+    }
+    Ok(said)
+}
+
+/// A profile's program that is not on this machine.
+fn missing_command(profile: &Profile) -> Option<String> {
+    let program = profile.argv.first().filter(|_| profile.kind == RunnerKind::Process)?;
+    // One that is filled in later, or relative to where it works, cannot be looked for now.
+    let known = !program.contains('{') && (!program.contains('/') || program.starts_with('/'));
+    (known && which::which(program).is_err()).then(|| {
+        format!("profile {}: {program:?} was not found on this machine", profile.name.as_str())
+    })
+}
+
+/// Profiles that nodes need and the plan does not bring along.
+fn elsewhere(plan: &PlanFile) -> BTreeSet<String> {
+    let parents: BTreeSet<_> = plan.nodes.iter().filter_map(|node| node.id.parent()).collect();
+    let leaves = plan.nodes.iter().filter(|node| !parents.contains(&node.id));
+    let own = |name: &String| plan.profiles.iter().any(|profile| profile.name.as_str() == name);
+    let needed = leaves.flat_map(|node| {
+        let reviewer = node.review.as_ref().and_then(|review| review.profile.clone());
+        let worker =
+            node.profile.as_ref().map_or_else(|| "default".to_owned(), ToString::to_string);
+        reviewer.map(|name| name.to_string()).into_iter().chain([worker])
+    });
+    needed.filter(|name| !own(name)).collect()
+}
