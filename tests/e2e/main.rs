@@ -28,6 +28,7 @@ mod long_haul;
 mod loops;
 mod metrics;
 mod naming;
+mod obstacles;
 mod overseeing;
 mod own_tools;
 mod pauses;

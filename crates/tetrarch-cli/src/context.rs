@@ -106,6 +106,12 @@ impl Context {
             .map_err(|error| CliError::new(Code::Failed, error.to_string()))
     }
 
+    /// A whole command line of these words: the program's name before them, and after them the options
+    /// that this command was told where to find its installation by.
+    pub(crate) fn command(&self, words: &str) -> String {
+        command_line(&self.global, words)
+    }
+
     /// A connection as a party.
     ///
     /// # Errors
@@ -228,6 +234,29 @@ impl Desk {
     }
 }
 
+/// The words of a command with the options that say which installation is meant.
+fn command_line(global: &GlobalArgs, words: &str) -> String {
+    let GlobalArgs { config, data_dir, url, credentials, human, .. } = global;
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.to_string_lossy().into_owned());
+    let options = [
+        ("--config", path(config)),
+        ("--data-dir", path(data_dir)),
+        ("--url", url.clone()),
+        ("--credentials", path(credentials)),
+        ("--as", human.clone()),
+    ];
+    let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    given.fold(format!("tetrarch {words}"), |line, (name, value)| {
+        format!("{line} {name} {}", quoted(&value))
+    })
+}
+
+/// A text as a shell reads it as one word.
+pub(crate) fn quoted(text: &str) -> String {
+    let quoter = shlex::Quoter::new().allow_nul(true);
+    quoter.quote(text).map_or_else(|_| text.to_owned(), std::borrow::Cow::into_owned)
+}
+
 /// A fresh request id.
 pub(crate) fn new_id() -> RequestId {
     RequestId(new_ulid())
@@ -243,4 +272,51 @@ pub(crate) fn new_ulid() -> Ulid {
         random = (u128::from(std::process::id()) << 64 | u128::from(ms)).to_be_bytes();
     }
     Ulid::from_parts(ms, u128::from_be_bytes(random))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn global() -> GlobalArgs {
+        GlobalArgs {
+            config: None,
+            data_dir: None,
+            url: None,
+            credentials: None,
+            human: None,
+            output: Output::Table,
+            log: Some("debug".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_command_line_has_the_options_that_were_given_and_is_read_by_a_shell() {
+        assert_eq!(command_line(&global(), "circuit close PO-x"), "tetrarch circuit close PO-x");
+        let given = GlobalArgs {
+            config: Some("/etc/t.toml".into()),
+            data_dir: Some("my data/it's".into()),
+            url: Some("nats://h:4222".to_owned()),
+            credentials: Some("c.creds".into()),
+            human: Some("ada".to_owned()),
+            ..global()
+        };
+        let line = command_line(&given, "status");
+        let words = shlex::split(&line).unwrap();
+        let expected = [
+            "tetrarch",
+            "status",
+            "--config",
+            "/etc/t.toml",
+            "--data-dir",
+            "my data/it's",
+            "--url",
+            "nats://h:4222",
+            "--credentials",
+            "c.creds",
+            "--as",
+            "ada",
+        ];
+        assert_eq!(words, expected, "{line}");
+    }
 }

@@ -10,6 +10,7 @@ mod document;
 mod exit;
 mod history;
 mod name;
+mod obstacles;
 mod output;
 mod process;
 #[cfg(test)]

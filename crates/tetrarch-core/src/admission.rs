@@ -2,7 +2,7 @@
 //! Pure arithmetic on a view of the parent and the hosts; what an admission creates is
 //! written by `owner::spawn`.
 
-use crate::agent::Placement;
+use crate::agent::{Agent, Host, Placement};
 use crate::brief::Tools;
 use crate::budget::{Account, Limits};
 use crate::error::DenialReason;
@@ -66,6 +66,22 @@ pub struct HostView {
 }
 
 impl HostView {
+    /// A host with so many agents in its present life; none while its orchestrator is not up or the host is
+    /// drained.
+    #[must_use]
+    pub(crate) fn of(
+        host: &Host,
+        orchestrator: &Agent,
+        load: impl FnOnce(&Placement) -> usize,
+    ) -> Option<Self> {
+        if host.drained || orchestrator.liveness != Liveness::Active {
+            return None;
+        }
+        let placement = Placement { host: host.name.clone(), host_epoch: orchestrator.epoch };
+        let load = u32::try_from(load(&placement)).unwrap_or(u32::MAX);
+        Some(Self { labels: host.labels.clone(), capacity: host.capacity, load, placement })
+    }
+
     /// Whether it takes one more.
     pub(crate) fn has_room(&self) -> bool {
         self.load < self.capacity
@@ -320,7 +336,8 @@ pub(crate) fn freest<'h>(
     })
 }
 
-fn satisfies(host: &HostView, wish: &PlacementWish) -> bool {
+/// Whether a host is one that a wish allows.
+pub(crate) fn satisfies(host: &HostView, wish: &PlacementWish) -> bool {
     let named = wish.host.as_ref().is_none_or(|name: &HostName| *name == host.placement.host);
     named && wish.labels.iter().all(|label| host.labels.contains(label))
 }

@@ -144,26 +144,29 @@ pub struct Circuit {
     pub failures: Failures,
     /// Since when it is open.
     pub opened: Option<BusTime>,
+    /// The failure that opened it, in words; empty while it is closed.
+    pub cause: String,
 }
 
 impl Circuit {
-    /// Adds a charged failure of a child.
-    pub fn note(&mut self, at: BusTime, intensity: Intensity) -> Trip {
+    /// Adds a charged failure of a child, which is told when it is the one too many.
+    pub fn note(&mut self, at: BusTime, intensity: Intensity, cause: &str) -> Trip {
         if self.is_open() {
             Trip::WasOpen
         } else if self.failures.note(at, intensity) {
-            self.open(at)
+            self.open(at, cause)
         } else {
             Trip::Borne
         }
     }
 
     /// Opens it for another reason: one of its tasks failed too often.
-    pub fn open(&mut self, at: BusTime) -> Trip {
+    pub fn open(&mut self, at: BusTime, cause: &str) -> Trip {
         if self.is_open() {
             return Trip::WasOpen;
         }
-        *self = Self { failures: Failures::default(), opened: Some(at) };
+        let cause = cause.to_owned();
+        *self = Self { failures: Failures::default(), opened: Some(at), cause };
         Trip::Opened
     }
 
@@ -187,7 +190,7 @@ mod tests {
     fn opens(max: u32, window: u64, times: &[u64]) -> Option<u64> {
         let mut circuit = Circuit::default();
         for at in times {
-            circuit.note(BusTime(*at), Intensity { max, window: Millis(window) });
+            circuit.note(BusTime(*at), Intensity { max, window: Millis(window) }, "it died");
         }
         circuit.opened.map(|at| at.0)
     }
@@ -229,15 +232,15 @@ mod tests {
     fn it_opens_once_and_is_closed_by_hand() {
         let intensity = Intensity::default();
         let mut circuit = Circuit::default();
-        let mut trips = (0..5).map(|at| circuit.note(BusTime(at), intensity));
+        let mut trips = (0..5).map(|at| circuit.note(BusTime(at), intensity, "one"));
         assert!(trips.by_ref().take(3).all(|trip| trip == Trip::Borne));
         assert_eq!(trips.collect::<Vec<_>>(), [Trip::Opened, Trip::WasOpen]);
-        assert_eq!(circuit.note(BusTime(u64::MAX), intensity), Trip::WasOpen);
-        assert_eq!(circuit.open(BusTime(9)), Trip::WasOpen);
+        assert_eq!(circuit.note(BusTime(u64::MAX), intensity, "two"), Trip::WasOpen);
+        assert_eq!(circuit.open(BusTime(9), "three"), Trip::WasOpen);
         assert_eq!(circuit.opened, Some(BusTime(3)));
         circuit.close();
-        assert_eq!(circuit.note(BusTime(9), intensity), Trip::Borne);
-        assert_eq!(circuit.open(BusTime(10)), Trip::Opened);
+        assert_eq!(circuit.note(BusTime(9), intensity, "four"), Trip::Borne);
+        assert_eq!(circuit.open(BusTime(10), "five"), Trip::Opened);
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub mod limits;
 pub mod liveness;
 pub mod mail;
 pub mod metering;
+pub mod obstacle;
 pub mod orchestrator;
 pub mod order;
 pub mod overseer;

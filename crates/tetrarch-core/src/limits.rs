@@ -335,3 +335,8 @@ pub const CALL_NAME_BYTES_MAX: usize = 200;
 pub const VERBS_KEPT: usize = 8;
 /// Why a verb was refused, in bytes: an agent's record keeps it.
 pub const VERB_WHY_BYTES: usize = 512;
+/// How long an obstacle that only people can remove is looked at before a command that follows the work
+/// gives up waiting (docs/decisions/0064).
+pub const OBSTACLE_BORNE: Millis = Millis::from_secs(2);
+/// The same of a host or an orchestrator that may come back by itself, as after a restart.
+pub const RETURN_AWAITED: Millis = Millis::from_secs(60);

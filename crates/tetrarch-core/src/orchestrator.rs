@@ -234,8 +234,13 @@ impl Orchestrator {
             | MailBody::SponsorSilent { .. }
             | MailBody::Receipt(_)
             | MailBody::Dead(_)
-            | MailBody::Info { .. }
             | MailBody::Unknown { .. } => {}
+            MailBody::Info { .. } => {
+                // The owner says that something has changed: what was refused may be granted now.
+                if *from == Principal::Agent(AgentId::Go) {
+                    self.epics.values_mut().for_each(Epic::hurry);
+                }
+            }
         }
     }
 

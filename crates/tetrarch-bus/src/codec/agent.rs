@@ -174,6 +174,7 @@ impl From<&Agent> for pb::Agent {
             tools: names(&agent.tools),
             circuit_open: agent.circuit.is_open(),
             circuit_opened_unix_ms: agent.circuit.opened.map(|at| at.0),
+            circuit_cause: agent.circuit.cause.clone(),
             failures_unix_ms: times(&agent.circuit.failures),
             work: agent.work.as_ref().map(Into::into),
             verbs: verbs::written(&agent.verbs),
@@ -219,6 +220,7 @@ impl TryFrom<pb::Agent> for Agent {
             circuit: Circuit {
                 failures: failures(agent.failures_unix_ms),
                 opened: agent.circuit_opened_unix_ms.map(BusTime),
+                cause: agent.circuit_cause,
             },
             work: read::maybe("work", agent.work)?,
             verbs: read::maybe("verbs", agent.verbs)?.unwrap_or_default(),

@@ -1,23 +1,25 @@
 //! `inbox`: everything that waits for people (spec 08, IO): questions and escalations, changes before
-//! their branches, proposed changes of plans. What holds up most stands first.
+//! their branches, proposed changes of plans, and what keeps work from starting. What holds up most
+//! stands first.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::change::{Change, ChangeStatus};
-use tetrarch_core::id::{EpicId, NodeId, Principal};
-use tetrarch_core::ledger::{Record, RecordKey};
-use tetrarch_core::plan::Node;
+use tetrarch_core::id::Principal;
+use tetrarch_core::ledger::Record;
+use tetrarch_core::obstacle::{Obstacle, ObstacleKind, Subject};
 use tetrarch_core::plan::proposal::{DraftStatus, Proposal};
 use tetrarch_core::question::{Question, QuestionStatus};
+use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
 use crate::context::Context;
 use crate::exit::CliError;
-use crate::output::{self, Cell, Column, Listing, Row, age, now};
+use crate::obstacles;
+use crate::output::{self, Cell, Column, Listing, Row, Tone, age, now};
 use crate::snapshot::Snapshot;
 
 /// What `inbox` is told.
@@ -58,6 +60,8 @@ enum Item<'s> {
     Question(&'s Question),
     Change(&'s Change),
     Draft(&'s Proposal, &'s Principal),
+    /// Something that nobody asks about and that needs somebody.
+    Obstacle(&'s Obstacle),
 }
 
 /// Runs the command.
@@ -66,28 +70,22 @@ enum Item<'s> {
 /// The bus cannot be read.
 pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliError> {
     let desk = context.desk().await?;
-    let kinds = [KeyKind::Question, KeyKind::Change, KeyKind::Draft].map(Select::Kind);
-    let mut snapshot = Snapshot::read(&desk.bus, &kinds).await?;
-    // Epics of drafts are needed for whose they are, the others' for what hangs on them.
-    let records = &snapshot.records;
-    let asked = records.questions.values().filter(|it| it.status == QuestionStatus::Open);
-    let waiting = records.waiting_changes().map(|change| change.epic);
-    let epics: BTreeSet<EpicId> = asked.map(|question| question.epic).chain(waiting).collect();
-    let mut wanted: Vec<Select> =
-        records.drafts.keys().map(|epic| Select::One(RecordKey::Goal(*epic))).collect();
-    wanted.extend(epics.iter().map(|epic| Select::OfEpic(KeyKind::Node, *epic)));
-    if !wanted.is_empty() {
-        snapshot.add(&desk.bus, &wanted).await?;
-    }
-    let mut items: Vec<Item<'_>> = items(&snapshot)
+    let (mut snapshot, obstacles) = obstacles::look(&desk, None).await?;
+    snapshot.add(&desk.bus, &[Select::Kind(KeyKind::Draft)]).await?;
+    let mut items: Vec<Item<'_>> = items(&snapshot, &obstacles)
         .into_iter()
-        .filter(|item| args.everyone || item.is_for(&desk.human))
+        .filter(|item| args.everyone || item.is_for(&desk.human, &snapshot.records))
         .filter(|item| args.closed || item.is_open())
         .collect();
-    let nodes = &snapshot.records.nodes;
-    items.sort_by_key(|item| (!item.is_open(), Reverse(item.holds_up(nodes)), item.since()));
-    let rows = items.iter().map(|item| item.row(&snapshot));
+    // Obstacles come in the order of what they hold up; what is none holds up nothing.
+    let place = |item: &Item<'_>| {
+        let known = item.obstacle(&obstacles);
+        known.map_or(usize::MAX, |of| obstacles.iter().take_while(|it| *it != of).count())
+    };
+    items.sort_by_key(|item| (!item.is_open(), place(item), item.since()));
+    let rows = items.iter().map(|item| item.row(context, &snapshot, item.obstacle(&obstacles)));
     let rows = rows.collect::<Result<Vec<Row>, CliError>>()?;
+    let next = next(&rows);
     output::listing(
         context.output,
         &Listing {
@@ -96,50 +94,67 @@ pub(crate) async fn run(context: &Context, args: InboxArgs) -> Result<(), CliErr
             empty: "Nothing waits for you. Questions, changes to approve and proposed plans are listed here; --everyone shows what others are asked.",
         },
     )?;
+    if !output::is_for_programs(context.output) && !next.is_empty() {
+        output::text(&format!("\nnext\n{}", output::align(&next, output::is_coloured())))?;
+    }
     Ok(())
 }
 
-fn items(snapshot: &Snapshot) -> Vec<Item<'_>> {
+/// The commands of each item, below its id.
+fn next(rows: &[Row]) -> Vec<Vec<Cell>> {
+    let mut lines = Vec::new();
+    for row in rows {
+        let commands = row.record["commands"].as_array().into_iter().flatten();
+        for (place, command) in commands.filter_map(|command| command.as_str()).enumerate() {
+            let id = row.cells.first().filter(|_| place == 0).cloned().unwrap_or_default();
+            lines.push(vec![id, command.into()]);
+        }
+    }
+    lines
+}
+
+fn items<'s>(snapshot: &'s Snapshot, obstacles: &'s [Obstacle]) -> Vec<Item<'s>> {
     let records = &snapshot.records;
     let questions = records.questions.values().map(Item::Question);
-    let changes = records.changes.values().map(Item::Change);
+    // What expired and is still to be merged is an obstacle.
+    let is_obstacle = |change: &Change| {
+        let subject = Subject::Change(change.id);
+        change.status == ChangeStatus::Expired && obstacles.iter().any(|it| it.subject == subject)
+    };
+    let changes = records.changes.values().filter(|change| !is_obstacle(change)).map(Item::Change);
     let drafts = records.drafts.values().flat_map(BTreeMap::values).filter_map(|draft| {
         let goal = records.goals.get(&draft.epic)?;
         Some(Item::Draft(draft, &goal.owner))
     });
-    questions.chain(changes).chain(drafts).collect()
-}
-
-type Nodes = BTreeMap<EpicId, BTreeMap<NodeId, Node>>;
-
-/// Nodes that wait for one, directly or through others, and itself.
-fn dependents(nodes: &Nodes, epic: EpicId, node: NodeId) -> usize {
-    let Some(all) = nodes.get(&epic) else { return 1 };
-    let (mut held, mut open) = (BTreeSet::from([node]), vec![node]);
-    while let Some(on) = open.pop() {
-        for next in all.values().filter(|next| next.depends_on.contains(&on)) {
-            if held.insert(next.id) {
-                open.push(next.id);
-            }
-        }
-    }
-    held.len()
+    let asked = |it: &&Obstacle| {
+        !matches!(it.kind, ObstacleKind::QuestionOpen | ObstacleKind::ChangeWaiting)
+    };
+    let obstacles = obstacles.iter().filter(asked).map(Item::Obstacle);
+    questions.chain(changes).chain(drafts).chain(obstacles).collect()
 }
 
 impl Item<'_> {
-    fn to(&self) -> &Principal {
+    /// Whose it is; none where it is everybody's.
+    fn to<'r>(&'r self, records: &'r Records) -> Option<&'r Principal> {
         match self {
-            Self::Question(question) => &question.to,
-            Self::Change(change) => &change.to,
-            Self::Draft(_, owner) => owner,
+            Self::Question(question) => Some(&question.to),
+            Self::Change(change) => Some(&change.to),
+            Self::Draft(_, owner) => Some(owner),
+            Self::Obstacle(obstacle) => {
+                let epic = obstacle.nodes.first().map(|(epic, _)| epic)?;
+                records.goals.get(epic).map(|goal| &goal.owner)
+            }
         }
     }
 
     /// Whether it waits for this human: for them, or for any, since no agent decides on it.
-    fn is_for(&self, human: &Principal) -> bool {
+    fn is_for(&self, human: &Principal, records: &Records) -> bool {
+        let to = self.to(records);
         match self {
-            Self::Question(question) => question.to == *human,
-            Self::Change(_) | Self::Draft(..) => self.to() == human || self.to().agent().is_some(),
+            Self::Question(_) => to == Some(human),
+            Self::Change(_) | Self::Draft(..) | Self::Obstacle(_) => {
+                to.is_none_or(|to| to == human || to.agent().is_some())
+            }
         }
     }
 
@@ -148,6 +163,7 @@ impl Item<'_> {
             Self::Question(question) => question.status == QuestionStatus::Open,
             Self::Change(change) => !change.status.is_terminal(),
             Self::Draft(draft, _) => draft.status == DraftStatus::Open,
+            Self::Obstacle(_) => true,
         }
     }
 
@@ -156,22 +172,57 @@ impl Item<'_> {
             Self::Question(question) => question.asked,
             Self::Change(change) => change.proposed,
             Self::Draft(draft, _) => draft.created,
+            Self::Obstacle(obstacle) => obstacle.since.unwrap_or(BusTime(u64::MAX)),
         }
     }
 
-    /// Nodes that do not go on before it is decided: of a question its own and those behind it, of a
-    /// change those behind it.
-    fn holds_up(&self, nodes: &Nodes) -> usize {
-        match self {
-            Self::Question(question) => dependents(nodes, question.epic, question.node),
-            Self::Change(change) => dependents(nodes, change.epic, change.node) - 1,
-            Self::Draft(..) => 0,
-        }
+    /// The obstacle that it is, with what it holds up and what is to be done.
+    fn obstacle<'o>(&self, obstacles: &'o [Obstacle]) -> Option<&'o Obstacle> {
+        let subject = match self {
+            Self::Question(question) => Subject::Question(question.id),
+            Self::Change(change) => Subject::Change(change.id),
+            Self::Draft(..) => return None,
+            Self::Obstacle(it) => return obstacles.iter().find(|other| other == it),
+        };
+        obstacles.iter().find(|it| it.subject == subject)
     }
 
-    fn row(&self, snapshot: &Snapshot) -> Result<Row, CliError> {
-        let held = if self.is_open() { self.holds_up(&snapshot.records.nodes) } else { 0 };
-        let (kind, cells, record) = match self {
+    fn row(
+        &self,
+        context: &Context,
+        snapshot: &Snapshot,
+        obstacle: Option<&Obstacle>,
+    ) -> Result<Row, CliError> {
+        let held = obstacle.map_or(0, |it| it.holds_up);
+        let commands = match self {
+            Self::Draft(draft, _) if self.is_open() => {
+                vec![context.command(&format!("approve {}", draft.id))]
+            }
+            Self::Question(_) | Self::Change(_) | Self::Draft(..) | Self::Obstacle(_) => {
+                obstacle.map(|it| obstacles::commands(context, it)).unwrap_or_default()
+            }
+        };
+        let (kind, cells, mut record) = self.shown(context, snapshot)?;
+        record["kind"] = json!(kind);
+        record["holdsUp"] = json!(held);
+        record["command"] = json!(commands.first());
+        record["commands"] = json!(commands);
+        let [id, state, from, node, options, answer, asks] = cells;
+        let since = self.since();
+        let age = if since == BusTime(u64::MAX) { String::new() } else { age(now(), since) };
+        let to = Cell::some(self.to(&snapshot.records));
+        let held = held.to_string().into();
+        let cells = vec![id, age.into(), state, from, node, to, held, options, answer, asks];
+        Ok(Row { cells, record })
+    }
+
+    /// Its kind, its cells that are its own, and its record.
+    fn shown(
+        &self,
+        context: &Context,
+        snapshot: &Snapshot,
+    ) -> Result<(&'static str, [Cell; 7], Value), CliError> {
+        Ok(match self {
             Self::Question(question) => (
                 "question",
                 [
@@ -183,7 +234,7 @@ impl Item<'_> {
                     question.answer.as_str().into(),
                     question.text.as_str().into(),
                 ],
-                Record::Question(Box::new((*question).clone())),
+                snapshot.json(&Record::Question(Box::new((*question).clone())))?,
             ),
             Self::Change(change) => (
                 "change",
@@ -196,7 +247,7 @@ impl Item<'_> {
                     Cell::default(),
                     asks(change).into(),
                 ],
-                Record::Change(Box::new((*change).clone())),
+                snapshot.json(&Record::Change(Box::new((*change).clone())))?,
             ),
             Self::Draft(draft, _) => (
                 "draft",
@@ -209,16 +260,27 @@ impl Item<'_> {
                     draft.notes.as_str().into(),
                     format!("plan {}: {}", draft.epic, draft.reason).into(),
                 ],
-                Record::Draft(Box::new((*draft).clone())),
+                snapshot.json(&Record::Draft(Box::new((*draft).clone())))?,
             ),
-        };
-        let mut record = snapshot.json(&record)?;
-        record["kind"] = json!(kind);
-        record["holdsUp"] = json!(held);
-        let [id, state, from, node, options, answer, asks] = cells;
-        let age = age(now(), self.since()).into();
-        let (to, held) = (self.to().to_string().into(), held.to_string().into());
-        Ok(Row { cells: vec![id, age, state, from, node, to, held, options, answer, asks], record })
+            Self::Obstacle(it) => (
+                it.kind.as_str(),
+                [
+                    it.subject.to_string().into(),
+                    Cell::from(obstacles::kind(it)).toned(Tone::Warn),
+                    Cell::default(),
+                    it.nodes
+                        .iter()
+                        .map(|(_, node)| node.to_string())
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                        .into(),
+                    Cell::default(),
+                    Cell::default(),
+                    it.what.as_str().into(),
+                ],
+                obstacles::value(context, it),
+            ),
+        })
     }
 }
 

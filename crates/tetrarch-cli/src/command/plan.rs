@@ -13,19 +13,20 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
-use tetrarch_bus::state::Select;
+use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::PLANS;
-use tetrarch_bus::subject::{KeyKind, Subject};
 use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::id::{EpicId, NodeId};
-use tetrarch_core::ledger::{Record, RecordKey};
+use tetrarch_core::ledger::Record;
+use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::plan::graph::dependencies;
 use tetrarch_core::plan::proposal::DraftVerdict;
 use tetrarch_core::plan::{Node, NodeState, NodeStatus, PlanEvent};
 
-use crate::context::Context;
+use crate::context::{Context, Desk};
 use crate::exit::{CliError, Code};
-use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured, stamp};
+use crate::obstacles;
+use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured, now, stamp};
 use crate::snapshot::Snapshot;
 
 /// What `plan` can do.
@@ -102,7 +103,7 @@ pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), C
     let desk = async || context.desk().await;
     match command {
         PlanCommand::Check(args) => check::run(context, &args),
-        PlanCommand::Show { epic } => show(context, &desk().await?.bus, epic).await,
+        PlanCommand::Show { epic } => show(context, &desk().await?, epic).await,
         PlanCommand::History { epic } => history(context, &desk().await?.bus, epic).await,
         PlanCommand::Diff(args) => diff::run(context, &desk().await?, &args).await,
         PlanCommand::Apply(args) => change::apply(context, &desk().await?, args).await,
@@ -131,15 +132,8 @@ pub(super) fn missing(epic: EpicId) -> CliError {
         .hint("list goals with `tetrarch get goals`")
 }
 
-async fn show(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
-    let wanted = [
-        Select::One(RecordKey::Goal(epic)),
-        Select::One(RecordKey::GoalState(epic)),
-        Select::One(RecordKey::Plan(epic)),
-        Select::OfEpic(KeyKind::Node, epic),
-        Select::OfEpic(KeyKind::NodeState, epic),
-    ];
-    let snapshot = Snapshot::read(bus, &wanted).await?;
+async fn show(context: &Context, desk: &Desk, epic: EpicId) -> Result<(), CliError> {
+    let (snapshot, obstacles) = obstacles::look(desk, Some(epic)).await?;
     let Some(plan) = snapshot.records.plans.get(&epic) else { return Err(missing(epic)) };
     let nodes: Result<Vec<Value>, CliError> = nodes(&snapshot, epic)
         .map(|(node, state)| {
@@ -150,6 +144,7 @@ async fn show(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError
                 "state": state.transpose()?,
                 "status": snapshot.node_status(epic, node.id).as_str(),
                 "waitsFor": waits_for(&snapshot, epic, node.id),
+                "obstacles": on(&obstacles, epic, node.id).map(|it| it.kind.as_str()).collect::<Vec<_>>(),
             }))
         })
         .collect();
@@ -157,9 +152,19 @@ async fn show(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError
         "plan": snapshot.json(&Record::Plan(Box::new(plan.clone())))?,
         "percent": snapshot.rollup(epic).map(|rollup| rollup.percent),
         "nodes": nodes?,
+        "obstacles": obstacles.iter().map(|it| obstacles::value(context, it)).collect::<Vec<_>>(),
     });
-    output::record(context.output, &value, || sheet(&snapshot, epic))?;
+    output::record(context.output, &value, || {
+        let mut sheet = sheet(&snapshot, epic, &obstacles);
+        sheet.table("obstacles", obstacles::lines(context, &obstacles, now()));
+        sheet.finish()
+    })?;
     Ok(())
+}
+
+/// The obstacles that a node waits for.
+fn on(obstacles: &[Obstacle], epic: EpicId, node: NodeId) -> impl Iterator<Item = &Obstacle> {
+    obstacles.iter().filter(move |it| it.nodes.contains(&(epic, node)))
 }
 
 fn nodes(snapshot: &Snapshot, epic: EpicId) -> impl Iterator<Item = (&Node, Option<&NodeState>)> {
@@ -179,7 +184,7 @@ pub(super) fn waits_for(snapshot: &Snapshot, epic: EpicId, node: NodeId) -> Vec<
     dependencies(nodes, node).into_iter().filter(open).map(|id| id.to_string()).collect()
 }
 
-fn sheet(snapshot: &Snapshot, epic: EpicId) -> String {
+fn sheet(snapshot: &Snapshot, epic: EpicId, obstacles: &[Obstacle]) -> Sheet {
     let records = &snapshot.records;
     let goal = records.goals.get(&epic);
     let state = records.goal_states.get(&epic);
@@ -199,7 +204,11 @@ fn sheet(snapshot: &Snapshot, epic: EpicId) -> String {
         let waits = waits_for(snapshot, epic, node.id);
         let held = match blocker {
             Some(blocker) => format!("{}: {}", blocker.kind, blocker.detail),
-            None if waits.is_empty() => String::new(),
+            None if waits.is_empty() => {
+                let over = on(obstacles, epic, node.id);
+                let over = over.map(|it| format!("{}: {}", obstacles::kind(it), it.subject));
+                over.collect::<Vec<_>>().join(", ")
+            }
             None => format!("waits for {}", waits.join(" ")),
         };
         vec![
@@ -213,7 +222,7 @@ fn sheet(snapshot: &Snapshot, epic: EpicId) -> String {
         ]
     });
     sheet.table("nodes", lines.collect());
-    sheet.finish()
+    sheet
 }
 
 /// The plan events of an epic that are kept, in order.

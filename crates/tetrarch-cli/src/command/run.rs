@@ -6,6 +6,7 @@ mod follow;
 mod prepare;
 mod profiles;
 mod summary;
+mod watching;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,9 +19,10 @@ use tetrarch_bus::subject::OpName;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
-use tetrarch_core::id::{EpicId, ProjectName};
+use tetrarch_core::id::{EpicId, NodeId, ProjectName};
 use tetrarch_core::ledger::RecordKey;
 use tetrarch_core::mail::OpReply;
+use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::plan::schema::PlanFile;
 use tetrarch_core::request::{Op, ProjectCreate};
@@ -28,7 +30,8 @@ use tetrarch_telemetry::{invoke_workflow, trace};
 
 use crate::context::{Context, Desk, new_id};
 use crate::exit::{CliError, Code};
-use crate::output;
+use crate::obstacles;
+use crate::output::{self, visible};
 use crate::snapshot::Snapshot;
 use follow::{Ending, Follower};
 pub(super) use prepare::{Prepared, prepared};
@@ -37,6 +40,10 @@ pub(super) use prepare::{Prepared, prepared};
 const PARTING: Duration = Duration::from_secs(5);
 /// The project of a plan that names none.
 const PROJECT: &str = "main";
+/// What is said before commands that need a fleet, when the fleet ends with this command.
+const AGAIN: &str = "the fleet ends with this command; bring it up again, then do the rest";
+/// Between two lines of what to do next.
+const NEXT_LINE: &str = "\n        ";
 
 /// Executes a plan and follows it to its end.
 #[derive(Debug, clap::Args)]
@@ -85,7 +92,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError
         return detached(context, &prepared, &project).await;
     }
     let (desk, own) = fleet::ensure(context).await?;
-    let outcome = execute(&desk, &args, &prepared, &project).await;
+    let outcome = execute(context, &desk, own.is_some(), &args, &prepared, &project).await;
     // A connection that outlives its bus complains about it.
     drop(desk);
     if let Some(fleet) = own {
@@ -128,9 +135,10 @@ pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), Cl
         return Err(CliError::new(Code::NotFound, format!("there is no goal {goal}"))
             .hint("`tetrarch goal list --all` lists goals"));
     };
-    let given = Given { epic: goal, from: snapshot.sequence(&key).saturating_sub(1), started };
+    let from = snapshot.sequence(&key).saturating_sub(1);
+    let given = Given { epic: goal, from, started, is_own: false };
     name_it(goal, &known.title, quiet);
-    follow(&desk, &given, wait, quiet).await
+    follow(context, &desk, &given, wait, quiet).await
 }
 
 /// Gives a plan to the fleet that is up, and leaves it to it.
@@ -162,6 +170,8 @@ struct Given {
     /// The ledger's last sequence before.
     from: u64,
     started: Instant,
+    /// Whether the fleet ends with this command.
+    is_own: bool,
 }
 
 fn named(reply: &OpReply) -> Result<EpicId, CliError> {
@@ -194,7 +204,9 @@ pub(super) fn project_name(named: Option<&str>, plan: &PlanFile) -> Result<Proje
 }
 
 async fn execute(
+    context: &Context,
     desk: &Desk,
+    is_own: bool,
     args: &RunArgs,
     prepared: &Prepared,
     project: &ProjectName,
@@ -208,16 +220,23 @@ async fn execute(
     let reply = give_goal(desk, &prepared.document, project, trace).await?;
     let epic = named(&reply)?;
     name_it(epic, &prepared.plan.title, args.quiet);
-    let outcome = follow(desk, &Given { epic, from, started }, args.wait, args.quiet).await;
+    let given = Given { epic, from, started, is_own };
+    let outcome = follow(context, desk, &given, args.wait, args.quiet).await;
     drop(span);
     outcome
 }
 
 /// Follows a goal to its end, prints what it came to, and exits by it.
-async fn follow(desk: &Desk, given: &Given, wait: bool, quiet: bool) -> Result<(), CliError> {
-    let Given { epic, from, started } = *given;
+async fn follow(
+    context: &Context,
+    desk: &Desk,
+    given: &Given,
+    wait: bool,
+    quiet: bool,
+) -> Result<(), CliError> {
+    let Given { epic, from, started, is_own } = *given;
     let mut follower = Follower::new(quiet, started);
-    let ending = follower.follow(&desk.bus, epic, wait).await?;
+    let ending = follower.follow(context, desk, epic, wait).await?;
     let report = follower.result();
     let summary = summary::print(desk, epic, from, started.elapsed(), report, quiet);
     if matches!(ending, Ending::Interrupted) {
@@ -229,17 +248,37 @@ async fn follow(desk: &Desk, given: &Given, wait: bool, quiet: bool) -> Result<(
     match ending {
         Ending::Completed => Ok(()),
         Ending::Cancelled => Err(CliError::new(Code::Failed, "the goal was cancelled")),
-        Ending::Stuck(list) => Err(CliError::new(
-            Code::Failed,
-            format!("nothing is ready or running, and this is unsettled:\n{}", list.join("\n")),
-        )
-        .hint(format!(
-            "see `tetrarch plan show {epic}` and what people are asked, `tetrarch inbox`; an answer \
-             puts the work back in the queue"
-        ))),
+        Ending::Stuck(list, present) => Err(stuck(context, epic, is_own, &list, &present)),
         Ending::Interrupted => Err(CliError::new(Code::Interrupted, "interrupted")
             .hint(format!("a fleet that stays up goes on; see `tetrarch plan show {epic}`"))),
     }
+}
+
+/// Nothing goes on by itself: what is in the way, what else is unsettled, and what helps.
+fn stuck(
+    context: &Context,
+    epic: EpicId,
+    is_own: bool,
+    unsettled: &[(NodeId, String)],
+    present: &[Obstacle],
+) -> CliError {
+    let in_the_way =
+        present.iter().map(|it| format!("\n  {} (holds up {})", visible(&it.what), it.holds_up));
+    let told = |node: &NodeId| present.iter().any(|it| it.nodes.contains(&(epic, *node)));
+    let rest = unsettled.iter().filter(|(node, _)| !told(node));
+    let rest = rest.map(|(_, line)| format!("\n  {line}"));
+    let what: String = in_the_way.chain(rest).collect();
+    let up = is_own.then(|| format!("{AGAIN}{NEXT_LINE}{}", context.command("up")));
+    let helps = present.iter().flat_map(|obstacle| obstacles::commands(context, obstacle));
+    let shown = context.command(&format!("plan show {epic}"));
+    let mut next: Vec<String> = Vec::new();
+    for line in up.into_iter().chain(helps).chain([shown]) {
+        if !next.contains(&line) {
+            next.push(line);
+        }
+    }
+    CliError::new(Code::Failed, format!("nothing goes on by itself, and this is unsettled:{what}"))
+        .hint(next.join(NEXT_LINE))
 }
 
 /// The project with the tools its plan names; one that exists already is used as it is. None is made for work that

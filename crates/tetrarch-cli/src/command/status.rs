@@ -8,20 +8,21 @@ use serde_json::{Value, json};
 use tetrarch_bus::Bus;
 use tetrarch_bus::intake::dead_letters;
 use tetrarch_bus::lease::{Lease, LeaseKey};
-use tetrarch_bus::state::{Meta, Select, load_meta};
+use tetrarch_bus::state::{Meta, load_meta};
+use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_bus::subject::{KeyKind, Origin};
 use tetrarch_core::agent::Project;
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::liveness::Liveness;
+use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::context::Context;
+use crate::context::{Context, Desk};
 use crate::exit::{CliError, Code};
+use crate::obstacles;
 use crate::output::{self, Cell, Sheet, Tone, age, is_coloured, now, stamp};
-use crate::snapshot::Snapshot;
 
 /// What `status` is told.
 #[derive(Debug, clap::Args)]
@@ -34,10 +35,10 @@ pub(crate) struct StatusArgs {}
 /// The bus does not answer, or STATE cannot be read.
 pub(crate) async fn run(context: &Context, _args: StatusArgs) -> Result<(), CliError> {
     let desk = context.desk().await?;
-    let status = Status::look(&desk.bus).await?;
-    let shown = || status.sheet(now(), is_coloured());
+    let status = Status::look(&desk).await?;
+    let shown = || status.sheet(context, now(), is_coloured());
     // A reader that went away has seen enough.
-    output::record(context.output, &status.json(), shown).map(drop)
+    output::record(context.output, &status.json(context), shown).map(drop)
 }
 
 /// Who holds a lease.
@@ -74,21 +75,21 @@ struct Status {
     meta: Meta,
     last: u64,
     dead: BTreeMap<Origin, u64>,
+    obstacles: Vec<Obstacle>,
 }
 
 impl Status {
-    async fn look(bus: &Bus) -> Result<Self, CliError> {
-        let kinds =
-            [KeyKind::Agent, KeyKind::Host, KeyKind::Project, KeyKind::Goal, KeyKind::GoalState];
-        let wanted = kinds.map(Select::Kind);
-        let (snapshot, owner, meta, last, dead) = tokio::join!(
-            Snapshot::read(bus, &wanted),
+    async fn look(desk: &Desk) -> Result<Self, CliError> {
+        let bus = &desk.bus;
+        let (found, owner, meta, last, dead) = tokio::join!(
+            obstacles::look(desk, None),
             Holder::of(bus, &LeaseKey::Go),
             load_meta(bus),
             bus.stream_last_seq(LEDGER),
             dead_letters(bus),
         );
-        let records = snapshot?.records;
+        let (snapshot, obstacles) = found?;
+        let records = snapshot.records;
         let hosts = records.hosts.keys().map(async |host| {
             let holder = Holder::of(bus, &LeaseKey::Host(host.clone())).await?;
             Ok::<_, CliError>((host.clone(), holder))
@@ -105,6 +106,7 @@ impl Status {
             last: last?,
             dead: dead?,
             records,
+            obstacles,
         })
     }
 
@@ -145,7 +147,7 @@ impl Status {
         (liveness, self.records.placed_on(host).filter(|id| **id != own).count())
     }
 
-    fn json(&self) -> Value {
+    fn json(&self, context: &Context) -> Value {
         let agents: BTreeMap<&str, usize> =
             self.agents().into_iter().map(|(liveness, count)| (liveness.as_str(), count)).collect();
         let hosts = self.hosts.iter().map(|(host, holder)| {
@@ -177,6 +179,7 @@ impl Status {
             }).collect::<Vec<_>>(),
             "agents": agents,
             "openGoals": goals.collect::<Vec<_>>(),
+            "obstacles": self.obstacles.iter().map(|it| obstacles::value(context, it)).collect::<Vec<_>>(),
             "ledger": {"last": self.last, "published": self.meta.outbox_through},
             "deadLetters": self.dead.iter().map(|(origin, count)| {
                 (origin.as_str().to_owned(), (*count).into())
@@ -184,7 +187,7 @@ impl Status {
         })
     }
 
-    fn sheet(&self, now: BusTime, coloured: bool) -> String {
+    fn sheet(&self, context: &Context, now: BusTime, coloured: bool) -> String {
         let mut sheet = Sheet::new("tetrarch", coloured);
         sheet.field("bus", format!("{} (nats-server {})", self.url, self.version));
         sheet.field("owner", self.owner_cell(now));
@@ -213,6 +216,7 @@ impl Status {
             ]
         });
         sheet.table("open goals", goals.collect());
+        sheet.table("obstacles", obstacles::lines(context, &self.obstacles, now));
         sheet.finish()
     }
 

@@ -22,7 +22,7 @@ pub(super) fn outcome(given: &Field<'_>, when: &Field<'_>) -> Result<Outcome, Wr
     failures.sort_unstable();
     let mut circuit = Circuit::default();
     for at in failures.into_iter().take_while(|at| *at <= now) {
-        circuit.note(BusTime(at), intensity);
+        circuit.note(BusTime(at), intensity, "it died");
     }
     let mut outcome = Outcome::default();
     outcome.set("open", circuit.is_open());

@@ -79,6 +79,11 @@ impl Epic {
         }
     }
 
+    /// Ends every wait.
+    pub(super) fn hurry(&mut self) {
+        self.waits.values_mut().for_each(|wait| wait.until = None);
+    }
+
     /// Whether a node waits.
     pub(super) fn waits(&self, node: NodeId) -> bool {
         self.waits.get(&node).is_some_and(|wait| wait.until.is_some())

@@ -167,6 +167,19 @@ fn a_refusal_that_time_may_cure_is_asked_again_after_its_wait() {
 }
 
 #[test]
+fn a_refusal_is_asked_again_at_once_when_the_owner_says_that_something_changed() {
+    for (from, asks) in [("GO", 1), ("HO@h1", 0)] {
+        let mut po = po();
+        let asked = requests(&learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Queued)])));
+        let refusal = denied(asked[0].0, DenialReason::CircuitOpen);
+        mail(&mut po, NOW, "GO", MailBody::SpawnAnswer(refusal));
+        let text = "your circuit is closed".to_owned();
+        let effects = mail(&mut po, NOW, from, MailBody::Info { text });
+        assert_eq!(requests(&effects).len(), asks, "{from}");
+    }
+}
+
+#[test]
 fn what_nothing_can_cure_blocks_the_node() {
     let mut po = po();
     let asked = requests(&learn(&mut po, plan(1, vec![view("T1.1", NodeStatus::Queued)])));

@@ -6,9 +6,11 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, Principal};
 use crate::intensity::{Intensity, Trip};
 use crate::ledger::{EventKind, Record};
+use crate::limits::FINDINGS_BYTES_MAX;
 use crate::mail::{Alert, MailBody};
 use crate::step::Draft;
 
+use super::fit::Room;
 use super::{sessions, stopping};
 
 const RULE: &str = "04 Restart intensity";
@@ -25,7 +27,12 @@ pub(super) fn charge(
     let of_task = charge_task(draft, child);
     let parent = child.parent.as_ref().and_then(|parent| draft.agent(parent)).cloned();
     let Some(mut parent) = parent.filter(|parent| parent.id != AgentId::Go) else { return true };
-    let trip = if of_task { parent.circuit.open(now) } else { parent.circuit.note(now, intensity) };
+    let kept = Room::of(FINDINGS_BYTES_MAX).text(cause, usize::MAX);
+    let trip = if of_task {
+        parent.circuit.open(now, &kept)
+    } else {
+        parent.circuit.note(now, intensity, &kept)
+    };
     draft.put(Record::Agent(Box::new(parent.clone())));
     match trip {
         Trip::Borne => true,
@@ -78,6 +85,9 @@ pub(super) fn close(draft: &mut Draft<'_>, id: &AgentId) -> Result<(), Refusal> 
     }
     agent.circuit.close();
     draft.put(Record::Agent(Box::new(agent)));
+    // Whoever was refused asks again at once, and not when its patience allows.
+    let text = "your circuit is closed: agents are started below you again".to_owned();
+    draft.mail(Principal::Agent(id.clone()), None, MailBody::Info { text });
     let event = draft.event(EventKind::CircuitClosed, RULE, "closed by hand");
     event.agent = Some(id.clone());
     Ok(())

@@ -19,15 +19,9 @@ use super::{Policy, ending, fit, stopping};
 
 /// Hosts whose orchestrator is up, each with the agents that its present life has.
 pub(super) fn host_views(draft: &Draft<'_>) -> Vec<HostView> {
-    let open = draft.hosts().into_values().filter(|host| !host.drained);
-    let views = open.filter_map(|host| {
-        let ho = draft.agent(&AgentId::Ho(host.name.clone()))?;
-        if ho.liveness != Liveness::Active {
-            return None;
-        }
-        let placement = Placement { host: host.name.clone(), host_epoch: ho.epoch };
-        let load = u32::try_from(draft.placed_at(&placement)).unwrap_or(u32::MAX);
-        Some(HostView { labels: host.labels.clone(), capacity: host.capacity, load, placement })
+    let views = draft.hosts().into_values().filter_map(|host| {
+        let orchestrator = draft.agent(&AgentId::Ho(host.name.clone()))?;
+        HostView::of(host, orchestrator, |placement| draft.placed_at(placement))
     });
     views.collect()
 }

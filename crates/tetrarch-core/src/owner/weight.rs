@@ -87,7 +87,7 @@ fn event(event: &Event) -> usize {
 pub(super) fn agent(agent: &Agent) -> usize {
     let tools: usize = agent.tools.names().map(|name| ENTRY + name.len()).sum();
     let ending = agent.ending.as_ref().map_or(0, |ending| ITEM + ending.reason.len());
-    let texts = agent.label.len() + agent.reason.len();
+    let texts = agent.label.len() + agent.reason.len() + agent.circuit.cause.len();
     let verbs: usize = agent.verbs.receipts.iter().map(|it| ITEM + it.why.len()).sum();
     let held = agent.unsettled.grants.len() + agent.unsettled.lost().count();
     RECORD + (agent.slots.len() + held) * ITEM + tools + texts + ending + verbs

@@ -219,6 +219,7 @@ fn agent(full: bool) -> Agent {
         circuit: Circuit {
             failures: Failures::new(if full { vec![BusTime(5), BusTime(9)] } else { Vec::new() }),
             opened: full.then_some(BusTime(11)),
+            cause: if full { "it died".to_owned() } else { String::new() },
         },
         work: full.then(|| Work {
             epic: id("goal_~"),

@@ -15,6 +15,7 @@ use tetrarch_bus::subject::{KeyKind, Origin};
 use tetrarch_bus::topology::{self, Shape};
 use tetrarch_core::id::HostName;
 use tetrarch_core::ledger::Record;
+use tetrarch_core::obstacle::{Telemetry, of_fleet};
 use tetrarch_core::restart::Memory;
 use tetrarch_core::time::BusTime;
 use tetrarch_engine::{Keeper, remembered};
@@ -22,7 +23,9 @@ use tetrarch_engine::{Keeper, remembered};
 use super::Check;
 use crate::context::Context;
 use crate::exit::Code;
+use crate::obstacles;
 use crate::output::{age, now};
+use crate::snapshot::Snapshot;
 
 /// Windows without a renewal after which a lease is worth a warning (spec 04).
 const WINDOWS: u32 = 3;
@@ -58,17 +61,32 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, Check), Check> {
 
 /// Every check that needs the bus.
 pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
-    let (streams, owner, ledger, dead, hosts) = tokio::join!(
+    let (streams, owner, ledger, dead, hosts, circuits) = tokio::join!(
         streams(bus, shape(context)),
         owner(context, bus),
         ledger(context, bus),
         dead(bus),
         hosts(context, bus),
+        circuits(context, bus),
     );
     let mut checks = streams;
     checks.extend([owner, ledger, dead]);
     checks.extend(hosts);
+    checks.extend(circuits);
     checks
+}
+
+/// Open circuits, one check each.
+async fn circuits(context: &Context, bus: &Bus) -> Vec<Check> {
+    let name = "circuit";
+    let snapshot = match Snapshot::read(bus, &[Select::Kind(KeyKind::Agent)]).await {
+        Ok(snapshot) => snapshot,
+        Err(error) => return vec![Check::fail(name, error.what, "the bus has to answer first")],
+    };
+    let telemetry = Telemetry { owner: true, halted: None };
+    let open = of_fleet(&snapshot.records, &telemetry);
+    let next = |obstacle| obstacles::commands(context, obstacle).join("; ");
+    open.iter().map(|it| Check::warn(name, it.what.as_str(), next(it))).collect()
 }
 
 /// The streams as the configuration wants them.

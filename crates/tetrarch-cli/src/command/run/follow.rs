@@ -5,15 +5,22 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use tetrarch_bus::Bus;
+use tetrarch_bus::tail::follow_ledger;
 use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::goal::{GoalResult, GoalStatus};
 use tetrarch_core::id::{EpicId, NodeId};
+use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::plan::{NodeStatus, NodeView, PlanEvent};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::watching::{LOOK_EVERY, News, Watch};
+use crate::context::{Context, Desk};
 use crate::exit::CliError;
+use crate::obstacles;
+use crate::output::visible;
 
+/// How long the ledger may take to tell what a plan event has told already.
+const KNOWN_WITHIN: Duration = Duration::from_secs(5);
 /// How long a reached goal waits for its orchestrator to put the result together.
 const RESULT_WITHIN: Duration = Duration::from_secs(20);
 
@@ -24,8 +31,8 @@ pub(super) enum Ending {
     Completed,
     /// The goal is given up.
     Cancelled,
-    /// Nothing can go on by itself; what is unsettled.
-    Stuck(Vec<String>),
+    /// Nothing can go on by itself; what is unsettled, and what is in the way.
+    Stuck(Vec<(NodeId, String)>, Vec<Obstacle>),
     /// Ctrl-C.
     Interrupted,
 }
@@ -59,12 +66,17 @@ impl Follower {
     /// The bus is away, or does not let this credential read.
     pub(super) async fn follow(
         &mut self,
-        bus: &Bus,
+        context: &Context,
+        desk: &Desk,
         epic: EpicId,
         wait: bool,
     ) -> Result<Ending, CliError> {
-        let events = plan_events(bus, Some(epic), From::Start).await?;
+        let events = plan_events(&desk.bus, Some(epic), From::Start).await?;
         let mut events = std::pin::pin!(events);
+        let (mut watch, from) = Watch::open(desk, epic).await?;
+        let mut entries = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut completed: Option<tokio::time::Instant> = None;
         loop {
@@ -72,6 +84,20 @@ impl Follower {
                 event = events.next() => event,
                 _ = interrupt.recv() => return Ok(Ending::Interrupted),
                 () = until(completed) => return Ok(Ending::Completed),
+                item = entries.next() => {
+                    if let Some((seq, Ok(entry))) = item.map(|item| (item.seq, item.entry)) {
+                        watch.learn(seq, &entry);
+                    }
+                    continue;
+                }
+                _ = look.tick(), if completed.is_none() => {
+                    let news = watch.look();
+                    self.tell(context, &news);
+                    if news.gives_up && !wait {
+                        return Ok(Ending::Stuck(Vec::new(), watch.present));
+                    }
+                    continue;
+                }
             };
             let Some((_, Ok(event))) = event else { continue };
             let whys = event.changes.iter().map(|change| (change.node, change.why.clone()));
@@ -92,9 +118,41 @@ impl Follower {
                     if let Some(list) = stuck(&event, &self.whys)
                         && !wait
                     {
-                        return Ok(Ending::Stuck(list));
+                        let known = async {
+                            while watch.version() < event.version {
+                                let Some(item) = entries.next().await else { break };
+                                if let Ok(entry) = item.entry {
+                                    watch.learn(item.seq, &entry);
+                                }
+                            }
+                        };
+                        // What is not known then is left out; the list says what is unsettled.
+                        let _late = tokio::time::timeout(KNOWN_WITHIN, known).await;
+                        watch.look();
+                        return Ok(Ending::Stuck(list, watch.present));
                     }
                 }
+            }
+        }
+    }
+
+    /// Says once what is in the way, with what helps, and once that it is there no more.
+    fn tell(&self, context: &Context, news: &News) {
+        if self.quiet {
+            return;
+        }
+        let at = self.started.elapsed().as_secs_f32();
+        let mut out = std::io::stderr().lock();
+        for obstacle in &news.gone {
+            let kind = obstacles::kind(obstacle);
+            let _unheard = writeln!(out, "{at:6.2}s  gone  {kind}: {}", obstacle.subject);
+        }
+        for obstacle in &news.appeared {
+            let (kind, held) = (obstacles::kind(obstacle), obstacle.holds_up);
+            let what = visible(&obstacle.what);
+            let _unheard = writeln!(out, "{at:6.2}s  wait  {kind}, holds up {held}: {what}");
+            for command in obstacles::commands(context, obstacle) {
+                let _unheard = writeln!(out, "               next: {command}");
             }
         }
     }
@@ -136,7 +194,7 @@ async fn until(moment: Option<tokio::time::Instant>) {
 }
 
 /// What is unsettled when nothing is ready or running (spec 05, Roll-up).
-fn stuck(event: &PlanEvent, whys: &BTreeMap<NodeId, String>) -> Option<Vec<String>> {
+fn stuck(event: &PlanEvent, whys: &BTreeMap<NodeId, String>) -> Option<Vec<(NodeId, String)>> {
     let leaves: Vec<&NodeView> = event.nodes.iter().filter(|view| event.is_leaf(view.id)).collect();
     let moving = leaves
         .iter()
@@ -145,14 +203,13 @@ fn stuck(event: &PlanEvent, whys: &BTreeMap<NodeId, String>) -> Option<Vec<Strin
         return None;
     }
     let unsettled = leaves.iter().filter(|view| !view.status.is_settled());
-    let list: Vec<String> = unsettled
+    let list: Vec<(NodeId, String)> = unsettled
         .map(|view| {
             let why = whys.get(&view.id).map(String::as_str).filter(|_| begun(view));
             let said = why.into_iter().chain(view.findings.iter().map(String::as_str));
             let said: Vec<&str> = said.collect();
-            let line =
-                format!("  {} {} ({}) {}", view.id, view.title, view.status, said.join("; "));
-            line.trim_end().to_owned()
+            let line = format!("{} {} ({}) {}", view.id, view.title, view.status, said.join("; "));
+            (view.id, visible(line.trim_end()))
         })
         .collect();
     (!list.is_empty()).then_some(list)

@@ -1,12 +1,12 @@
 //! Too many deaths: below one parent, or of one task (spec 04, Restart intensity).
 
-use super::fleet::{Fleet, human, po, request, tasks, topics, wish};
+use super::fleet::{Fleet, human, po, reply, request, tasks, topics, wish};
 use crate::error::ErrorCode;
 use crate::id::AgentId;
 use crate::ledger::Entry;
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
-use crate::request::{Op, Report};
+use crate::request::{Op, Report, RequestBody};
 use crate::role::Role;
 
 fn launches(entry: &Entry) -> usize {
@@ -33,6 +33,7 @@ fn too_many_deaths_open_the_parents_circuit_once_with_one_alert() {
 
     let entry = dies(&mut fleet, &worker, 1);
     assert!(fleet.agent(&po()).circuit.is_open());
+    assert_eq!(fleet.agent(&po()).circuit.cause, "signal 11");
     assert_eq!(launches(&entry), 0);
     assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
     let alerts = |entry: &Entry| {
@@ -49,7 +50,10 @@ fn too_many_deaths_open_the_parents_circuit_once_with_one_alert() {
 
     let close = || Op::CircuitClose { agent: po() };
     assert_eq!(fleet.op(&other.clone().into(), close()).error, Some(ErrorCode::Superseded));
-    assert_eq!(fleet.op(&human(), close()).error, None);
+    let closing = fleet.asking(&human(), RequestBody::Op(close()));
+    let closed = fleet.one(closing);
+    assert_eq!(reply(&closed).error, None);
+    assert!(topics(&closed, &po()).contains(&"info".to_owned()), "it is told, and asks again");
     assert!(fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)])).accepted());
     assert_eq!(fleet.op(&human(), close()).error, Some(ErrorCode::Conflict), "it is closed");
 }

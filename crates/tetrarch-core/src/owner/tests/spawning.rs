@@ -187,7 +187,7 @@ fn a_tripped_circuit_refuses_everything_below() {
     let (mut fleet, epic) = five();
     let specialist = fleet.member(epic, "T1.1", Role::Specialist);
     let mut tripped = fleet.agent(&po()).clone();
-    tripped.circuit.open(crate::time::BusTime(1));
+    tripped.circuit.open(crate::time::BusTime(1), "it died");
     fleet.records.put(Record::Agent(Box::new(tripped)));
     let answer = fleet.spawn(&po(), request(epic, "T1.2", worker()));
     assert_denied(&answer, DenialReason::CircuitOpen);

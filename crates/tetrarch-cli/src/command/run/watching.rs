@@ -1,0 +1,104 @@
+//! What is in the way of a goal that is followed: the records that say it, kept up to date from the
+//! ledger, and what of it was said already.
+
+use std::time::Duration;
+
+use tetrarch_bus::state::load_meta;
+use tetrarch_core::id::EpicId;
+use tetrarch_core::ledger::Entry;
+use tetrarch_core::obstacle::{Obstacle, Telemetry, of_epic, standstill};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::context::Desk;
+use crate::exit::{CliError, Code};
+use crate::obstacles;
+use crate::snapshot::Snapshot;
+
+/// How often it is looked for.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// The obstacles of one goal.
+#[derive(Debug)]
+pub(super) struct Watch {
+    epic: EpicId,
+    snapshot: Snapshot,
+    telemetry: watch::Receiver<Telemetry>,
+    /// Those that are there.
+    pub(super) present: Vec<Obstacle>,
+    /// Since when nothing goes on.
+    standing: Option<Instant>,
+}
+
+/// What changed between two looks.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// What was not there before.
+    pub(super) appeared: Vec<Obstacle>,
+    /// What is there no more.
+    pub(super) gone: Vec<Obstacle>,
+    /// Nothing goes on, and it was borne for long enough.
+    pub(super) gives_up: bool,
+}
+
+/// Whether two looks found the same thing.
+fn is_same(one: &Obstacle, other: &Obstacle) -> bool {
+    (one.kind, &one.subject, &one.what) == (other.kind, &other.subject, &other.what)
+}
+
+impl Watch {
+    /// Reads the records of a goal; gives the ledger's sequence from which on they are to be followed.
+    ///
+    /// # Errors
+    /// The bus is away, or does not let this credential read.
+    pub(super) async fn open(desk: &Desk, epic: EpicId) -> Result<(Self, u64), CliError> {
+        let bus = &desk.bus;
+        // Read before the records: what is newer than this is in the ledger from there on.
+        let meta = load_meta(bus).await;
+        let meta = meta.map_err(|error| CliError::new(Code::BusUnreachable, error.to_string()))?;
+        let from = meta.map_or(1, |meta| meta.outbox_through + 1);
+        let snapshot = obstacles::read(bus, Some(epic)).await?;
+        let telemetry = follow_telemetry(desk.clone());
+        Ok((Self { epic, snapshot, telemetry, present: Vec::new(), standing: None }, from))
+    }
+
+    /// Folds an entry of the ledger in.
+    pub(super) fn learn(&mut self, seq: u64, entry: &Entry) {
+        self.snapshot.apply(seq, entry);
+    }
+
+    /// The version of the plan that is known.
+    pub(super) fn version(&self) -> u32 {
+        self.snapshot.records.plans.get(&self.epic).map_or(0, |plan| plan.version)
+    }
+
+    /// Looks again.
+    pub(super) fn look(&mut self) -> News {
+        let records = &self.snapshot.records;
+        let found = of_epic(records, &self.telemetry.borrow(), self.epic);
+        let lacks = |all: &[Obstacle], it: &Obstacle| !all.iter().any(|other| is_same(it, other));
+        let new = found.iter().filter(|it| lacks(&self.present, it));
+        let gone = self.present.iter().filter(|it| lacks(&found, it));
+        let (appeared, gone) = (new.cloned().collect(), gone.cloned().collect());
+        let borne = standstill(records, &found, self.epic);
+        let since = *self.standing.get_or_insert_with(Instant::now);
+        let gives_up = borne.is_some_and(|borne| since.elapsed() >= Duration::from_millis(borne.0));
+        self.standing = borne.map(|_| since);
+        self.present = found;
+        News { appeared, gone, gives_up }
+    }
+}
+
+/// What the records do not say, as it is told now and then beside everything else.
+fn follow_telemetry(desk: Desk) -> watch::Receiver<Telemetry> {
+    let (tell, telemetry) = watch::channel(Telemetry { owner: true, halted: None });
+    tokio::spawn(async move {
+        while !tell.is_closed() {
+            // While the bus is away, what was known is as good as anything.
+            if let Ok(now) = obstacles::telemetry(&desk).await {
+                tell.send_replace(now);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    });
+    telemetry
+}

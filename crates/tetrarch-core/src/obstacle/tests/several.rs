@@ -1,0 +1,94 @@
+//! Several obstacles at a time, what is progress and no obstacle, and how long a standstill is borne.
+
+use super::{block, fleet, found, goal, placed, set, trip, well, with_mode};
+use crate::agent::Mode;
+use crate::id::EpicId;
+use crate::limits::{OBSTACLE_BORNE, RETURN_AWAITED};
+use crate::liveness::Liveness;
+use crate::obstacle::{ObstacleKind as Kind, Telemetry, of_epic, standstill};
+use crate::owner::tests::fleet::{Fleet, id, po, request, success, wish};
+use crate::request::Report;
+use crate::request::goals::GoalVerb;
+use crate::role::Role;
+use crate::time::Millis;
+
+#[test]
+fn what_is_not_in_the_records_is_told_before_all_else() {
+    let (mut fleet, epic) = fleet();
+    trip(&mut fleet, "");
+    let alone = Telemetry { owner: false, halted: Some("the disk is full".to_owned()) };
+    let kinds = |telemetry: &Telemetry| -> Vec<(Kind, usize)> {
+        let all = of_epic(&fleet.records, telemetry, epic);
+        all.iter().map(|it| (it.kind, it.holds_up)).collect()
+    };
+    assert_eq!(kinds(&alone), [(Kind::OwnerAbsent, 3), (Kind::CircuitOpen, 0)]);
+    let full = Telemetry { owner: true, ..alone };
+    assert_eq!(kinds(&full), [(Kind::Halted, 3), (Kind::CircuitOpen, 0)]);
+    assert_eq!(kinds(&well()), [(Kind::CircuitOpen, 3)]);
+}
+
+#[test]
+fn work_that_waits_for_a_slot_is_progress() {
+    let (mut fleet, epic) = fleet();
+    with_mode(&mut fleet, Mode::Tight);
+    fleet.worker(epic, "T1.1");
+    assert_eq!(found(&fleet, epic), []);
+}
+
+#[test]
+fn a_worker_whose_host_is_lost_waits_for_one() {
+    let (mut fleet, epic) = fleet();
+    let worker = fleet.worker(epic, "T1.1");
+    for lost in [&worker, &po(), &id("HO@h1")] {
+        set(&mut fleet, lost, |it| it.liveness = Liveness::Offline);
+    }
+    let all = found(&fleet, epic);
+    let kinds: Vec<(Kind, usize)> = all.iter().map(|it| (it.kind, it.holds_up)).collect();
+    assert_eq!(kinds, [(Kind::NoHost, 3)]);
+    assert_eq!(standstill(&fleet.records, &all, epic), Some(RETURN_AWAITED));
+}
+
+#[test]
+fn what_holds_up_most_stands_first() {
+    let (mut fleet, epic) = fleet();
+    block(&mut fleet, epic, "manual");
+    with_mode(&mut fleet, Mode::Solo);
+    let all = found(&fleet, epic);
+    let kinds: Vec<(Kind, usize)> = all.iter().map(|it| (it.kind, it.holds_up)).collect();
+    assert_eq!(kinds, [(Kind::WorkBlocked, 2), (Kind::NoSlots, 1)]);
+}
+
+#[test]
+fn a_goal_that_is_put_away_has_no_obstacles() {
+    let (mut fleet, epic) = fleet();
+    goal(&mut fleet, epic, GoalVerb::Pause);
+    goal(&mut fleet, epic, GoalVerb::Cancel);
+    assert_eq!(found(&fleet, epic), []);
+}
+
+#[test]
+fn a_standstill_is_borne_as_long_as_its_obstacles() {
+    let borne = |happens: &dyn Fn(&mut Fleet, EpicId)| -> Option<Millis> {
+        let (mut fleet, epic) = fleet();
+        happens(&mut fleet, epic);
+        standstill(&fleet.records, &found(&fleet, epic), epic)
+    };
+    assert_eq!(borne(&|_, _| {}), None, "somebody will be asked for");
+    assert_eq!(borne(&|fleet, _| trip(fleet, "")), Some(OBSTACLE_BORNE));
+    let working = |fleet: &mut Fleet, epic| {
+        fleet.worker(epic, "T1.1");
+        trip(fleet, "");
+    };
+    assert_eq!(borne(&working), None, "somebody still works");
+    assert_eq!(borne(&|fleet, epic| goal(fleet, epic, GoalVerb::Pause)), None, "it is resumed");
+    let one_of_two = |fleet: &mut Fleet, epic| placed(fleet, epic, "yes");
+    assert_eq!(borne(&one_of_two), None, "T1.3 may begin");
+    let for_good = |fleet: &mut Fleet, epic| {
+        placed(fleet, epic, "yes");
+        let spawned = fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)]));
+        let other = spawned.spawned[0].agent.clone();
+        fleet.report(&other, Report::Ready);
+        fleet.end(&other, success("done"));
+    };
+    assert_eq!(borne(&for_good), Some(OBSTACLE_BORNE));
+}
