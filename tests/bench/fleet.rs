@@ -185,6 +185,7 @@ pub(crate) fn profile(name: &str, kind: RunnerKind, argv: &[&str]) -> Profile {
         argv: argv.iter().map(|&word| word.to_owned()).collect(),
         env: Vec::new(),
         pass_env: Vec::new(),
+        writable: Vec::new(),
         model: String::new(),
         served: Default::default(),
         prompt: String::new(),

@@ -180,6 +180,8 @@ pub struct Runner {
     pub env: Vec<(String, String)>,
     /// Names of variables passed on from the host's own environment.
     pub pass_env: Vec<String>,
+    /// What programs may write besides their own places: absolute, or below the home of the host's user (`~/`).
+    pub writable: Vec<String>,
     /// The model, for runners that use one.
     pub model: String,
     /// How the model is reached.

@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 
 use crate::children::{self, Awaited};
 use crate::containment::Bounds;
-use crate::isolation::Layer;
+use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
 
 /// Most open files of a process, and the largest file it writes, in bytes: far above what programs
 /// need, and below what takes a machine down. No core is dumped: it would hold what the program
@@ -140,7 +140,7 @@ fn files(bounds: &Bounds) -> Layer {
             bounds.writable.iter().map(|place| place.display().to_string()).collect();
         Ok(format!("version {abi}, writes only below {}", places.join(", ")))
     });
-    Layer::new("landlock", held)
+    Layer::new(LANDLOCK, held)
 }
 
 fn confine_files(bounds: &Bounds) -> Result<RestrictionStatus, Box<dyn std::error::Error>> {
@@ -195,11 +195,11 @@ fn around(place: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
 /// to the machine itself. A Unix socket that lies in the file system can still be connected to.
 fn network(bounds: &Bounds) -> Layer {
     if bounds.network {
-        return Layer::new("network", Ok("allowed".to_owned()));
+        return Layer::new(NETWORK_LAYER, Ok("allowed".to_owned()));
     }
     let held = filter()
         .and_then(|filter| seccompiler::apply_filter(&filter).map_err(|cause| cause.to_string()));
-    Layer::new("network", held.map(|()| "off, local sockets aside".to_owned()))
+    Layer::new(NETWORK_LAYER, held.map(|()| "off, local sockets aside".to_owned()))
 }
 
 /// Refuses what makes a socket of another family; also what would make one without that call.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use tetrarch_core::brief::{EVERY_TOOL, Tools};
 
+use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
+
 /// The entry of a brief's tools that allows the network. A tool, so that a child never has it
 /// when its parent has not (spec 03).
 const NETWORK_TOOL: &str = "network";
@@ -30,7 +32,7 @@ pub struct Containment {
 }
 
 /// What the programs of one run are kept to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// Whether a missing layer is a reason not to start.
     pub(crate) required: bool,
@@ -44,13 +46,32 @@ pub(crate) struct Bounds {
 
 impl Containment {
     /// The bounds of a run with these tools in this directory; `temporary` is where programs put
-    /// what they throw away.
-    pub(crate) fn bounds(&self, tools: &Tools, dir: &Path, temporary: PathBuf) -> Bounds {
+    /// what they throw away, `places` is what else is the run's.
+    pub(crate) fn bounds(
+        &self,
+        tools: &Tools,
+        dir: &Path,
+        temporary: PathBuf,
+        places: Vec<PathBuf>,
+    ) -> Bounds {
         let granted = tools.names().any(|tool| tool == NETWORK_TOOL || tool == EVERY_TOOL);
         let mut writable = vec![dir.to_owned(), temporary];
+        writable.extend(places);
         writable.extend(self.writable.iter().cloned());
         let network = self.network || granted;
         Bounds { required: self.required, network, writable, hidden: self.hidden.clone() }
+    }
+}
+
+impl Bounds {
+    /// These bounds without what no layer enforces.
+    pub(crate) fn enforced(mut self, layers: &[Layer]) -> Self {
+        let missing = |name| layers.iter().any(|layer| layer.name == name && !layer.active);
+        if missing(LANDLOCK) {
+            self.writable = vec![PathBuf::from("/")];
+        }
+        self.network |= missing(NETWORK_LAYER);
+        self
     }
 }
 
@@ -69,7 +90,7 @@ mod tests {
         ] {
             let containment = Containment { network: host, ..Containment::default() };
             let tools = tools.iter().copied().collect();
-            let bounds = containment.bounds(&tools, Path::new("/w"), "/tmp".into());
+            let bounds = containment.bounds(&tools, Path::new("/w"), "/tmp".into(), Vec::new());
             assert_eq!(bounds.network, network, "{host} {tools:?}");
         }
     }
@@ -78,11 +99,23 @@ mod tests {
     fn only_the_named_places_are_writable() {
         let writable = vec![PathBuf::from("/cache")];
         let containment = Containment { writable, required: true, ..Containment::default() };
-        let bounds = containment.bounds(&Tools::default(), Path::new("/w"), "/t".into());
-        assert_eq!(bounds.writable, [PathBuf::from("/w"), "/t".into(), "/cache".into()]);
+        let places = vec![PathBuf::from("/home")];
+        let bounds = containment.bounds(&Tools::default(), Path::new("/w"), "/t".into(), places);
+        let expected = ["/w", "/t", "/home", "/cache"].map(PathBuf::from);
+        assert_eq!(bounds.writable, expected);
         assert!(bounds.required);
-        assert!(
-            !Containment::default().bounds(&Tools::default(), Path::new("/"), "/".into()).required
-        );
+    }
+
+    #[test]
+    fn missing_layer_bounds_nothing() {
+        let containment = Containment::default();
+        let bounds = containment.bounds(&Tools::default(), Path::new("/w"), "/t".into(), vec![]);
+        let missing = |name| Layer::new(name, Err("the kernel has none".to_owned()));
+        let held = |name| Layer::new(name, Ok(String::new()));
+        let all = bounds.clone().enforced(&[held("landlock"), held("network")]);
+        assert_eq!(all, bounds);
+        let no_files = bounds.clone().enforced(&[missing("landlock"), held("network")]);
+        assert_eq!((no_files.network, no_files.writable), (false, vec![PathBuf::from("/")]));
+        assert!(bounds.enforced(&[held("landlock"), missing("network")]).network);
     }
 }

@@ -12,6 +12,11 @@ use crate::cgroup::Cgroups;
 use crate::confined::{self, NotStarted};
 use crate::containment::Containment;
 
+/// The layer that keeps writes to their places.
+pub(crate) const LANDLOCK: &str = "landlock";
+/// The layer that keeps the network away.
+pub(crate) const NETWORK_LAYER: &str = "network";
+
 /// One layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
@@ -59,17 +64,19 @@ pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolati
 fn confinement(containment: &Containment) -> Vec<Layer> {
     let here = Path::new("the working directory");
     let any = Containment { required: false, ..containment.clone() };
-    let bounds = any.bounds(&Tools::default(), here, std::env::temp_dir());
+    let bounds = any.bounds(&Tools::default(), here, std::env::temp_dir(), Vec::new());
     match confined::within(&bounds, || UdpSocket::bind("127.0.0.1:0").is_ok()) {
         Ok((true, mut layers)) if !bounds.network => {
-            for layer in layers.iter_mut().filter(|layer| layer.name == "network" && layer.active) {
-                *layer = Layer::new("network", Err("the filter is not enforced".to_owned()));
+            for layer in
+                layers.iter_mut().filter(|layer| layer.name == NETWORK_LAYER && layer.active)
+            {
+                *layer = Layer::new(NETWORK_LAYER, Err("the filter is not enforced".to_owned()));
             }
             layers
         }
         Ok((_, layers)) => layers,
-        Err(NotStarted::NotContained(cause)) => vec![Layer::new("landlock", Err(cause))],
-        Err(NotStarted::Failed(cause)) => vec![Layer::new("landlock", Err(cause.to_string()))],
+        Err(NotStarted::NotContained(cause)) => vec![Layer::new(LANDLOCK, Err(cause))],
+        Err(NotStarted::Failed(cause)) => vec![Layer::new(LANDLOCK, Err(cause.to_string()))],
     }
 }
 

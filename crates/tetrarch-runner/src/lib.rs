@@ -6,6 +6,7 @@
 //! `docs/stdio-protocol.md`; [`AgentBackend`] is where another kind of runner plugs in.
 
 mod backend;
+mod blocked;
 mod cgroup;
 mod children;
 mod confined;
@@ -17,6 +18,7 @@ mod isolation;
 mod lines;
 mod mark;
 mod pace;
+mod places;
 mod procfs;
 mod protocol;
 mod seat;

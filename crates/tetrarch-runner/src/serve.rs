@@ -15,7 +15,7 @@ use tetrarch_core::time::Millis;
 use tetrarch_core::verb::{Command, Stage};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::backend::AgentBackend;
@@ -25,6 +25,7 @@ use crate::backend::process::Process;
 use crate::cgroup::{Cgroups, Group};
 use crate::containment::Containment;
 use crate::mark::{HostLife, Mark};
+use crate::places::{self, NoPlaces, Places};
 use crate::seat::{Asked, Seat, Teller};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
 use crate::worktree::Worktrees;
@@ -94,6 +95,7 @@ impl Ground {
         }
         let workspace_dir = std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone());
+        places::clear(&workspace_dir);
         let worktrees = Worktrees::new(config.worktrees_dir, config.worktrees_max, &config.life);
         Self {
             worktrees,
@@ -107,6 +109,17 @@ impl Ground {
             subreaper,
             cgroups: cgroups.map_err(|cause| cause.to_string()),
         }
+    }
+
+    /// The places of a run besides its directory.
+    pub(crate) async fn places_for(&self, start: &Start) -> Result<Places, NoPlaces> {
+        let (workspace_dir, run) = (self.workspace_dir.clone(), start.run);
+        let (runner, hidden) = (start.brief.runner.clone(), self.containment.hidden.clone());
+        let make = move || Places::make(&workspace_dir, run, &runner, &hidden);
+        spawn_blocking(make).await.unwrap_or_else(|cause| {
+            let path = self.workspace_dir.clone();
+            Err(NoPlaces::Home { path, cause: cause.into() })
+        })
     }
 
     /// The cgroup of a run, or why there is none.
@@ -134,7 +147,7 @@ pub async fn serve(
     mut orders: mpsc::Receiver<Order>,
     observed: mpsc::Sender<Observed>,
 ) {
-    let prepared = tokio::task::spawn_blocking(move || Ground::prepare(config)).await;
+    let prepared = spawn_blocking(move || Ground::prepare(config)).await;
     let ground = match prepared {
         Ok(ground) => Arc::new(ground),
         Err(cause) => {

@@ -83,6 +83,12 @@ pub struct ToolboxConfig<'a> {
     pub life: &'a HostLife,
     /// What its programs are kept to.
     pub containment: &'a Containment,
+    /// The home of its programs; none: the host's, in which they write nothing.
+    pub home: Option<&'a Path>,
+    /// What its programs may write besides.
+    pub writable: Vec<PathBuf>,
+    /// The profile that would allow more.
+    pub profile: &'a str,
     /// The run's control group, if it has one.
     pub cgroup: Option<PathBuf>,
     /// What its programs are part of, a W3C `traceparent`, unless a span of the call says better.
@@ -163,15 +169,16 @@ impl Toolbox {
         let allowed = Allowed::of(config.tools).map_err(|cause| ToolboxError(cause.to_string()))?;
         let workspace = Workspace::open(config.workspace, config.scope_paths)
             .map_err(|cause| ToolboxError(cause.to_string()))?;
-        let cgroup = config.cgroup.map(Group::at);
+        let cgroup = config.cgroup.clone().map(Group::at);
         let temporary = std::env::temp_dir();
-        let bounds = config.containment.bounds(config.tools, workspace.path(), temporary);
+        let (tools, writable) = (config.tools, config.writable.clone());
+        let bounds = config.containment.bounds(tools, workspace.path(), temporary, writable);
         let isolation = if allowed.allows(Tool::Run) {
             contained(&bounds, cgroup.as_ref()).map_err(ToolboxError)?
         } else {
             "no programs".to_owned()
         };
-        let commands = Commands::new(config.run, config.life, config.trace, cgroup, bounds);
+        let commands = Commands::new(&config, cgroup, bounds);
         Ok(Self {
             allowed: Arc::new(allowed),
             workspace: Arc::new(workspace),

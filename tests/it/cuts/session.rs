@@ -392,6 +392,7 @@ fn brief(workspace: &Path, url: &str) -> Brief {
             argv: Vec::new(),
             env: Vec::new(),
             pass_env: Vec::new(),
+            writable: Vec::new(),
             model: "scripted".to_owned(),
             served: Served {
                 provider: "openai".to_owned(),

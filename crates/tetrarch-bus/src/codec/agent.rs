@@ -303,6 +303,7 @@ impl From<&Profile> for pb::Profile {
             argv: profile.argv.clone(),
             env: read::map(&profile.env),
             pass_env: profile.pass_env.clone(),
+            writable: profile.writable.clone(),
             model: profile.model.clone(),
             prompt: profile.prompt.clone(),
             provider: profile.served.provider.clone(),
@@ -328,6 +329,7 @@ impl TryFrom<pb::Profile> for Profile {
             argv: profile.argv,
             env: read::pairs(profile.env),
             pass_env: profile.pass_env,
+            writable: profile.writable,
             model: profile.model,
             served: Served {
                 provider: profile.provider,

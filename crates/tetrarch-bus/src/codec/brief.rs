@@ -150,6 +150,7 @@ impl From<&Runner> for pb::Runner {
             argv: runner.argv.clone(),
             env: read::map(&runner.env),
             pass_env: runner.pass_env.clone(),
+            writable: runner.writable.clone(),
             model: runner.model.clone(),
             prompt: runner.prompt.clone(),
             provider: runner.served.provider.clone(),
@@ -170,6 +171,7 @@ impl TryFrom<pb::Runner> for Runner {
             argv: runner.argv,
             env: read::pairs(runner.env),
             pass_env: runner.pass_env,
+            writable: runner.writable,
             model: runner.model,
             served: Served {
                 provider: runner.provider,

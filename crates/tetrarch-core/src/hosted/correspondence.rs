@@ -275,6 +275,7 @@ mod tests {
                 argv: Vec::new(),
                 env: Vec::new(),
                 pass_env: Vec::new(),
+                writable: Vec::new(),
                 model: String::new(),
                 served: Default::default(),
                 prompt: String::new(),

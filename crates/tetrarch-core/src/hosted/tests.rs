@@ -38,6 +38,7 @@ fn brief() -> Brief {
             argv: vec!["true".to_owned()],
             env: Vec::new(),
             pass_env: Vec::new(),
+            writable: Vec::new(),
             model: String::new(),
             served: Default::default(),
             prompt: String::new(),

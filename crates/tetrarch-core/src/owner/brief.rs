@@ -146,6 +146,7 @@ pub(super) fn expand(
             argv: all(profile.argv.clone()),
             env: profile.env.iter().map(|(name, text)| (name.clone(), filled(text))).collect(),
             pass_env: profile.pass_env.clone(),
+            writable: profile.writable.clone(),
             model: profile.model.clone(),
             served: profile.served.clone(),
             prompt: filled(&profile.prompt),

@@ -108,6 +108,7 @@ pub(super) fn record(record: &Record) -> usize {
                 + list(&profile.argv)
                 + pairs(&profile.env)
                 + list(&profile.pass_env)
+                + list(&profile.writable)
         }
         Record::Run(run) => RECORD + brief(&run.brief),
         Record::RunStatus(status) => ITEM + KEY + status.result.as_ref().map_or(0, result),
@@ -181,7 +182,8 @@ pub(super) fn brief(brief: &Brief) -> usize {
     let runner = &brief.runner;
     let texts = brief.goal.len() + brief.definition_of_done.len() + brief.workspace.len();
     let runner_texts = runner.prompt.len() + runner.model.len() + served(&runner.served);
-    let runner_lists = list(&runner.argv) + pairs(&runner.env) + list(&runner.pass_env);
+    let runner_lists =
+        list(&runner.argv) + pairs(&runner.env) + list(&runner.pass_env) + list(&runner.writable);
     ITEM + schema + lists + tools + inputs + texts + runner_texts + runner_lists
 }
 

@@ -23,6 +23,7 @@ use crate::backend::AgentBackend;
 use crate::backend::expected::{BadSchema, Expected};
 use crate::backend::process::launch::{LaunchError, directory};
 use crate::mark::Mark;
+use crate::places::Places;
 use crate::seat::Seat;
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -74,6 +75,8 @@ struct Begun {
     notes: Vec<String>,
     dir: PathBuf,
     dir_is_own: bool,
+    /// What else its programs write, until this is dropped.
+    places: Places,
 }
 
 impl Llm {
@@ -98,6 +101,7 @@ impl Llm {
             }
             other @ (Some(_) | None) => other.and_then(Result::ok),
         };
+        let places = self.ground.places_for(start).await.map_err(LaunchError::from)?;
         let toolbox = Toolbox::new(ToolboxConfig {
             workspace: &dir,
             tools: &brief.tools,
@@ -105,6 +109,9 @@ impl Llm {
             run: start.run,
             life: &self.ground.life,
             containment: &self.ground.containment,
+            home: places.home(),
+            writable: places.writable(),
+            profile: brief.runner.profile.as_str(),
             cgroup: cgroup.as_ref().map(|group| group.dir().to_owned()),
             trace: start.trace.as_deref(),
         })?;
@@ -135,7 +142,7 @@ impl Llm {
         let notes = notes.filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()).collect();
         tools.extend(on_files);
         let traces = runs.then(|| Traces::of_mark(Mark::Run(start.run), cgroup));
-        Ok(Begun { expected, form, model, tools, toolbox, traces, notes, dir, dir_is_own })
+        Ok(Begun { expected, form, model, tools, toolbox, traces, notes, dir, dir_is_own, places })
     }
 }
 

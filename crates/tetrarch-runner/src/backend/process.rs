@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use tetrarch_core::brief::{Brief, RunResult, VERDICT_OF_EXIT, VERDICT_VARIABLE};
+use tetrarch_core::brief::{Brief, Outcome, RunResult, VERDICT_OF_EXIT, VERDICT_VARIABLE};
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
 use tetrarch_failpoint::{Step, reach};
 use tokio::process::Child;
@@ -16,8 +16,11 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::backend::AgentBackend;
 use crate::backend::expected::Expected;
+use crate::blocked::Blocked;
 use crate::children::Awaited;
+use crate::containment::Bounds;
 use crate::files::Gate;
+use crate::places::Places;
 use crate::protocol::{
     brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
     stop_line, withheld_line,
@@ -88,6 +91,9 @@ struct Attendance {
     own_dir: Option<PathBuf>,
     /// Whether its exit code is its verdict.
     judges_by_exit: bool,
+    _places: Places,
+    bounds: Bounds,
+    profile: String,
     expected: Expected,
     ladder: Ladder,
     helm: Helm,
@@ -112,7 +118,8 @@ impl Attendance {
         ground: &Ground,
         expected: Expected,
     ) -> Self {
-        let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own } = launched;
+        let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own, .. } = launched;
+        let (bounds, places) = (launched.bounds, launched.places);
         let (notes, noted) = mpsc::channel(NOTES_MAX);
         let (in_turn_in, in_turn) = watch::channel(None);
         let (results_in, results) = watch::channel(0);
@@ -155,6 +162,9 @@ impl Attendance {
             traces,
             own_dir: dir_is_own.then_some(dir),
             judges_by_exit: judges_by_exit(&start.brief),
+            _places: places,
+            bounds,
+            profile: start.brief.runner.profile.to_string(),
             expected,
             ladder: Ladder::new(began, start.brief.wall, start.brief.turn_timeout),
             helm,
@@ -213,11 +223,17 @@ impl Attendance {
         if let Some(handed_back) = &heard.handed_back {
             return RunResult { usage: heard.usage, ..(**handed_back).clone() };
         }
-        let made = verdict::without_result(exit, heard, &self.ladder);
-        if self.judges_by_exit {
-            return verdict::judged(made, exit, heard, &self.ladder);
+        let mut result = verdict::without_result(exit, heard, &self.ladder);
+        if result.outcome == Outcome::Failure {
+            let said = [heard.stdout.text(), heard.stderr.text()].join("\n");
+            if let Some(blocked) = Blocked::of(&said, &self.bounds) {
+                verdict::explain(&mut result, &blocked.sentence(&self.profile));
+            }
         }
-        self.expected.settle(made).await
+        if self.judges_by_exit {
+            return verdict::judged(result, exit, heard, &self.ladder);
+        }
+        self.expected.settle(result).await
     }
 
     /// Attends to the program until it has exited. Tells nothing itself, so a listener that is

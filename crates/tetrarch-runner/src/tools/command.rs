@@ -24,16 +24,18 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Span;
 
-use super::Outcome;
 use super::allowed::Allowed;
 use super::inside::{Workspace, words};
 use super::output::Output;
+use super::{Outcome, ToolboxConfig};
 use crate::backend::process::PASSED_ON;
+use crate::blocked::Blocked;
 use crate::cgroup::Group;
 use crate::children::Awaited;
 use crate::confined::{self, NotStarted, Started};
 use crate::containment::Bounds;
-use crate::mark::{CALL_VARIABLE, HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
+use crate::mark::{CALL_VARIABLE, LIFE_VARIABLE, Mark, RUN_VARIABLE};
+use crate::places::HOME;
 use crate::sweep::Traces;
 
 /// How long a program may run when the call does not say, in seconds.
@@ -61,6 +63,7 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 pub(super) struct Commands {
     run: RunId,
+    profile: String,
     environment: BTreeMap<OsString, OsString>,
     cgroup: Option<Group>,
     bounds: Bounds,
@@ -72,22 +75,20 @@ pub(super) struct Commands {
 impl Commands {
     /// Commands of a run. Their environment is the host's, without all that could be a secret:
     /// what a profile passes on is for the model's harness.
-    pub(super) fn new(
-        run: RunId,
-        life: &HostLife,
-        trace: Option<&str>,
-        cgroup: Option<Group>,
-        bounds: Bounds,
-    ) -> Self {
+    pub(super) fn new(config: &ToolboxConfig<'_>, cgroup: Option<Group>, bounds: Bounds) -> Self {
+        let run = config.run;
         let passed = |name: &OsStr| {
             name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
         };
         let mut environment: BTreeMap<OsString, OsString> =
             std::env::vars_os().filter(|(name, _)| passed(name)).collect();
+        environment.extend(config.home.map(|home| (HOME.into(), home.into())));
         environment.insert(RUN_VARIABLE.into(), run.to_string().into());
-        environment.insert(LIFE_VARIABLE.into(), life.to_string().into());
-        environment.extend(trace.map(|trace| (trace::VARIABLE.into(), trace.into())));
-        Self { run, environment, cgroup, bounds, started: AtomicU64::new(0), turn: Arc::default() }
+        environment.insert(LIFE_VARIABLE.into(), config.life.to_string().into());
+        environment.extend(config.trace.map(|trace| (trace::VARIABLE.into(), trace.into())));
+        let profile = config.profile.to_owned();
+        let (started, turn) = (AtomicU64::new(0), Arc::default());
+        Self { run, profile, environment, cgroup, bounds, started, turn }
     }
 
     /// Runs a program to its end.
@@ -109,9 +110,16 @@ impl Commands {
                 // A task of its own: it goes on to the end of the program when this is dropped.
                 let (_want, wanted) = oneshot::channel();
                 let attending = tokio::spawn(running.attend(output, seconds, wanted));
-                attending.await.unwrap_or_else(|cause| {
+                let mut outcome = attending.await.unwrap_or_else(|cause| {
                     Outcome::error(format!("attending to the program failed: {cause}"))
-                })
+                });
+                if outcome.is_error
+                    && let Some(blocked) = Blocked::of(&outcome.text, &self.bounds)
+                {
+                    outcome.text =
+                        format!("{}\n[{}]", outcome.text, blocked.sentence(&self.profile));
+                }
+                outcome
             }
             Err(cause) => Outcome::error(format!(
                 "`{}` could not be started in {}: {cause}",

@@ -56,6 +56,9 @@ impl Bench {
             run: RunId(fresh()),
             life: &HostLife::new(&HostName::new("bench").unwrap(), "i", Ulid::from_parts(1, 1)),
             containment: &Containment::default(),
+            home: None,
+            writable: Vec::new(),
+            profile: "coder",
             cgroup: None,
             trace: None,
         });

@@ -153,6 +153,7 @@ fn start(program: &str) -> Start {
             argv: vec!["python3".to_owned(), program.to_owned()],
             env: Vec::new(),
             pass_env: Vec::new(),
+            writable: Vec::new(),
             model: String::new(),
             served: Default::default(),
             prompt: String::new(),

@@ -140,6 +140,85 @@ async fn a_program_writes_in_its_places_alone_and_has_no_network() {
 }
 
 #[tokio::test]
+async fn refused_write_or_connection_is_the_cause_of_the_failure() {
+    let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
+    let outside = elsewhere.path().join("outside");
+    let dir = elsewhere.path().display();
+    let writes = format!("echo x > {}", outside.display());
+    let connects = "import socket\nsocket.create_connection(('127.0.0.1', 9))";
+    let allow = format!("; allow it with `writable: [{dir}]` in profile `default`; stderr ends: ");
+    for (start, layer, cause) in [
+        (
+            shell(&writes),
+            "landlock",
+            format!("blocked by isolation: {}{allow}", outside.display()),
+        ),
+        (
+            python(connects),
+            "network",
+            "blocked by isolation: the network; allow it with `tools: [network]` in profile `default`".to_owned(),
+        ),
+    ] {
+        let mut stage = Stage::new();
+        let seen = stage.run(start).await;
+        if layer_holds(&seen, layer) {
+            assert!(seen.made().error.contains(&cause), "{}", seen.made().error);
+        }
+    }
+
+    let mut stage = Stage::new();
+    let mut start = shell(&writes);
+    start.brief.runner.writable =
+        vec![elsewhere.path().join("new").display().to_string(), dir.to_string()];
+    let seen = stage.run(start).await;
+    assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
+    assert!(outside.exists() && elsewhere.path().join("new").is_dir());
+}
+
+#[tokio::test]
+async fn what_the_host_keeps_to_itself_is_given_to_no_profile() {
+    let kept = tempfile::tempdir_in("/var/tmp").unwrap();
+    let hidden = kept.path().join("hidden");
+    std::fs::create_dir(&hidden).unwrap();
+    std::os::unix::fs::symlink(&hidden, kept.path().join("link")).unwrap();
+    for place in ["", "hidden", "hidden/below", "link"] {
+        let mut stage = Stage::with(|config| config.containment.hidden = vec![hidden.clone()]);
+        let mut start = shell("true");
+        start.brief.runner.writable = vec![kept.path().join(place).display().to_string()];
+        let error = stage.refused(start).await;
+        assert!(error.contains("`writable`") && error.contains("credentials"), "{place}: {error}");
+    }
+    assert!(!hidden.join("below").exists());
+}
+
+#[tokio::test]
+async fn home_is_the_runs_own_and_leads_to_the_users() {
+    let mut stage = Stage::new();
+    let script = "set -e; cd; pwd; mkdir .cache/a .config/b .local/share/c; echo x > file; \
+                  echo '[user]' > .gitconfig.new; mktemp -u";
+    let seen = stage.run(shell(script)).await;
+    assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
+    let user = std::env::var("HOME").unwrap();
+    let home = seen.made().deliverable.lines().next().unwrap().to_owned();
+    assert!(home.contains("/work/.homes/run_") && home != user, "{home}");
+    let removed = async {
+        while std::path::Path::new(&home).exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the removal of the home", removed).await;
+
+    let named = std::fs::read_dir(&user).unwrap().next().unwrap().unwrap().file_name();
+    let script = format!("ls -d \"$HOME/{}\"", named.to_str().unwrap());
+    let seen = stage.run(shell(&script)).await;
+    assert_eq!(seen.exit, Exit::Code(0), "{seen:?}");
+
+    let mut start = shell("echo $HOME");
+    start.brief.runner.pass_env = vec!["HOME".to_owned()];
+    assert_eq!(stage.run(start).await.made().deliverable, user);
+}
+
+#[tokio::test]
 async fn a_background_child_that_holds_the_output_does_not_hold_up_the_end() {
     for mut stage in [Stage::new(), Stage::without_cgroup()] {
         let seen = stage.run(shell("sleep 1000 & echo $!")).await;

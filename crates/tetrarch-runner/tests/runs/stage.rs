@@ -230,6 +230,7 @@ pub(crate) fn command(argv: &[&str]) -> Start {
             argv: argv.iter().map(|&word| word.to_owned()).collect(),
             env: Vec::new(),
             pass_env: Vec::new(),
+            writable: Vec::new(),
             model: String::new(),
             served: Default::default(),
             prompt: String::new(),

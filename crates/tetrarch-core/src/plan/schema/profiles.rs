@@ -13,6 +13,7 @@ const NAMED_KEYS: &[&str] = &[
     "argv",
     "env",
     "passEnv",
+    "writable",
     "model",
     "provider",
     "baseUrl",
@@ -82,6 +83,7 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
         argv,
         env,
         pass_env: read_pass_env(fields),
+        writable: read_writable(fields),
         model,
         served,
         prompt: fields.text("prompt", INSTRUCTION_BYTES_MAX).unwrap_or_default(),
@@ -144,4 +146,22 @@ fn read_pass_env(fields: &Fields<'_>) -> Vec<String> {
         entry.wrong(format!("{name:?} is no variable"), VARIABLE);
     }
     names
+}
+
+const PLACE: &str = "a directory without `..`: absolute, or ~/ and what lies in the home of the host's user; a plan file also \
+     takes {plan_dir}";
+
+fn read_writable(fields: &Fields<'_>) -> Vec<String> {
+    let places = fields.texts("writable");
+    let is_place = |place: &str| {
+        (place.starts_with('/') || place.starts_with("~/"))
+            && !place.contains('\0')
+            && !place.split('/').any(|part| part == "..")
+    };
+    if let (Some(entry), Some(place)) =
+        (fields.get("writable"), places.iter().find(|place| !is_place(place)))
+    {
+        entry.wrong(format!("{place:?} is no place that programs could be given"), PLACE);
+    }
+    places
 }

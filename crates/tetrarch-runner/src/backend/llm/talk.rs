@@ -31,6 +31,7 @@ use crate::backend::process::launch::remove_if_empty;
 use crate::files::Gate;
 use crate::lines::start_of;
 use crate::pace::Pace;
+use crate::places::Places;
 use crate::seat::{Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -97,11 +98,13 @@ pub(super) struct Talk {
     notes: Vec<String>,
     dir: PathBuf,
     dir_is_own: bool,
+    _places: Places,
 }
 
 impl Talk {
     pub(super) fn open(begun: Begun, start: Start, seat: Seat, ground: &Ground) -> Self {
-        let Begun { expected, form, model, tools, toolbox, traces, notes, dir, dir_is_own } = begun;
+        let Begun { expected, form, model, tools, toolbox, traces, notes, dir, dir_is_own, places } =
+            begun;
         let brief = &start.brief;
         let (runner, served) = (&brief.runner, &brief.runner.served);
         let system = opening::system(&start);
@@ -138,6 +141,7 @@ impl Talk {
             notes,
             dir,
             dir_is_own,
+            _places: places,
             whose: whose(&start),
             agent: start.agent,
             epoch: start.epoch,

@@ -18,6 +18,7 @@ use crate::children::Awaited;
 use crate::confined::{self, NotStarted, Started};
 use crate::containment::Bounds;
 use crate::mark::{HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
+use crate::places::{HOME, NoPlaces, Places};
 use crate::serve::Ground;
 use crate::sweep::Traces;
 
@@ -51,6 +52,9 @@ pub(crate) enum LaunchError {
     /// Containment is required and missing.
     #[error("isolation is required, but {cause}; mend that, or set host.isolation to \"best\"")]
     NotContained { cause: String },
+    /// It has not the places it is to have.
+    #[error(transparent)]
+    Places(#[from] NoPlaces),
 }
 
 /// A program that was started.
@@ -70,13 +74,19 @@ pub(super) struct Launched {
     pub(super) dir: PathBuf,
     /// Whether the directory is the run's own.
     pub(super) dir_is_own: bool,
+    /// What else is the run's, until this is dropped.
+    pub(super) places: Places,
+    /// What it is kept to.
+    pub(super) bounds: Bounds,
 }
 
 /// Starts the program of a brief.
 pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, LaunchError> {
     let (dir, dir_is_own) = directory(&ground.workspace_dir, start, start.run).await?;
     match contain(ground, start, &dir).await {
-        Ok((Started { child, pid, awaited, layers }, cgroup)) => {
+        Ok(Contained { started, cgroup, bounds, places }) => {
+            let Started { child, pid, awaited, layers } = started;
+            let bounds = bounds.enforced(&layers);
             let contained = match &cgroup {
                 Ok(cgroup) => format!("cgroup {}", cgroup.dir().display()),
                 Err(cause) => format!("no cgroup ({cause})"),
@@ -88,7 +98,7 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
                 layers.join("; ")
             );
             let traces = Traces::of_program(Mark::Run(start.run), pid, cgroup.ok());
-            Ok(Launched { child, awaited, pid, traces, isolation, dir, dir_is_own })
+            Ok(Launched { child, awaited, pid, traces, isolation, dir, dir_is_own, places, bounds })
         }
         Err(error) => {
             if dir_is_own {
@@ -99,12 +109,17 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
     }
 }
 
+/// A program in its layers.
+struct Contained {
+    started: Started,
+    cgroup: Result<Group, String>,
+    bounds: Bounds,
+    places: Places,
+}
+
 /// Starts it in all the layers there are; not at all when one is missing that is required.
-async fn contain(
-    ground: &Ground,
-    start: &Start,
-    dir: &Path,
-) -> Result<(Started, Result<Group, String>), LaunchError> {
+async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained, LaunchError> {
+    let places = ground.places_for(start).await?;
     let containment = &ground.containment;
     let required = |cause: &String| LaunchError::NotContained { cause: cause.clone() };
     let cgroup = ground.cgroup_for(start.run);
@@ -113,10 +128,11 @@ async fn contain(
     }
     let limits = cgroup.as_ref().ok().and_then(|cgroup| cgroup.limit(containment));
     let missing = limits.as_ref().filter(|limits| containment.required && !limits.active);
-    let bounds = containment.bounds(&start.brief.tools, dir, std::env::temp_dir());
+    let temporary = std::env::temp_dir();
+    let bounds = containment.bounds(&start.brief.tools, dir, temporary, places.writable());
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
-        None => spawn(start, &ground.life, dir, &bounds),
+        None => spawn(start, &ground.life, dir, &bounds, places.home()),
     };
     let mut started = match spawned {
         Ok(started) => started,
@@ -144,7 +160,7 @@ async fn contain(
         return Err(error);
     }
     started.layers.extend(limits);
-    Ok((started, cgroup))
+    Ok(Contained { started, cgroup, bounds, places })
 }
 
 /// Removes a run's own directory when nothing is in it.
@@ -159,13 +175,14 @@ fn spawn(
     life: &HostLife,
     dir: &Path,
     bounds: &Bounds,
+    home: Option<&Path>,
 ) -> Result<Started, LaunchError> {
     let runner = &start.brief.runner;
     let profile = runner.profile.to_string();
     let Some((program, arguments)) = runner.argv.split_first() else {
         return Err(LaunchError::NoCommand { profile });
     };
-    let environment = environment(start, life, std::env::vars_os());
+    let environment = environment(start, life, home, std::env::vars_os());
     let failed = |cause: io::Error| {
         let program = program.clone();
         if cause.kind() == io::ErrorKind::NotFound {
@@ -234,6 +251,7 @@ pub(crate) async fn directory(
 fn environment(
     start: &Start,
     life: &HostLife,
+    home: Option<&Path>,
     host: impl Iterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<OsString, OsString> {
     let runner = &start.brief.runner;
@@ -246,6 +264,7 @@ fn environment(
     };
     let mut environment: BTreeMap<OsString, OsString> =
         host.filter(|(name, _)| passed(name)).collect();
+    environment.extend(home.map(|home| (HOME.into(), home.into())));
     let set = runner.env.iter().map(|(name, value)| (name.into(), value.into()));
     environment.extend(set);
     let own = [

@@ -11,6 +11,9 @@ use super::ladder::{Cause, Ladder};
 use super::output::Heard;
 use crate::lines::end_of;
 
+/// What stands before the last words of a program.
+const STDERR_ENDS: &str = "; stderr ends: ";
+
 /// The result of a program that gave none.
 pub(super) fn without_result(exit: &Exit, heard: &Heard, ladder: &Ladder) -> RunResult {
     let (outcome, error) = judge(exit, heard, ladder);
@@ -51,6 +54,12 @@ pub(super) fn judged(result: RunResult, exit: &Exit, heard: &Heard, ladder: &Lad
         usage: result.usage,
         ..RunResult::ended(Outcome::Success, "")
     }
+}
+
+/// Says in a failed result why it failed, before what the program wrote.
+pub(super) fn explain(result: &mut RunResult, cause: &str) {
+    let at = result.error.find(STDERR_ENDS).unwrap_or(result.error.len());
+    result.error.insert_str(at, &format!("; {cause}"));
 }
 
 /// Whether a program died: by a signal that nobody here sent. What it was doing is not over, so
@@ -108,7 +117,7 @@ fn failure(exit: &Exit, heard: &Heard) -> String {
     }
     let stderr = heard.stderr.text();
     if !stderr.is_empty() {
-        error.push_str("; stderr ends: ");
+        error.push_str(STDERR_ENDS);
         error.push_str(end_of(&stderr, TEXT_BYTES_MAX / 2));
     }
     error
@@ -264,6 +273,18 @@ mod tests {
         ] {
             assert_eq!(of(exit, spoke, &ladder).verdict, None, "{exit:?} {spoke}");
         }
+    }
+
+    #[test]
+    fn cause_of_a_failure_stands_before_the_programs_words() {
+        let free = ladder(None, None, false);
+        let mut result = without_result(&Exit::Code(3), &heard(false), &free);
+        explain(&mut result, "because");
+        assert_eq!(result.error, "exit code 3; because; stderr ends: err");
+        let silent = Heard::default();
+        let mut result = without_result(&Exit::Code(3), &silent, &free);
+        explain(&mut result, "because");
+        assert_eq!(result.error, "exit code 3; because");
     }
 
     #[test]

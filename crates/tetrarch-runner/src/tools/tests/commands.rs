@@ -112,6 +112,9 @@ fn what_is_required_and_missing_leaves_no_tools() {
             run: RunId(fresh()),
             life: &life,
             containment: &Containment { required: true, ..Containment::default() },
+            home: None,
+            writable: Vec::new(),
+            profile: "coder",
             cgroup: None,
             trace: None,
         })

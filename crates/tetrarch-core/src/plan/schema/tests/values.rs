@@ -157,6 +157,10 @@ fn profiles_are_read_strictly() {
         "profiles.p.passEnv",
         "no variable",
     );
+    for place in ["cache", "../cache", "/a/../b", "~", "{plan_dir}/cache"] {
+        let refused = with(json!({"argv": ["x"], "writable": ["/fine", place]}));
+        assert_refused(&refused, "profiles.p.writable", "");
+    }
     let model = json!({
         "runner": "llm", "provider": "openai", "model": "m", "baseUrl": "http://x/v1",
         "keyFrom": "env:KEY", "maxOutputTokens": 9, "contextTokens": 99,

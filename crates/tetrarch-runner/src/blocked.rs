@@ -1,0 +1,213 @@
+//! What isolation refused a program, read from what the program wrote (spec 06, Isolation). The kernel tells the
+//! program alone, so its words are taken, and a path in them is held against the run's bounds. Decides nothing.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+use crate::containment::Bounds;
+
+/// Lines at the end of a program's words that are looked at.
+const LINES_MAX: usize = 200;
+/// Lines before a refusal in which the place may stand that it is about.
+const LINES_BEFORE: usize = 8;
+/// What programs write when they were refused something, in lower case.
+const REFUSED: [&str; 6] =
+    ["permission denied", "eacces", "os error 13", "errno 13", "isn't writable", "is not writable"];
+/// What programs write when they reach nobody, in lower case. After what ends with a blank stands the address.
+const UNREACHED: [&str; 17] = [
+    "could not resolve host: ",
+    "could not resolve hostname ",
+    "unable to resolve host address ",
+    "eai_again ",
+    "enotfound ",
+    "connect eacces ",
+    "failed to connect to ",
+    "connection to server at ",
+    "dial tcp: lookup ",
+    "dial tcp ",
+    "temporary failure in name resolution",
+    "name or service not known",
+    "failed to lookup address information",
+    "could not create socket: permission denied",
+    "network is unreachable",
+    "tcp open error",
+    "socket: permission denied",
+];
+/// What begins a word that is an address.
+const SCHEMES: [&str; 4] = ["https://", "http://", "ssh://", "git://"];
+/// What a line says that names the place of a refusal on a line after it.
+const FAILED: [&str; 4] = ["error", "fail", "could not", "cannot"];
+
+/// What was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// Changing what lies outside of the run's places; `probably`: it was there, and might have been refused otherwise.
+    Write { path: PathBuf, probably: bool },
+    /// Reading what the host keeps to itself.
+    Read { path: PathBuf },
+    /// The network; the address when the program named it.
+    Network { address: Option<String> },
+}
+
+impl Blocked {
+    /// What was refused last of all that a program wrote, if isolation with these bounds did it. Looks at the paths it
+    /// names.
+    pub(crate) fn of(text: &str, bounds: &Bounds) -> Option<Self> {
+        let lines: Vec<&str> = text.lines().collect();
+        let lines = lines.get(lines.len().saturating_sub(LINES_MAX)..).unwrap_or_default();
+        (0..lines.len()).rev().find_map(|at| {
+            let until = lines.get(at.saturating_sub(LINES_BEFORE)..=at).unwrap_or_default();
+            let (line, before) = until.split_last()?;
+            let network = || {
+                let address = until.iter().rev().find_map(|line| unreached(line).flatten());
+                Some(Self::Network { address })
+            };
+            if !bounds.network && unreached(line).is_some() {
+                return network();
+            }
+            let lower = line.to_lowercase();
+            if !REFUSED.iter().any(|words| lower.contains(words)) || lower.contains("publickey") {
+                return None;
+            }
+            if let Some(blocked) = place(line, bounds) {
+                return Some(blocked);
+            }
+            // A refused socket has no path.
+            if !bounds.network && before.iter().any(|line| line.contains("socket")) {
+                return network();
+            }
+            before.iter().rev().filter(|line| failed(line)).find_map(|line| place(line, bounds))
+        })
+    }
+
+    /// The whole sentence, for the profile by which the program ran.
+    pub(crate) fn sentence(&self, profile: &str) -> String {
+        match self {
+            Self::Write { path, .. } => {
+                let dir = path.parent().filter(|_| !path.is_dir()).unwrap_or(path);
+                let dir = dir.display();
+                format!("{self}; allow it with `writable: [{dir}]` in profile `{profile}`")
+            }
+            Self::Read { .. } => format!("{self}; the host keeps it to itself, no run may read it"),
+            Self::Network { .. } => {
+                format!("{self}; allow it with `tools: [network]` in profile `{profile}`")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write { path, probably } => {
+                let probably = if *probably { "probably " } else { "" };
+                write!(f, "{probably}blocked by isolation: {}", path.display())
+            }
+            Self::Read { path } => write!(f, "blocked by isolation: {}", path.display()),
+            Self::Network { address } => {
+                let address = address.as_deref().unwrap_or("the network");
+                write!(f, "blocked by isolation: {address}")
+            }
+        }
+    }
+}
+
+/// The last place in a line that isolation would refuse: first stands the program's own.
+fn place(line: &str, bounds: &Bounds) -> Option<Blocked> {
+    paths(line).into_iter().rev().find_map(|path| {
+        let real = real(&path);
+        let below = |places: &[PathBuf]| {
+            places
+                .iter()
+                .any(|place| real.starts_with(place.canonicalize().as_ref().unwrap_or(place)))
+        };
+        if below(&bounds.writable) {
+            None
+        } else if below(&bounds.hidden) {
+            Some(Blocked::Read { path })
+        } else {
+            // What the host's user may not do anyhow was not refused by isolation.
+            let there = real.exists();
+            let changed =
+                if there { real.as_path() } else { real.ancestors().find(|dir| dir.is_dir())? };
+            let allowed = access(changed, Access::WRITE_OK).is_ok();
+            allowed.then_some(Blocked::Write { path, probably: there })
+        }
+    })
+}
+
+/// A path without links, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let Some((above, real)) = there else { return path.to_owned() };
+    match path.strip_prefix(above) {
+        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+        Ok(_) | Err(_) => real,
+    }
+}
+
+/// The absolute paths that a line names: in quotes, else up to a colon or a blank.
+fn paths(line: &str) -> Vec<PathBuf> {
+    const QUOTES: [(char, char); 4] = [('\'', '\''), ('"', '"'), ('`', '`'), ('‘', '’')];
+    let mut found = Vec::new();
+    let mut before = ' ';
+    for (at, letter) in line.char_indices() {
+        if letter == '/' && (before.is_whitespace() || "'\"`‘:=([".contains(before)) {
+            let rest = &line[at..];
+            let closing =
+                QUOTES.iter().find(|(opening, _)| *opening == before).map(|quotes| quotes.1);
+            let end = match closing.and_then(|closing| rest.find(closing)) {
+                Some(end) => end,
+                None => rest
+                    .find(|letter: char| letter.is_whitespace() || ":,;)]".contains(letter))
+                    .unwrap_or(rest.len()),
+            };
+            if end > 1 {
+                found.push(PathBuf::from(&rest[..end]));
+            }
+        }
+        before = letter;
+    }
+    found
+}
+
+/// Whether a line tells of a failure and is no frame of a stack.
+fn failed(line: &str) -> bool {
+    let lower = line.trim_start().to_lowercase();
+    !lower.starts_with("file \"")
+        && !lower.starts_with("at ")
+        && FAILED.iter().any(|word| lower.contains(word))
+}
+
+/// The address that a line says was not reached, if it says that something was not.
+fn unreached(line: &str) -> Option<Option<String>> {
+    // ASCII alone changes its case here, so that places in both are the same.
+    let lower = line.to_ascii_lowercase();
+    let is_address = |word: &String| {
+        word == "localhost" || (word.contains(['.', ':']) && !word.starts_with(['/', '.']))
+    };
+    let url = SCHEMES.iter().find_map(|scheme| word(line.get(line.find(scheme)?..)?));
+    let mut said = false;
+    for words in UNREACHED {
+        let Some(at) = lower.find(words) else { continue };
+        if !words.ends_with(' ') {
+            said = true;
+        } else if let Some(named) = line.get(at + words.len()..).and_then(word).filter(is_address) {
+            return Some(url.or(Some(named)));
+        }
+    }
+    said.then_some(url)
+}
+
+/// The first word of a text, without what stands around it.
+fn word(text: &str) -> Option<String> {
+    let text = text.trim_start_matches(['\'', '"', '‘', '`']);
+    let word = text.split(|letter: char| letter.is_whitespace() || "'\"`’,;()<>".contains(letter));
+    let word = word.into_iter().next()?.trim_end_matches([':', '.', '/']);
+    (!word.is_empty()).then(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

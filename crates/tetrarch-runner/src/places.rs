@@ -1,0 +1,170 @@
+//! What a run's programs write besides their working directory: a home of their own, and the directories that the
+//! run's profile gives (docs/stdio-protocol.md, Isolation). Ends with the run. Confines nothing; that is `confined`.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use tetrarch_core::brief::Runner;
+use tetrarch_core::id::RunId;
+use tokio::runtime::Handle;
+
+/// Where homes lie, below the directory of runs.
+const HOMES: &str = ".homes";
+/// The variable that names a program's home.
+pub(crate) const HOME: &str = "HOME";
+/// Directories of a home in which programs make entries of their own beside the user's.
+const SHARED: [&str; 3] = [".config", ".local", ".local/share"];
+/// Directories of a home that programs only cache in; a run has empty ones.
+const FRESH: [&str; 3] = [".cache", ".npm", ".local/state"];
+/// Most entries of a directory of the user that a home leads to.
+const ENTRIES_MAX: usize = 1000;
+
+/// Why a run has not the places that it is to have.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoPlaces {
+    /// The home cannot be made.
+    #[error("a home of the run at {path}: {cause}; make room and let the host's user write there")]
+    Home { path: PathBuf, cause: io::Error },
+    /// The profile gives what the host keeps to itself.
+    #[error(
+        "profile `{profile}` has {path} in `writable`, and the host keeps its credentials in {hidden}; \
+         name a directory beside it"
+    )]
+    Hidden { profile: String, path: PathBuf, hidden: PathBuf },
+    /// What the profile gives cannot be made.
+    #[error(
+        "profile `{profile}` has {path} in `writable`, which cannot be made: {cause}; make it for the host's user, or \
+         leave it out"
+    )]
+    Given { profile: String, path: PathBuf, cause: io::Error },
+}
+
+/// The places of one run.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    /// Its home; none where its profile names another.
+    home: Option<PathBuf>,
+    /// What its profile gives.
+    given: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Makes the places of a run below the directory of runs. Blocks for a moment.
+    ///
+    /// # Errors
+    /// The home cannot be made; the profile gives what is `hidden` or what cannot be made.
+    pub(crate) fn make(
+        workspace_dir: &Path,
+        run: RunId,
+        runner: &Runner,
+        hidden: &[PathBuf],
+    ) -> Result<Self, NoPlaces> {
+        let user = std::env::var_os(HOME).map(PathBuf::from).filter(|home| home.is_absolute());
+        let given = given(runner, user.as_deref(), hidden)?;
+        let named = runner.pass_env.iter().any(|name| name == HOME)
+            || runner.env.iter().any(|(name, _)| name == HOME);
+        if named {
+            return Ok(Self { home: None, given });
+        }
+        let home = workspace_dir.join(HOMES).join(run.to_string());
+        let places = Self { home: Some(home.clone()), given };
+        furnish(&home, user.as_deref()).map_err(|cause| NoPlaces::Home { path: home, cause })?;
+        Ok(places)
+    }
+
+    /// Its home, if it has one of its own.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// All of them.
+    pub(crate) fn writable(&self) -> Vec<PathBuf> {
+        self.home.iter().chain(&self.given).cloned().collect()
+    }
+}
+
+/// Its programs are gone, so nobody writes there any more.
+impl Drop for Places {
+    fn drop(&mut self) {
+        let Some(home) = self.home.take() else { return };
+        let remove = move || {
+            if let Err(cause) = fs::remove_dir_all(&home) {
+                tracing::warn!(home = %home.display(), %cause, "a run's home stays until the host starts again");
+            }
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
+        }
+    }
+}
+
+/// Removes the homes that earlier lives of the host left. Blocks.
+pub(crate) fn clear(workspace_dir: &Path) {
+    let homes = workspace_dir.join(HOMES);
+    if let Err(cause) = fs::remove_dir_all(&homes)
+        && cause.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(homes = %homes.display(), %cause, "homes of earlier runs stay");
+    }
+}
+
+/// Makes a home in which everything of the user's home is found under its name, to be read, and in which there is
+/// room for more.
+fn furnish(home: &Path, user: Option<&Path>) -> io::Result<()> {
+    fs::create_dir_all(home)?;
+    let made = || [""].into_iter().chain(SHARED).chain(FRESH);
+    for dir in made().skip(1) {
+        fs::create_dir_all(home.join(dir))?;
+    }
+    let Some(user) = user else { return Ok(()) };
+    for dir in [""].into_iter().chain(SHARED) {
+        // What the user has not, or what cannot be read, is not led to.
+        let entries = fs::read_dir(user.join(dir)).into_iter().flatten().flatten();
+        for entry in entries.take(ENTRIES_MAX) {
+            let name = Path::new(dir).join(entry.file_name());
+            if !made().any(|made| Path::new(made) == name) {
+                symlink(entry.path(), home.join(&name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The directories that a profile gives. They are made, since the kernel gives rights to what is there.
+fn given(
+    runner: &Runner,
+    user: Option<&Path>,
+    hidden: &[PathBuf],
+) -> Result<Vec<PathBuf>, NoPlaces> {
+    let give = |text: &String| {
+        let profile = runner.profile.to_string();
+        let path = match (text.strip_prefix("~/"), user) {
+            (Some(below), Some(user)) => user.join(below),
+            (Some(_), None) | (None, _) => PathBuf::from(text),
+        };
+        let failed =
+            |cause| NoPlaces::Given { profile: profile.clone(), path: path.clone(), cause };
+        let exposed = |place: &Path| {
+            hidden.iter().find(|hidden| {
+                let hidden = hidden.canonicalize().unwrap_or_else(|_| hidden.to_path_buf());
+                hidden.starts_with(place) || place.starts_with(&hidden)
+            })
+        };
+        // Before it is made, and as it really is.
+        if let Some(hidden) = exposed(&path) {
+            return Err(NoPlaces::Hidden { profile, path, hidden: hidden.clone() });
+        }
+        if !path.exists() {
+            fs::create_dir_all(&path).map_err(failed)?;
+        }
+        let real = path.canonicalize().map_err(failed)?;
+        match exposed(&real) {
+            Some(hidden) => Err(NoPlaces::Hidden { profile, path, hidden: hidden.clone() }),
+            None => Ok(real),
+        }
+    };
+    runner.writable.iter().map(give).collect()
+}
