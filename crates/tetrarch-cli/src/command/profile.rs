@@ -1,5 +1,7 @@
 //! `profile`: lists and shows a project's profiles, and applies profile files to it: how agents of a kind are executed (spec 12).
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -19,13 +21,18 @@ use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured};
 use crate::snapshot::Snapshot;
 
+mod ready;
+
+use ready::Ready;
+
 /// What `profile` can do.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "\
 Examples:
   tetrarch profile list demo
   tetrarch profile show demo coder -o yaml
-  tetrarch profile apply demo coder.toml reviewer.yaml
+  tetrarch profile init rust --write rust.yaml
+  tetrarch profile apply demo rust.yaml coder.toml
 
 A profile file (YAML, TOML or JSON):
   name = \"coder\"
@@ -49,6 +56,20 @@ pub(crate) enum ProfileCommand {
         /// The profile.
         name: ProfileName,
     },
+    /// Print a profile that works as it is, to be changed and applied.
+    Init {
+        /// The kind of work.
+        kind: Ready,
+        /// Directory it works in; the current one when left out.
+        #[arg(long, value_name = "DIR")]
+        workspace: Option<PathBuf>,
+        /// Print it as `profiles` of a plan file.
+        #[arg(long)]
+        plan: bool,
+        /// Write it to this file, which must not be there.
+        #[arg(long, value_name = "FILE")]
+        write: Option<PathBuf>,
+    },
     /// Set profiles of a project, one from each file.
     Apply {
         /// The project.
@@ -67,6 +88,9 @@ pub(crate) async fn run(context: &Context, command: ProfileCommand) -> Result<()
     match command {
         ProfileCommand::List { project } => list(context, project.as_ref()).await,
         ProfileCommand::Show { project, name } => show(context, &project, &name).await,
+        ProfileCommand::Init { kind, workspace, plan, write } => {
+            init(kind, workspace.as_deref(), plan, write.as_deref())
+        }
         ProfileCommand::Apply { project, files } => apply(context, project, &files).await,
     }
 }
@@ -135,12 +159,40 @@ async fn show(
         sheet.list("argv", profile.argv.iter().cloned());
         sheet.list("env", profile.env.iter().map(|(name, value)| format!("{name}={value}")));
         sheet.list("passEnv", profile.pass_env.iter().cloned());
+        sheet.list("writable", profile.writable.iter().cloned());
         sheet.list("tools", profile.tools.names().map(|name| name.to_string()));
         sheet.field("wall", Cell::some(profile.wall.map(duration::print)));
         sheet.field("workspace", profile.workspace.as_str());
         sheet.passage("prompt", &profile.prompt);
         sheet.finish()
     })?;
+    Ok(())
+}
+
+fn init(
+    kind: Ready,
+    workspace: Option<&Path>,
+    plan: bool,
+    write: Option<&Path>,
+) -> Result<(), CliError> {
+    let workspace = std::path::absolute(workspace.unwrap_or(Path::new(".")))?;
+    let text = if plan { kind.in_plan(&workspace) } else { kind.file(&workspace) };
+    let Some(file) = write else {
+        output::text(&text)?;
+        return Ok(());
+    };
+    let mut written = File::create_new(file).map_err(|cause| {
+        let what = format!("{} cannot be written: {cause}", file.display());
+        CliError::new(Code::Usage, what).hint("name a file that is not there yet")
+    })?;
+    written.write_all(text.as_bytes())?;
+    let name = file.display();
+    let next = if plan {
+        format!("tetrarch plan check {name}")
+    } else {
+        format!("tetrarch profile apply <project> {name}")
+    };
+    output::text(&format!("{name} written; next: {next}\n"))?;
     Ok(())
 }
 
