@@ -69,6 +69,7 @@ fn read_command(
         budget: Limits::default(),
         wall: None,
         workspace,
+        writable: Vec::new(),
         worktree: Some(worktree),
     })
 }
