@@ -271,7 +271,7 @@ mod tests {
             (Exit::Code(0), false, ladder(None, Some(0), true)),
             (Exit::Code(1), false, ladder(Some(9), None, false)),
         ] {
-            assert_eq!(of(exit, spoke, &ladder).verdict, None, "{exit:?} {spoke}");
+            assert_eq!(of(exit.clone(), spoke, &ladder).verdict, None, "{exit:?} {spoke}");
         }
     }
 

@@ -64,7 +64,6 @@ fn what_is_wrong_with_a_command_is_said() {
         (json!({"worktree": "none"}), "worktree", "stands beside no `run`"),
         (json!({"run": "make", "worktree": "yes"}), "worktree", "is \"yes\""),
         (json!({"run": "echo {goal}"}), "run", "has {goal} in a shell line"),
-        (json!({"run": "echo {result:T1.2}"}), "run", "has {result:T1.2} in a shell line"),
         (json!({"run": "echo $TETRARCH_RESULT_T1_2"}), "run", "T1.1 does not depend on T1.2"),
         (json!({"run": "echo $TETRARCH_RESULT_X"}), "run", "is the result of no node"),
         (json!({"review": {}}), "review.domain", "is missing"),
@@ -72,6 +71,9 @@ fn what_is_wrong_with_a_command_is_said() {
     ] {
         assert_refused(&two(&fields, &json!({})), &at(key), text);
     }
+    let result = json!({"deps": ["T1.1"], "run": "echo {result:T1.1}"});
+    let path = "phases[0].tasks[1].run";
+    assert_refused(&two(&json!({}), &result), path, "has {result:T1.1} in a shell line");
 }
 
 #[test]
