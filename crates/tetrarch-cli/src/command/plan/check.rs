@@ -68,7 +68,7 @@ fn checked(file: &Path) -> Result<String, CliError> {
 /// A profile's program that is not on this machine.
 fn missing_command(profile: &Profile) -> Option<String> {
     let program = profile.argv.first().filter(|_| profile.kind == RunnerKind::Process)?;
-    // One that is filled in later, or relative to where it works, cannot be looked for now.
+    // One that is filled in later, or relative to where it works, is looked for when it runs.
     let known = !program.contains('{') && (!program.contains('/') || program.starts_with('/'));
     (known && which::which(program).is_err()).then(|| {
         format!("profile {}: {program:?} was not found on this machine", profile.name.as_str())
