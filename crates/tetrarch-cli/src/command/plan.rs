@@ -150,7 +150,7 @@ async fn show(context: &Context, desk: &Desk, epic: EpicId) -> Result<(), CliErr
         .collect();
     let value = json!({
         "plan": snapshot.json(&Record::Plan(Box::new(plan.clone())))?,
-        "percent": snapshot.rollup(epic).map(|rollup| rollup.percent),
+        "percent": snapshot.records.goal_states.get(&epic).map(|state| state.percent),
         "nodes": nodes?,
         "obstacles": obstacles.iter().map(|it| obstacles::value(context, it)).collect::<Vec<_>>(),
     });
@@ -193,7 +193,7 @@ fn sheet(snapshot: &Snapshot, epic: EpicId, obstacles: &[Obstacle]) -> Sheet {
     sheet
         .field("epic", epic.to_string())
         .field("goal", Cell::state(state.map_or("", |state| state.status.as_str())))
-        .field("done", Cell::some(snapshot.rollup(epic).map(|r| format!("{}%", r.percent))))
+        .field("done", Cell::some(state.map(|state| format!("{}%", state.percent))))
         .field("version", Cell::some(plan.map(|plan| plan.version)))
         .field("updated", Cell::some(plan.map(|plan| stamp(plan.updated))))
         .field("output", Cell::some(plan.and_then(|plan| plan.output)));

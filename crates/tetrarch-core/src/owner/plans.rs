@@ -181,8 +181,11 @@ pub(super) fn settle(draft: &mut Draft<'_>, epic: EpicId) {
         state.status = derived;
         state.since = draft.now;
     }
-    if moved || state.percent != rollup.percent {
-        state.percent = rollup.percent;
+    // What was given up keeps how far it came: without its cancelled leaves it would look done.
+    let closed = matches!(state.status, GoalStatus::Cancelled | GoalStatus::Archived) && !moved;
+    let percent = if closed { state.percent } else { rollup.percent };
+    if moved || state.percent != percent {
+        state.percent = percent;
         draft.put(Record::GoalState(Box::new(state)));
     }
 }

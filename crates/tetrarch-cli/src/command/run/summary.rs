@@ -89,6 +89,10 @@ impl Figures {
         }
         for record in &entry.records {
             if let Record::Agent(agent) = record {
+                // Agents of other goals are none of this run's.
+                if agent.work.as_ref().is_some_and(|work| work.epic != epic) {
+                    continue;
+                }
                 self.slots_most = self.slots_most.max(agent.slots.len());
                 self.agents.insert(agent.id.clone(), (**agent).clone());
             } else if let Record::RunStatus(status) = record {

@@ -223,6 +223,19 @@ fn a_cancelled_goal_stops_what_runs_children_first_and_gives_up_the_rest() {
 }
 
 #[test]
+fn cancelled_goal_keeps_how_far_it_came() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let worker = fleet.worker(epic, "T1.1");
+    fleet.end(&worker, success("done"));
+    let percent = |fleet: &Fleet| fleet.records.goal_states[&epic].percent;
+    assert_eq!(percent(&fleet), 50);
+    does(&mut fleet, epic, Cancel);
+    assert_eq!((status(&fleet, epic), percent(&fleet)), (GoalStatus::Cancelled, 50));
+    does(&mut fleet, epic, Archive);
+    assert_eq!((status(&fleet, epic), percent(&fleet)), (GoalStatus::Archived, 50));
+}
+
+#[test]
 fn what_does_not_end_in_time_ends_all_the_same() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let worker = fleet.worker(epic, "T1.1");

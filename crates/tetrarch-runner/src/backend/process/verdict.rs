@@ -93,8 +93,8 @@ fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
             (Outcome::Failure, format!("a turn took longer than {turn}; {what_to_do}"))
         }
         (Some(Cause::Stopped), reason) => stopped(reason.unwrap_or_default()),
-        (None, _) if !heard.spoke && *exit == Exit::Code(0) => (Outcome::Success, String::new()),
         (None, Some(reason)) => stopped(reason),
+        (None, None) if !heard.spoke && *exit == Exit::Code(0) => (Outcome::Success, String::new()),
         (None | Some(Cause::Lingered), _) => (Outcome::Failure, failure(exit, heard)),
     }
 }
@@ -163,7 +163,13 @@ mod tests {
                 Outcome::Failure,
                 "ended without a result (exit code 0); stderr ends: err",
             ),
-            (Exit::Code(0), false, ladder(Some(9), None, false), Outcome::Success, ""),
+            (
+                Exit::Code(0),
+                false,
+                ladder(Some(9), None, false),
+                Outcome::Cancelled,
+                "stopped: enough",
+            ),
             (
                 Exit::Code(1),
                 false,
