@@ -29,6 +29,7 @@ mod loops;
 mod metrics;
 mod naming;
 mod obstacles;
+mod offline;
 mod overseeing;
 mod own_tools;
 mod pauses;

@@ -28,7 +28,7 @@ use binary::Places;
 pub use config::{OwnServer, operator_config, own_config};
 pub use error::ServerError;
 pub use health::Health;
-pub use lock::DataDirLock;
+pub use lock::{DataDirLock, ReaderLock};
 pub use room::{Room, room};
 pub use version::{MIN_VERSION, Version, VersionError};
 

@@ -51,8 +51,10 @@ use tokio::runtime::Runtime;
 
 use crate::args::{Args, Command, GlobalArgs, command_line};
 use crate::context::Context;
-use crate::exit::CliError;
-use crate::name::{self, Resolved};
+use crate::exit::{CliError, Code};
+use crate::name::{self, Asked, Resolved};
+use crate::offline::{OfflineBus, only_reads};
+use crate::process::stop_signal;
 use crate::suggestion;
 use crate::telemetry::{Counting, Telemetry};
 
@@ -66,24 +68,79 @@ pub(crate) fn run() -> Result<(), CliError> {
     let mut loose = name::loose(command_line());
     let matches = matches(&mut loose, &line);
     let asked = name::asked(&command_line(), &matches);
-    if !asked.iter().any(name::is_open) {
-        let Args { global, command } = args(&line, Resolved::new());
+    let global = GlobalArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let outcome = if asked.iter().any(name::is_open) || only_reads(&matches) {
+        answer(&global, &matches, &asked, &line)
+    } else {
+        let Args { command, .. } =
+            args(&line, Resolved::new()).unwrap_or_else(|wrong| wrong.exit());
         // Needs nothing of what follows, and must not wait for a collector or a log.
         if let Command::Guard(args) = command {
             return guard::run(args);
         }
-        return start(Context::load(&global)?, runtime()?, command);
-    }
-    let global = GlobalArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let (mut context, runtime) = (Context::load(&global)?, runtime()?);
-    let desk = runtime.block_on(context.desk())?;
-    let names = runtime.block_on(name::resolve(&desk, &asked))?;
-    context.opened = Some(desk);
-    start(context, runtime, args(&line, names).command)
+        Context::load(&global).and_then(|context| start(&context, runtime()?, command))
+    };
+    outcome.map_err(|error| error.completed(&global))
+}
+
+/// Runs a command whose names have to be looked up first, or that only reads; the bus is started for it
+/// when the fleet is not running.
+fn answer(
+    global: &GlobalArgs,
+    matches: &ArgMatches,
+    asked: &[Asked],
+    line: &[OsString],
+) -> Result<(), CliError> {
+    let (mut context, runtime) = (Context::load(global)?, runtime()?);
+    let bus =
+        if only_reads(matches) { runtime.block_on(OfflineBus::open(&context))? } else { None };
+    let names = runtime.block_on(async {
+        if !asked.iter().any(name::is_open) {
+            return Ok(Resolved::new());
+        }
+        let desk = context.desk().await?;
+        let names = name::resolve(&desk, asked).await;
+        context.opened = Some(desk);
+        names
+    });
+    let Some(bus) = bus else {
+        let args = args(line, names?).unwrap_or_else(|wrong| wrong.exit());
+        return start(&context, runtime, args.command);
+    };
+    let answered = names.map(|names| args(line, names).map(|args| args.command));
+    let answered = match answered {
+        Ok(Ok(command)) => Ok(Ok(runtime.block_on(async {
+            let mut stop = stop_signal(false)?;
+            tokio::select! {
+                outcome = dispatch(&context, command) => outcome,
+                _ = stop.wait_for(|stop| *stop) => {
+                    Err(CliError::new(Code::Interrupted, "interrupted"))
+                }
+            }
+        }))),
+        Ok(Err(wrong)) => Ok(Err(wrong)),
+        Err(error) => Err(error),
+    };
+    drop(context);
+    runtime.block_on(bus.close())?;
+    answered?.unwrap_or_else(|wrong| wrong.exit())
 }
 
 fn runtime() -> Result<Runtime, CliError> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+/// A line that is wrong, or asks for help.
+struct Wrong {
+    error: clap::Error,
+    command: clap::Command,
+}
+
+impl Wrong {
+    /// Ends the program with what is to be said of it.
+    fn exit(&self) -> ! {
+        suggestion::exit(&self.error, &self.command)
+    }
 }
 
 /// The line's matches; a line that is wrong, or asks for help, ends here.
@@ -92,18 +149,19 @@ fn matches(command: &mut clap::Command, line: &[OsString]) -> ArgMatches {
 }
 
 /// The line's arguments, each name in its whole form.
-fn args(line: &[OsString], names: Resolved) -> Args {
+fn args(line: &[OsString], names: Resolved) -> Result<Args, Box<Wrong>> {
     let mut command = name::strict(command_line(), names);
-    let matches = matches(&mut command, line);
-    Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    let matches = command.try_get_matches_from_mut(line);
+    let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
+    args.map_err(|error| Box::new(Wrong { error: error.format(&mut command), command }))
 }
 
-fn start(context: Context, runtime: Runtime, command: Command) -> Result<(), CliError> {
+fn start(context: &Context, runtime: Runtime, command: Command) -> Result<(), CliError> {
     let serves = serves(&command);
     let mut telemetry = Telemetry::start(&context.config, default_log(serves), counting(&command))?;
     let outcome = runtime.block_on(async {
         telemetry.serve_metrics()?;
-        dispatch(&context, command).await
+        dispatch(context, command).await
     });
     telemetry.stop();
     // A blocking read of standard input would keep the runtime for ever.

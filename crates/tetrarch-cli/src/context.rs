@@ -235,7 +235,7 @@ impl Desk {
 }
 
 /// The words of a command with the options that say which installation is meant.
-fn command_line(global: &GlobalArgs, words: &str) -> String {
+pub(crate) fn command_line(global: &GlobalArgs, words: &str) -> String {
     let GlobalArgs { config, data_dir, url, credentials, human, .. } = global;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.to_string_lossy().into_owned());
     let options = [

@@ -10,6 +10,10 @@ use tetrarch_bus::watch::ReplyError;
 use tetrarch_core::error::ErrorCode;
 use tetrarch_engine::EngineError;
 
+use crate::args::GlobalArgs;
+use crate::context::command_line;
+use crate::output::say;
+
 /// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -59,6 +63,12 @@ impl CliError {
         self
     }
 
+    /// With the options that say which installation is meant behind every command it proposes.
+    pub(crate) fn completed(mut self, global: &GlobalArgs) -> Self {
+        self.hint = self.hint.map(|hint| completed(global, &hint));
+        self
+    }
+
     /// A refusal by the owner.
     pub(crate) fn refused(code: ErrorCode, detail: &str) -> Self {
         let exit = match code {
@@ -75,12 +85,20 @@ impl CliError {
 }
 
 /// Prints an error the way every command does.
-#[expect(clippy::print_stderr, reason = "the one place where errors reach people")]
 pub(crate) fn report(error: &CliError) {
-    eprintln!("error: {}", error.what);
+    say(&format!("error: {}", error.what));
     if let Some(hint) = &error.hint {
-        eprintln!("  next: {hint}");
+        say(&format!("  next: {hint}"));
     }
+}
+
+/// A text whose quoted command lines have the options that say which installation is meant.
+fn completed(global: &GlobalArgs, text: &str) -> String {
+    let pieces = text.split('`').enumerate().map(|(at, piece)| {
+        let words = piece.strip_prefix("tetrarch ").filter(|_| at % 2 == 1);
+        words.map_or_else(|| piece.to_owned(), |words| command_line(global, words))
+    });
+    pieces.collect::<Vec<String>>().join("`")
 }
 
 impl From<ConnectError> for CliError {

@@ -11,6 +11,7 @@ mod exit;
 mod history;
 mod name;
 mod obstacles;
+mod offline;
 mod output;
 mod process;
 #[cfg(test)]

@@ -26,11 +26,29 @@ pub(crate) enum Reader {
     Gone,
 }
 
-/// Prints text as it is, with a line's end.
+/// Prints text with a line's end; what would move the cursor is made visible.
 ///
 /// # Errors
 /// Standard output cannot be written.
 pub(crate) fn text(text: &str) -> Result<Reader, CliError> {
+    written(&shown(text, is_coloured()))
+}
+
+/// Says a line to people, beside the result. What would move the cursor is made visible.
+pub(crate) fn say(line: &str) {
+    // Whoever does not listen any more still gets the exit code.
+    let _unheard = writeln!(io::stderr().lock(), "{}", shown(line, false));
+}
+
+/// Prints a deliverable: as it is for programs, with what would move the cursor made visible for people.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) fn deliverable(text: &str) -> Result<Reader, CliError> {
+    if is_terminal() { written(&shown(text, false)) } else { written(text) }
+}
+
+fn written(text: &str) -> Result<Reader, CliError> {
     let mut out = io::stdout().lock();
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let written = write!(out, "{text}{end}").and_then(|()| out.flush());
@@ -93,7 +111,7 @@ pub(crate) fn listing(output: Output, listing: &Listing) -> Result<Reader, CliEr
 pub(crate) fn item(output: Output, value: &Value, line: &str) -> Result<Reader, CliError> {
     match output {
         Output::Table | Output::Wide => text(line),
-        Output::Json => text(&value.to_string()),
+        Output::Json => text(&escaped(&value.to_string())),
         Output::Yaml => text(&format!("---\n{}", document(output, value)?)),
     }
 }
@@ -103,7 +121,8 @@ fn document(output: Output, value: &Value) -> Result<String, CliError> {
     match output {
         Output::Yaml => serde_saphyr::to_string(value).map_err(|error| broken(error.to_string())),
         Output::Table | Output::Wide | Output::Json => {
-            serde_json::to_string_pretty(value).map_err(|error| broken(error.to_string()))
+            let text = serde_json::to_string_pretty(value);
+            text.map(|text| escaped(&text)).map_err(|error| broken(error.to_string()))
         }
     }
 }
@@ -118,6 +137,66 @@ pub(crate) fn is_coloured() -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     is_terminal() && !unwanted && !dumb
+}
+
+/// Text of many lines with everything visible that is no end of a line and no tab; colours stay where
+/// they are wanted.
+fn shown(text: &str, coloured: bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(|c| is_hidden(c) && !matches!(c, '\n' | '\t')) {
+        let (before, from) = rest.split_at(at);
+        shown.push_str(before);
+        let colour = colour(from).filter(|_| coloured);
+        let taken = colour.unwrap_or_else(|| from.chars().next().map_or(0, char::len_utf8));
+        let (taken, after) = from.split_at(taken);
+        shown.push_str(&colour.map_or_else(|| visible(taken), |_| taken.to_owned()));
+        rest = after;
+    }
+    shown + rest
+}
+
+/// The bytes of the colour that a text begins with.
+fn colour(text: &str) -> Option<usize> {
+    let codes = text.strip_prefix("\x1b[")?;
+    let end = codes.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    codes[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
+}
+
+/// Whether text of many lines holds nothing that would move the cursor.
+pub(crate) fn is_visible(text: &str) -> bool {
+    !text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t'))
+}
+
+/// Standard error for what is logged: what would move the cursor is made visible.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// Whether lines come with colours.
+    pub(crate) coloured: bool,
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = shown(&String::from_utf8_lossy(bytes), self.coloured);
+        io::stderr().lock().write_all(text.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().lock().flush()
+    }
+}
+
+/// JSON whose hidden characters are escapes, which every reader of JSON reads as the same.
+fn escaped(json: &str) -> String {
+    json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
+        if is_hidden(c) && c != '\n' {
+            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            text.push(c);
+        }
+        text
+    })
 }
 
 /// Text with its control characters made visible: what others wrote must not move the cursor.
@@ -150,6 +229,23 @@ mod tests {
         assert_eq!(visible("a\x1b[31mb\r\n\tc"), "a\\u{1b}[31mb\\r\\n\\tc");
         assert_eq!(visible("\u{202e}x\u{9b}"), "\\u{202e}x\\u{9b}");
         assert_eq!(visible("grüße, 世界"), "grüße, 世界");
+    }
+
+    #[test]
+    fn lines_tabs_and_wanted_colours_stay() {
+        let text = "a\tb\n\x1b[1;31mred\x1b[0m\x1b[2J\r\u{202e}";
+        assert_eq!(shown(text, true), "a\tb\n\x1b[1;31mred\x1b[0m\\u{1b}[2J\\r\\u{202e}");
+        assert_eq!(shown("\x1b[31mx", false), "\\u{1b}[31mx");
+        assert_eq!(shown("\x1b[31", true), "\\u{1b}[31");
+        assert_eq!(shown("plain", true), "plain");
+    }
+
+    #[test]
+    fn json_with_hidden_characters_is_escaped_and_reads_as_the_same() {
+        let value = serde_json::json!({"name": "\x1b[2J\r\u{202e}\u{7f}\u{9b}\n"});
+        let text = document(Output::Json, &value).unwrap();
+        assert!(!text.chars().any(|c| is_hidden(c) && c != '\n'), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 
     #[test]

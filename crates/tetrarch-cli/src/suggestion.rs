@@ -5,6 +5,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::exit::{self, CliError, Code};
+use crate::output;
 
 /// What people type, below which command (none: the program itself), and the commands that they mean.
 const MEANT: [(&str, &[&str], &[&str]); 28] = [
@@ -86,6 +87,11 @@ pub(crate) fn exit(error: &clap::Error, command: &Command) -> ! {
             exit::report(&CliError::new(Code::Usage, what).hint(format!("use `{first}`{or}")));
             std::process::exit(Code::Usage as i32);
         }
+    }
+    let text = error.render().to_string();
+    if error.use_stderr() && !output::is_visible(&text) {
+        output::say(text.trim_end());
+        std::process::exit(error.exit_code());
     }
     error.exit()
 }

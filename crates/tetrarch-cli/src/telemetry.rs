@@ -23,6 +23,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Config;
 use crate::exit::{CliError, Code};
+use crate::output::Log;
 
 use scraped::Page;
 
@@ -71,10 +72,11 @@ impl Telemetry {
             .map_err(|error| CliError::new(Code::Usage, format!("--log {filter}: {error}")))?;
         let spans = config.telemetry.otlp_endpoint.as_deref().map(provider).transpose()?;
         let exported = spans.as_ref().map(|spans| exported(spans.tracer_with_scope(scope())));
+        let coloured = colours(stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref());
         let lines = tracing_subscriber::fmt::layer()
             .compact()
-            .with_writer(stderr)
-            .with_ansi(colours(stderr().is_terminal(), std::env::var_os("NO_COLOR").as_deref()))
+            .with_writer(move || Log { coloured })
+            .with_ansi(coloured)
             .with_filter(filter);
         tracing_subscriber::registry()
             .with(exported)

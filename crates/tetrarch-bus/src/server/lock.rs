@@ -1,13 +1,17 @@
-//! The data directory's lock: one `tetrarch up` for each data directory.
+//! The data directory's locks: one `tetrarch up` for each data directory, one question at a time when
+//! none is up.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
+use std::time::Duration;
+
 use rustix::fs::{FlockOperation, flock};
 
 use super::ServerError;
 use crate::creds::private_file;
+use crate::retry::Retry;
 
 /// Held while a process works on a data directory; the system frees it at the process's end,
 /// however that comes.
@@ -22,30 +26,64 @@ impl DataDirLock {
     /// # Errors
     /// `InUse` with the holder's process id, or a file that cannot be used.
     pub fn acquire(data_dir: &Path) -> Result<Self, ServerError> {
-        let path = data_dir.join("lock");
-        let file_error = |source| ServerError::File { path: path.clone(), source };
-        private_file::private_dir(data_dir).map_err(file_error)?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(file_error)?;
-        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(file_error(error.into()));
-            }
-            let mut pid = String::new();
-            file.read_to_string(&mut pid).map_err(file_error)?;
-            let pid = pid.trim().to_owned();
-            return Err(ServerError::InUse { path: data_dir.to_owned(), pid });
-        }
-        file.set_len(0).map_err(file_error)?;
-        file.rewind().map_err(file_error)?;
-        writeln!(file, "{}", std::process::id()).map_err(file_error)?;
-        Ok(Self { _file: file })
+        Ok(Self { _file: hold(data_dir, "lock")? })
     }
+}
+
+/// Held by whoever starts the server of a data directory: for a question as long as it is read, by a fleet
+/// until it has the [`DataDirLock`]. So questions come one after another, and a fleet waits for the one
+/// that is being answered.
+#[derive(Debug)]
+pub struct ReaderLock {
+    _file: File,
+}
+
+impl ReaderLock {
+    /// Takes the lock of a data directory, waiting as long as `within` for it.
+    ///
+    /// # Errors
+    /// `InUse` with the holder's process id, or a file that cannot be used.
+    pub async fn wait(data_dir: &Path, within: Duration) -> Result<Self, ServerError> {
+        let mut retry = Retry::until(within);
+        loop {
+            match hold(data_dir, "reader.lock") {
+                Ok(file) => return Ok(Self { _file: file }),
+                Err(error @ ServerError::InUse { .. }) => {
+                    if !retry.pause().await {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Locks a file of a data directory and writes this process's id into it.
+fn hold(data_dir: &Path, name: &str) -> Result<File, ServerError> {
+    let path = data_dir.join(name);
+    let file_error = |source| ServerError::File { path: path.clone(), source };
+    private_file::private_dir(data_dir).map_err(file_error)?;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(file_error)?;
+    if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if error != rustix::io::Errno::WOULDBLOCK {
+            return Err(file_error(error.into()));
+        }
+        let mut pid = String::new();
+        file.read_to_string(&mut pid).map_err(file_error)?;
+        let pid = pid.trim().to_owned();
+        return Err(ServerError::InUse { path: data_dir.to_owned(), pid });
+    }
+    file.set_len(0).map_err(file_error)?;
+    file.rewind().map_err(file_error)?;
+    writeln!(file, "{}", std::process::id()).map_err(file_error)?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -61,5 +99,16 @@ mod tests {
         assert!(matches!(&error, ServerError::InUse { pid, .. } if *pid == own), "{error}");
         drop(held);
         DataDirLock::acquire(dir.path()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_question_waits_for_the_one_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = ReaderLock::wait(dir.path(), Duration::ZERO).await.unwrap();
+        let refused = ReaderLock::wait(dir.path(), Duration::from_millis(5)).await;
+        assert!(matches!(refused, Err(ServerError::InUse { .. })), "{refused:?}");
+        let second = ReaderLock::wait(dir.path(), Duration::from_secs(60));
+        let (second, ()) = tokio::join!(second, async move { drop(first) });
+        second.unwrap();
     }
 }

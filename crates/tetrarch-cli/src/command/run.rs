@@ -8,7 +8,6 @@ mod profiles;
 mod summary;
 mod watching;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -31,7 +30,7 @@ use tetrarch_telemetry::{invoke_workflow, trace};
 use crate::context::{Context, Desk, new_id};
 use crate::exit::{CliError, Code};
 use crate::obstacles;
-use crate::output::{self, visible};
+use crate::output::{self, say, visible};
 use crate::snapshot::Snapshot;
 use follow::{Ending, Follower};
 pub(super) use prepare::{Prepared, prepared};
@@ -137,7 +136,7 @@ pub(crate) async fn attach(context: &Context, args: AttachArgs) -> Result<(), Cl
     };
     let from = snapshot.sequence(&key).saturating_sub(1);
     let given = Given { epic: goal, from, started, is_own: false };
-    name_it(goal, &known.title, quiet);
+    name_it(context, goal, &known.title, quiet)?;
     follow(context, &desk, &given, wait, quiet).await
 }
 
@@ -156,7 +155,7 @@ async fn detached(
     create_project(&desk, &prepared.plan, project).await?;
     let reply = give_goal(&desk, &prepared.document, project, trace::of_environment()).await?;
     let epic = named(&reply)?;
-    let next = format!("follow it with `tetrarch attach {epic}`");
+    let next = format!("follow it with {}", context.command(&format!("attach {epic}")));
     output::record(context.output, &json!({"goal": epic.to_string()}), || format!("{epic}\n"))?;
     if !output::is_for_programs(context.output) {
         say(&next);
@@ -179,15 +178,14 @@ fn named(reply: &OpReply) -> Result<EpicId, CliError> {
 }
 
 /// Says what is followed, so that it can be named from elsewhere.
-fn name_it(epic: EpicId, title: &str, quiet: bool) {
-    if !quiet {
+fn name_it(context: &Context, epic: EpicId, title: &str, quiet: bool) -> Result<(), CliError> {
+    if output::is_for_programs(context.output) {
+        let told = json!({"event": "goal", "goal": epic.to_string(), "title": title});
+        output::item(context.output, &told, "")?;
+    } else if !quiet {
         say(&format!("{epic}  {}", output::visible(title)));
     }
-}
-
-fn say(line: &str) {
-    // Whoever does not listen any more still gets the exit code.
-    let _unheard = writeln!(std::io::stderr().lock(), "{line}");
+    Ok(())
 }
 
 /// The project that is to work on a plan: the one that was named, the plan's own, or `main`.
@@ -219,7 +217,7 @@ async fn execute(
     create_project(desk, &prepared.plan, project).await?;
     let reply = give_goal(desk, &prepared.document, project, trace).await?;
     let epic = named(&reply)?;
-    name_it(epic, &prepared.plan.title, args.quiet);
+    name_it(context, epic, &prepared.plan.title, args.quiet)?;
     let given = Given { epic, from, started, is_own };
     let outcome = follow(context, desk, &given, args.wait, args.quiet).await;
     drop(span);
@@ -238,20 +236,40 @@ async fn follow(
     let mut follower = Follower::new(quiet, started);
     let ending = follower.follow(context, desk, epic, wait).await?;
     let report = follower.result();
-    let summary = summary::print(desk, epic, from, started.elapsed(), report, quiet);
+    let summary = summary::print(context, desk, epic, from, started.elapsed(), report, quiet);
     if matches!(ending, Ending::Interrupted) {
         // Whoever gives up waiting does not wait for a bus that is away.
         let _incomplete = tokio::time::timeout(PARTING, summary).await;
     } else {
         summary.await?;
     }
-    match ending {
-        Ending::Completed => Ok(()),
-        Ending::Cancelled => Err(CliError::new(Code::Failed, "the goal was cancelled")),
-        Ending::Stuck(list, present) => Err(stuck(context, epic, is_own, &list, &present)),
-        Ending::Interrupted => Err(CliError::new(Code::Interrupted, "interrupted")
-            .hint(format!("a fleet that stays up goes on; see `tetrarch plan show {epic}`"))),
+    let (outcome, ended) = match ending {
+        Ending::Completed => ("completed", Ok(())),
+        Ending::Cancelled => {
+            ("cancelled", Err(CliError::new(Code::Failed, "the goal was cancelled")))
+        }
+        Ending::Stuck(list, present) => {
+            ("stuck", Err(stuck(context, epic, is_own, &list, &present)))
+        }
+        Ending::Interrupted => {
+            let shown = format!("a fleet that stays up goes on; see `tetrarch plan show {epic}`");
+            let interrupted = CliError::new(Code::Interrupted, "interrupted");
+            ("interrupted", Err(interrupted.hint(shown)))
+        }
+    };
+    if output::is_for_programs(context.output) {
+        let told = json!({
+            "event": "end",
+            "goal": epic.to_string(),
+            "outcome": outcome,
+            "exit": ended.as_ref().err().map_or(0, |error| error.code as u8),
+            "milliseconds": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "result": report.map(summary::value),
+            "error": ended.as_ref().err().map(|error| error.what.as_str()),
+        });
+        output::item(context.output, &told, "")?;
     }
+    ended
 }
 
 /// Nothing goes on by itself: what is in the way, what else is unsettled, and what helps.

@@ -4,14 +4,16 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use serde_json::json;
 use tetrarch_bus::retry::Retry;
-use tetrarch_bus::server::{DataDirLock, Health, ManagedServer, ServerConfig};
+use tetrarch_bus::server::{DataDirLock, Health, ManagedServer, ReaderLock, ServerConfig};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
 use crate::context::Context;
 use crate::exit::{CliError, Code};
+use crate::output;
 use crate::process::{READY, stop_signal};
 
 /// How long a child may take to be ready.
@@ -54,7 +56,10 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
     // The owner would say so too, each time it is started again.
     context.config.planner.prepared()?;
     let stop = stop_signal(args.with_parent)?;
+    // A question that is being answered meanwhile has the bus for a moment.
+    let turn = ReaderLock::wait(&data_dir, STOP_WITHIN).await?;
     let _lock = DataDirLock::acquire(&data_dir)?;
+    drop(turn);
     let server = ServerConfig {
         port: args.port.unwrap_or(context.config.bus.port),
         durability: context.config.bus.durability,
@@ -144,10 +149,15 @@ impl Fleet<'_> {
         }
     }
 
-    #[expect(clippy::print_stdout, reason = "whoever started it waits for this line")]
     fn say_ready(&self, started: std::time::Instant) {
         let (url, dir) = (self.bus.url(), self.server.data_dir.display());
-        println!("{READY}: bus {url}, data {dir}, {} ms", started.elapsed().as_millis());
+        let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let line = format!("{READY}: bus {url}, data {dir}, {took} ms");
+        let told = json!({
+            "event": READY, "bus": url, "dataDir": self.server.data_dir, "milliseconds": took,
+        });
+        // Whoever started it and does not wait for this line goes without it.
+        let _unheard = output::item(self.launcher.context.output, &told, &line);
     }
 }
 

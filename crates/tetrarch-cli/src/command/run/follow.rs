@@ -1,10 +1,10 @@
 //! Following an epic to its end: one line for every move, from its plan events.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
+use serde_json::json;
 use tetrarch_bus::tail::follow_ledger;
 use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::goal::{GoalResult, GoalStatus};
@@ -17,7 +17,7 @@ use super::watching::{LOOK_EVERY, News, Watch};
 use crate::context::{Context, Desk};
 use crate::exit::CliError;
 use crate::obstacles;
-use crate::output::visible;
+use crate::output::{self, say, stamp, visible};
 
 /// How long the ledger may take to tell what a plan event has told already.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -92,7 +92,7 @@ impl Follower {
                 }
                 _ = look.tick(), if completed.is_none() => {
                     let news = watch.look();
-                    self.tell(context, &news);
+                    self.tell(context, &news)?;
                     if news.gives_up && !wait {
                         return Ok(Ending::Stuck(Vec::new(), watch.present));
                     }
@@ -102,7 +102,7 @@ impl Follower {
             let Some((_, Ok(event))) = event else { continue };
             let whys = event.changes.iter().map(|change| (change.node, change.why.clone()));
             self.whys.extend(whys);
-            self.print(&event);
+            self.print(context, &event)?;
             if event.result.is_some() {
                 self.result.clone_from(&event.result);
             }
@@ -137,52 +137,80 @@ impl Follower {
     }
 
     /// Says once what is in the way, with what helps, and once that it is there no more.
-    fn tell(&self, context: &Context, news: &News) {
+    fn tell(&self, context: &Context, news: &News) -> Result<(), CliError> {
+        if output::is_for_programs(context.output) {
+            for (event, all) in [("obstacle_gone", &news.gone), ("obstacle", &news.appeared)] {
+                for obstacle in all {
+                    let told = obstacles::value(context, obstacle);
+                    output::item(context.output, &json!({"event": event, "obstacle": told}), "")?;
+                }
+            }
+            return Ok(());
+        }
         if self.quiet {
-            return;
+            return Ok(());
         }
         let at = self.started.elapsed().as_secs_f32();
-        let mut out = std::io::stderr().lock();
         for obstacle in &news.gone {
             let kind = obstacles::kind(obstacle);
-            let _unheard = writeln!(out, "{at:6.2}s  gone  {kind}: {}", obstacle.subject);
+            say(&format!("{at:6.2}s  gone  {kind}: {}", obstacle.subject));
         }
         for obstacle in &news.appeared {
             let (kind, held) = (obstacles::kind(obstacle), obstacle.holds_up);
             let what = visible(&obstacle.what);
-            let _unheard = writeln!(out, "{at:6.2}s  wait  {kind}, holds up {held}: {what}");
+            say(&format!("{at:6.2}s  wait  {kind}, holds up {held}: {what}"));
             for command in obstacles::commands(context, obstacle) {
-                let _unheard = writeln!(out, "               next: {command}");
+                say(&format!("               next: {command}"));
             }
         }
+        Ok(())
     }
 
-    fn print(&mut self, event: &PlanEvent) {
+    fn print(&mut self, context: &Context, event: &PlanEvent) -> Result<(), CliError> {
         for view in &event.nodes {
             self.titles.entry(view.id).or_insert_with(|| view.title.clone());
         }
+        if output::is_for_programs(context.output) {
+            return self.list(context, event);
+        }
         if self.quiet {
-            return;
+            return Ok(());
         }
         let at = self.started.elapsed().as_secs_f32();
-        let mut out = std::io::stderr().lock();
-        // Whoever does not listen any more still gets the exit code.
         if event.version == 1 {
             let nodes = event.nodes.iter().filter(|view| event.is_leaf(view.id)).count();
-            let _unheard =
-                writeln!(out, "{at:6.2}s  v1   {} ({nodes} pieces of work)", event.title);
+            say(&format!("{at:6.2}s  v1   {} ({nodes} pieces of work)", event.title));
         }
         for change in &event.changes {
             let title = self.titles.get(&change.node).map_or("", String::as_str);
-            let _unheard = writeln!(
-                out,
+            say(&format!(
                 "{at:6.2}s  v{:<3} {:<7} {:<12} {title}: {}",
                 event.version,
                 change.node.to_string(),
                 change.to.to_string(),
                 change.why
-            );
+            ));
         }
+        Ok(())
+    }
+
+    /// Tells programs what moved.
+    fn list(&self, context: &Context, event: &PlanEvent) -> Result<(), CliError> {
+        for change in &event.changes {
+            let told = json!({
+                "event": "node",
+                "goal": event.epic.to_string(),
+                "time": stamp(event.at),
+                "version": event.version,
+                "percent": event.percent,
+                "node": change.node.to_string(),
+                "title": self.titles.get(&change.node),
+                "status": change.to.as_str(),
+                "why": change.why,
+            });
+            output::item(context.output, &told, "")?;
+        }
+        Ok(())
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::read_ledger;
@@ -16,8 +16,9 @@ use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::role::Role;
 use tetrarch_core::run::RunStatus;
 
-use crate::context::Desk;
+use crate::context::{Context, Desk};
 use crate::exit::CliError;
+use crate::output::{self, say, visible};
 
 /// The figures of one run.
 #[derive(Debug, Default)]
@@ -36,6 +37,7 @@ struct Figures {
 /// # Errors
 /// The ledger or an artifact cannot be read.
 pub(super) async fn print(
+    context: &Context,
     desk: &Desk,
     epic: EpicId,
     from: u64,
@@ -50,18 +52,28 @@ pub(super) async fn print(
             figures.take(&entry, epic);
         }
     }
+    if output::is_for_programs(context.output) {
+        return Ok(());
+    }
     if let Some(result) = result {
-        let text = whole_text(desk, result).await;
-        let mut out = std::io::stdout().lock();
-        // A closed pipe has read what it wanted.
-        let _unread = writeln!(out, "{text}").and_then(|()| out.flush());
+        output::deliverable(&format!("{}\n", whole_text(desk, result).await))?;
     }
     if !quiet {
-        let text = figures.text(took, result);
-        let mut out = std::io::stderr().lock();
-        let _unread = out.write_all(text.as_bytes());
+        say(figures.text(context, took, result).trim_end());
     }
     Ok(())
+}
+
+/// What a goal came to, for programs.
+pub(super) fn value(result: &GoalResult) -> Value {
+    let artifacts = result.artifacts.iter().map(
+        |artifact| json!({"name": artifact.name, "size": artifact.size, "sha256": artifact.sha256}),
+    );
+    json!({
+        "summary": result.summary,
+        "deliverable": result.deliverable,
+        "artifacts": artifacts.collect::<Vec<Value>>(),
+    })
 }
 
 /// The deliverable; the text artifact when that holds the whole of it.
@@ -101,7 +113,7 @@ impl Figures {
         }
     }
 
-    fn text(&self, took: Duration, result: Option<&GoalResult>) -> String {
+    fn text(&self, context: &Context, took: Duration, result: Option<&GoalResult>) -> String {
         let mut text = String::from("\nAgents\n");
         self.roots(&mut text);
         let reasons = self.versions.values().fold(BTreeMap::new(), |mut counts, reason| {
@@ -119,8 +131,10 @@ impl Figures {
         for artifact in result.map(|result| result.artifacts.as_slice()).unwrap_or_default() {
             let _infallible = writeln!(
                 text,
-                "Artifact {} ({} bytes): tetrarch artifact get {}",
-                artifact.name, artifact.size, artifact.sha256
+                "Artifact {} ({} bytes): {}",
+                visible(&artifact.name),
+                artifact.size,
+                context.command(&format!("artifact get {}", artifact.sha256))
             );
         }
         let workers = self.agents.keys().filter(|id| Role::of(id).takes_slot()).count();
@@ -165,7 +179,7 @@ impl Figures {
                 0 | 1 => String::new(),
                 epoch => format!(", in session {epoch}"),
             };
-            format!("  {:<7} {state}  {}{again}", work.node.to_string(), agent.label)
+            format!("  {:<7} {state}  {}{again}", work.node.to_string(), visible(&agent.label))
         });
         let name = format!("{}{}", "  ".repeat(depth + 1), agent.id);
         let _infallible = writeln!(text, "{}", format!("{name:<48}{work}").trim_end());

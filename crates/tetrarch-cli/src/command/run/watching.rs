@@ -97,7 +97,10 @@ fn follow_telemetry(desk: Desk) -> watch::Receiver<Telemetry> {
             if let Ok(now) = obstacles::telemetry(&desk).await {
                 tell.send_replace(now);
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::select! {
+                () = tell.closed() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
         }
     });
     telemetry
