@@ -13,6 +13,7 @@ use tetrarch_engine::EngineError;
 use crate::args::GlobalArgs;
 use crate::context::command_line;
 use crate::output::say;
+use crate::suggestion;
 
 /// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +88,10 @@ impl CliError {
 /// Prints an error the way every command does.
 pub(crate) fn report(error: &CliError) {
     say(&format!("error: {}", error.what));
-    if let Some(hint) = &error.hint {
-        say(&format!("  next: {hint}"));
+    match &error.hint {
+        Some(hint) => say(&format!("  next: {hint}")),
+        None if error.what.contains("`tetrarch ") || error.code == Code::Interrupted => {}
+        None => say(&format!("  next: {}", suggestion::help())),
     }
 }
 
@@ -109,9 +112,11 @@ impl From<ConnectError> for CliError {
             ConnectError::Unreachable { .. }
             | ConnectError::Refused { .. }
             | ConnectError::NoJetStream { .. }
-            | ConnectError::TooOld { .. }
-            | ConnectError::Credentials { .. } => {
+            | ConnectError::TooOld { .. } => {
                 what.hint("start one with `tetrarch up`, or name one with --url")
+            }
+            ConnectError::Credentials { .. } => {
+                what.hint("name the file that you were given with --credentials")
             }
         }
     }

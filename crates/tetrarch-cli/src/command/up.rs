@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
+use crate::command::host::host_name;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output;
@@ -55,6 +56,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
     }
     // The owner would say so too, each time it is started again.
     context.config.planner.prepared()?;
+    host_name(args.name.as_ref())?;
     let stop = stop_signal(args.with_parent)?;
     // A question that is being answered meanwhile has the bus for a moment.
     let turn = ReaderLock::wait(&data_dir, STOP_WITHIN).await?;
