@@ -163,11 +163,6 @@ fn colour(text: &str) -> Option<usize> {
     codes[end..].starts_with('m').then_some("\x1b[".len() + end + 1)
 }
 
-/// Whether text of many lines holds nothing that would move the cursor.
-pub(crate) fn is_visible(text: &str) -> bool {
-    !text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t'))
-}
-
 /// Standard error for what is logged: what would move the cursor is made visible.
 #[derive(Debug)]
 pub(crate) struct Log {
