@@ -11,6 +11,7 @@ mod external;
 mod failover;
 mod faults;
 mod fifty;
+mod first_hour;
 mod first_run;
 mod first_steps;
 mod foreign;
@@ -46,6 +47,7 @@ mod spending;
 mod storm;
 mod traces;
 mod verbs;
+mod wrong;
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

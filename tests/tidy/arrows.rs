@@ -27,6 +27,7 @@ const ROWS: [Row; 8] = [
             "regex",
             "serde_json",
             "sha2",
+            "strsim",
             "thiserror",
             "ulid",
         ]),

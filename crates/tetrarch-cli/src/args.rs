@@ -6,14 +6,14 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
     advise, agent, answer, artifact, budget, change, circuit, completion, config, describe, doctor,
-    down, events, file, get, goal, guard, host, inbox, insights, logs, mail, man, plan, profile,
-    project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree, up, vectors,
-    verb, wait, why, work, worktree,
+    down, events, file, get, goal, guard, host, inbox, init, insights, logs, mail, man, plan,
+    profile, project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree, up,
+    vectors, verb, wait, why, work, worktree,
 };
 
 /// The commands by what one wants to do (spec 08).
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Run", &["up", "down", "run", "attach", "wait", "status"]),
+    ("Run", &["init", "up", "down", "run", "attach", "wait", "status"]),
     ("Goals and plans", &["goal", "plan", "work", "insights", "advise", "schedule", "tick"]),
     (
         "Agents",
@@ -119,6 +119,8 @@ pub(crate) enum Output {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a commented plan to begin with.
+    Init(init::InitArgs),
     /// Run everything on this machine: bus, owner, host.
     Up(up::UpArgs),
     /// Stop what `up` runs on this machine.

@@ -19,6 +19,7 @@ pub(crate) mod goal;
 pub(crate) mod guard;
 pub(crate) mod host;
 pub(crate) mod inbox;
+pub(crate) mod init;
 pub(crate) mod insights;
 pub(crate) mod logs;
 pub(crate) mod mail;
@@ -164,6 +165,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Wait(args) => wait::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,
         Command::Inbox(args) => inbox::run(context, args).await,
+        Command::Init(args) => init::run(&args),
         Command::Answer(args) => answer::run(context, args).await,
         Command::Change(command) => change::run(context, command).await,
         Command::Approve(args) => change::approve(context, args).await,

@@ -15,6 +15,8 @@ use self::places::{Place, Places};
 
 use crate::exit::{CliError, Code};
 
+/// What is to be done about a fault of syntax.
+const CORRECT: &str = "correct that line and try again";
 /// Largest file that is read, in bytes: twice the largest plan, for comments and indentation.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const FORMATS: &str = "write YAML (.yaml, .yml), TOML (.toml) or JSON (.json)";
@@ -87,7 +89,7 @@ pub(crate) fn read_document(path: &Path) -> Result<Document, CliError> {
     };
     let (value, places) = parsed.map_err(|fault| {
         let Fault { place: (line, column), reason } = fault;
-        CliError::new(Code::Usage, format!("{name}:{line}:{column}: {reason}"))
+        CliError::new(Code::Usage, format!("{name}:{line}:{column}: {reason}")).hint(CORRECT)
     })?;
     Ok(Document { value, name, places })
 }
@@ -108,6 +110,7 @@ fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
         let at = error.utf8_error().valid_up_to();
         let (line, column) = places::place(&String::from_utf8_lossy(&error.into_bytes()[..at]), at);
         CliError::new(Code::Usage, format!("{name}:{line}:{column}: this is not UTF-8 text"))
+            .hint("save it as UTF-8")
     })
 }
 

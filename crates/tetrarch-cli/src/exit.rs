@@ -10,6 +10,8 @@ use tetrarch_bus::watch::ReplyError;
 use tetrarch_core::error::ErrorCode;
 use tetrarch_engine::EngineError;
 
+use crate::suggestion;
+
 /// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -78,8 +80,10 @@ impl CliError {
 #[expect(clippy::print_stderr, reason = "the one place where errors reach people")]
 pub(crate) fn report(error: &CliError) {
     eprintln!("error: {}", error.what);
-    if let Some(hint) = &error.hint {
-        eprintln!("  next: {hint}");
+    match &error.hint {
+        Some(hint) => eprintln!("  next: {hint}"),
+        None if error.what.contains("`tetrarch ") || error.code == Code::Interrupted => {}
+        None => eprintln!("  next: {}", suggestion::help()),
     }
 }
 
@@ -91,9 +95,11 @@ impl From<ConnectError> for CliError {
             ConnectError::Unreachable { .. }
             | ConnectError::Refused { .. }
             | ConnectError::NoJetStream { .. }
-            | ConnectError::TooOld { .. }
-            | ConnectError::Credentials { .. } => {
+            | ConnectError::TooOld { .. } => {
                 what.hint("start one with `tetrarch up`, or name one with --url")
+            }
+            ConnectError::Credentials { .. } => {
+                what.hint("name the file that you were given with --credentials")
             }
         }
     }

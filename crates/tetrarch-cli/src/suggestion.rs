@@ -4,6 +4,7 @@
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::args::command_line;
 use crate::exit::{self, CliError, Code};
 
 /// What people type, below which command (none: the program itself), and the commands that they mean.
@@ -87,7 +88,34 @@ pub(crate) fn exit(error: &clap::Error, command: &Command) -> ! {
             std::process::exit(Code::Usage as i32);
         }
     }
-    error.exit()
+    let help_alone = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if help_alone || !error.use_stderr() {
+        error.exit();
+    }
+    exit::report(&CliError::new(Code::Usage, said(&error.render().to_string())).hint(help()));
+    std::process::exit(Code::Usage as i32);
+}
+
+/// What clap says of a line, without what is said anyway and in words of our own.
+fn said(rendered: &str) -> String {
+    let what = rendered.strip_prefix("error: ").unwrap_or(rendered);
+    let what = what.replace("For more information, try '--help'.", "");
+    let what = what.replace("invalid digit found in string", "a whole number is expected");
+    let kept: Vec<&str> = what.lines().filter(|line| !line.trim().is_empty()).collect();
+    kept.join("\n")
+}
+
+/// Where the line that was typed is explained, as what to do next.
+pub(crate) fn help() -> String {
+    let mut command = command_line();
+    let mut path = String::new();
+    for typed in std::env::args().skip(1) {
+        if let Some(found) = command.find_subcommand(&typed) {
+            path = format!("{path} {}", found.get_name());
+            command = found.clone();
+        }
+    }
+    format!("`tetrarch{path} --help` says what it takes")
 }
 
 /// The command below which a word was typed.
@@ -107,7 +135,6 @@ fn below(command: &Command, word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::command_line;
 
     #[test]
     fn no_word_with_a_meaning_is_a_command_itself() {
@@ -142,5 +169,12 @@ mod tests {
         assert_eq!(meant("", "cancel").first(), Some(&"tetrarch goal cancel GOAL"));
         assert_eq!(meant("", "CANCEL").first(), Some(&"tetrarch goal cancel GOAL"));
         assert!(meant("goal", "cancel").is_empty() && meant("", "chnage").is_empty());
+    }
+    #[test]
+    fn what_is_wrong_with_a_line_is_said_once_and_in_words_of_our_own() {
+        let line = ["tetrarch", "host", "--capacity", "many"];
+        let error = command_line().try_get_matches_from(line).unwrap_err();
+        let said = said(&error.render().to_string());
+        assert!(said.ends_with("'--capacity <CAPACITY>': a whole number is expected"), "{said}");
     }
 }

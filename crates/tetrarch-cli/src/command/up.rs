@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
+use crate::command::host::host_name;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::process::{READY, stop_signal};
@@ -53,6 +54,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
     }
     // The owner would say so too, each time it is started again.
     context.config.planner.prepared()?;
+    host_name(args.name.as_ref())?;
     let stop = stop_signal(args.with_parent)?;
     let _lock = DataDirLock::acquire(&data_dir)?;
     let server = ServerConfig {

@@ -78,7 +78,10 @@ fn drain(draft: &mut Draft<'_>, parent: &Agent, failed: &AgentId) {
 /// There is no such agent, or its circuit is not open.
 pub(super) fn close(draft: &mut Draft<'_>, id: &AgentId) -> Result<(), Refusal> {
     let Some(mut agent) = draft.agent(id).cloned() else {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no agent {id}")));
+        return Err(Refusal::new(
+            ErrorCode::NotFound,
+            format!("no agent {id}; `tetrarch agent list` lists them"),
+        ));
     };
     if !agent.circuit.is_open() {
         return Err(Refusal::new(ErrorCode::Conflict, format!("the circuit of {id} is not open")));

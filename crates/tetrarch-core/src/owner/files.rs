@@ -46,7 +46,12 @@ pub(super) fn operate(
             let held = draft.base().reservations.get(reservation);
             let held = held.filter(|it| draft.base().is_standing(it, draft.now)).cloned();
             let held = held.ok_or_else(|| {
-                Refusal::new(ErrorCode::NotFound, format!("no reservation {reservation}"))
+                Refusal::new(
+                    ErrorCode::NotFound,
+                    format!(
+                        "no reservation {reservation}; `tetrarch file list` lists those there are"
+                    ),
+                )
             })?;
             if request.sender.from.agent().is_some() {
                 let sender = super::current(draft, &request.sender)?.id.clone();

@@ -131,7 +131,12 @@ fn answer(
 }
 
 fn known_agent(draft: &Draft<'_>, agent: &AgentId) -> Result<(), Refusal> {
-    let none = || Refusal::new(ErrorCode::NotFound, format!("no agent {agent}"));
+    let none = || {
+        Refusal::new(
+            ErrorCode::NotFound,
+            format!("no agent {agent}; `tetrarch agent list` lists them"),
+        )
+    };
     draft.agent(agent).map(drop).ok_or_else(none)
 }
 
@@ -183,7 +188,10 @@ fn authorize(draft: &Draft<'_>, request: &Request) -> Result<(), Refusal> {
 
 fn retire(draft: &mut Draft<'_>, id: &AgentId, reason: &str) -> Result<(), Refusal> {
     if draft.agent(id).is_none() {
-        return Err(Refusal::new(ErrorCode::NotFound, format!("no agent {id}")));
+        return Err(Refusal::new(
+            ErrorCode::NotFound,
+            format!("no agent {id}; `tetrarch agent list` lists them"),
+        ));
     }
     let why = if reason.is_empty() { "retired" } else { reason };
     match Role::of(id) {

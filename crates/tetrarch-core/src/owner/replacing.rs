@@ -114,7 +114,12 @@ fn why(reason: &str, otherwise: &str) -> String {
 
 pub(super) fn known(draft: &Draft<'_>, id: &AgentId) -> Result<Agent, Refusal> {
     let known = draft.agent(id).cloned();
-    known.ok_or_else(|| Refusal::new(ErrorCode::NotFound, format!("no agent {id}")))
+    known.ok_or_else(|| {
+        Refusal::new(
+            ErrorCode::NotFound,
+            format!("no agent {id}; `tetrarch agent list` lists them"),
+        )
+    })
 }
 
 pub(super) fn ended(agent: &Agent) -> Refusal {

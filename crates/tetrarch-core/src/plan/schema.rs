@@ -8,6 +8,7 @@ mod nodes;
 mod placeholders;
 mod profiles;
 mod recovery;
+mod spelling;
 #[cfg(test)]
 mod tests;
 mod writing;

@@ -12,7 +12,7 @@ use crate::budget::Limits;
 use crate::duration::{self, DURATION_FORMS};
 use crate::id::{IdError, NodeId};
 use crate::limits::{LIST_MAX, TEXT_BYTES_MAX};
-use crate::plan::schema::PlanProblem;
+use crate::plan::schema::{PlanProblem, spelling};
 use crate::time::Millis;
 
 /// What was found to be wrong so far.
@@ -254,7 +254,11 @@ impl<'a> Fields<'a> {
             let known = self.keys.iter().find(|key| *key == given || snake_case(key) == *given);
             match known {
                 None => {
-                    self.problems.add(self.at(given), "is an unknown key", self.keys.join(", "));
+                    let mut problem = "is an unknown key".to_owned();
+                    if let Some(key) = spelling::meant(given, self.keys) {
+                        problem = format!("{problem}; did you mean {key}?");
+                    }
+                    self.problems.add(self.at(given), problem, self.keys.join(", "));
                 }
                 Some(key) if key != given && self.map.contains_key(*key) => {
                     let allowed = format!("{key} or {given}, not both");

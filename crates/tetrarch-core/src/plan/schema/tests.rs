@@ -132,7 +132,7 @@ fn every_problem_is_listed() {
         {"id": "P1", "name": "again", "tasks": []}]});
     let found = problems(&value);
     for expected in [
-        "phasess: is an unknown key; allowed: planVersion, title, goal, ",
+        "phasess: is an unknown key; did you mean phases?; allowed: planVersion, title, goal, ",
         "planVersion: is 2; allowed: 1",
         "title: is missing",
         "project: project name has ' ' at position 1",
