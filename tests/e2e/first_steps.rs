@@ -71,7 +71,7 @@ fn host_credential_is_made_without_a_host() {
 fn empty_lists_say_what_would_be_in_them() {
     let mut fleet = Fleet::up();
     for (args, words) in [
-        (&["get", "goals"][..], "No goals. Create one with `tetrarch run`"),
+        (&["get", "goals"][..], "No goals. Create one with `tetrarch run PLAN`"),
         (&["get", "runs"], "No runs."),
         (&["get", "goals", "--state", "paused"], "No goals match."),
         (&["inbox"], "Nothing waits for you."),

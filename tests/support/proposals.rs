@@ -21,7 +21,7 @@ const RECORDS: &str = "docs/decisions/";
 
 /// What stands for something in a proposal, as it is written, and what it may be. A name that is
 /// not here is for the reader of the proposal to fill in.
-pub const PLACEHOLDERS: [(&str, &str); 30] = [
+pub const PLACEHOLDERS: [(&str, &str); 31] = [
     ("<ulid>", "01JD8Z5W6T4QK3M9X2V7B1N0AC"),
     ("<goal>", "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC"),
     ("<epic>", "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC"),
@@ -41,6 +41,7 @@ pub const PLACEHOLDERS: [(&str, &str); 30] = [
     ("<sequence>", "7"),
     ("{last}", "7"),
     ("SEQ", "7"),
+    ("PROJECT", "demo"),
     ("FILE", "coder.toml"),
     ("PLAN", "plan.yaml"),
     ("THING", "PO-demo"),

@@ -148,7 +148,7 @@ impl Kind {
             (Self::Hosts, false) => "No hosts. Start one with `tetrarch host` or `tetrarch up`.",
             (Self::Runs, false) => "No runs. Each attempt of an agent at its work is one.",
             (Self::Goals, false) => {
-                "No goals. Create one with `tetrarch run` or `tetrarch goal create`."
+                "No goals. Create one with `tetrarch run PLAN` or `tetrarch goal create PLAN`."
             }
             (Self::Nodes, false) => {
                 "No work. The phases, tasks and subtasks of goals are listed here."

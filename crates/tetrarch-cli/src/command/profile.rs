@@ -134,7 +134,7 @@ async fn list(context: &Context, project: Option<&ProjectName>) -> Result<(), Cl
         &Listing {
             columns: COLUMNS.to_vec(),
             rows,
-            empty: "No profiles. A plan file brings its own; `tetrarch profile apply` adds others.",
+            empty: "No profiles. A plan file brings its own; `tetrarch profile apply PROJECT FILE` adds others.",
         },
     )?;
     Ok(())

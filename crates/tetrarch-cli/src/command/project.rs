@@ -171,7 +171,7 @@ async fn list(context: &Context, all: bool) -> Result<(), CliError> {
         &Listing {
             columns: COLUMNS.to_vec(),
             rows,
-            empty: "No projects. `tetrarch run` creates its plan's, `tetrarch project create` an empty one.",
+            empty: "No projects. `tetrarch run PLAN` creates its plan's, `tetrarch project create PROJECT` an empty one.",
         },
     )?;
     Ok(())

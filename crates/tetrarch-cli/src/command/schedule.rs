@@ -140,7 +140,7 @@ async fn list(context: &Context) -> Result<(), CliError> {
         &Listing {
             columns: COLUMNS.to_vec(),
             rows,
-            empty: "No schedules. Create one with `tetrarch schedule create`.",
+            empty: "No schedules. Create one with `tetrarch schedule create PLAN --every 6h`.",
         },
     )?;
     Ok(())

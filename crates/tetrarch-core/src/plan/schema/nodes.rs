@@ -169,7 +169,10 @@ pub(super) fn read_new(list: &Entry<'_>, parent: NodeId) -> Vec<NewNode> {
         let (mut node, commands) = read_node(&fields, id_here, true);
         if !commands.is_empty() {
             let problem = "brings a command, which only a whole plan file can";
-            entry.wrong(problem, "a profile: apply it with `tetrarch profile apply`, and name it");
+            entry.wrong(
+                problem,
+                "a profile: apply it with `tetrarch profile apply PROJECT FILE`, and name it",
+            );
         }
         read_dependencies(&fields, &mut node);
         new.push(NewNode { id, node });
