@@ -33,7 +33,7 @@ fn proposed(text: &str) -> Vec<Vec<String>> {
 fn what_run_proposes_works_when_its_fleet_is_gone() {
     let fleet = Fleet::prepared();
     let data = fleet.data_dir();
-    let file = plan(&fleet, "Say it", "echo said");
+    let file = plan(&fleet, "Say it", "seq 1 20000");
     let ended = fleet.run(["run", &file, "--data-dir", data.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     let all = proposed(&ended.err);

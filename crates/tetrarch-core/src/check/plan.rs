@@ -153,8 +153,10 @@ fn whole(records: &Records, state: &GoalState, found: &mut Findings) {
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
     let statuses = states.iter().map(|(id, state)| (*id, state.status)).collect();
     let derived = rollup::rollup(&statuses, &ids);
+    // A goal that was given up keeps how far it had come.
+    let kept = matches!(state.status, GoalStatus::Cancelled | GoalStatus::Archived);
     found.must(
-        state.percent == derived.percent,
+        kept || state.percent == derived.percent,
         10,
         &state.id,
         format_args!("{} % are noted, {} % are done", state.percent, derived.percent),

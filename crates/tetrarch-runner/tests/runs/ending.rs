@@ -58,14 +58,17 @@ async fn exit_code_0_upon_term_is_no_success() {
 }
 
 #[tokio::test]
-async fn a_plain_program_that_finishes_during_the_drain_has_succeeded() {
+async fn plain_program_that_ends_when_it_is_stopped_is_cancelled() {
     let mut stage = Stage::new();
     let script = "echo ready; read -r brief; read -r stop; echo done";
     let run = stage.start(shell(script)).await;
     stage.until(says("ready")).await;
     stage.stop(run, 60_000, 5).await;
     let seen = stage.see_the_end().await;
-    assert_eq!(seen.made().outcome, Outcome::Success);
+    assert_eq!(
+        (seen.made().outcome, seen.made().partial.trim()),
+        (Outcome::Cancelled, "ready\ndone")
+    );
 }
 
 #[tokio::test]

@@ -60,6 +60,7 @@ pub(super) async fn print(
     }
     if !quiet {
         say(figures.text(context, took, result).trim_end());
+        say(&format!("Look     {}", context.command(&format!("plan show {epic}"))));
     }
     Ok(())
 }
