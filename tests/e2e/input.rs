@@ -90,6 +90,8 @@ fn a_bus_that_is_not_there_is_exit_code_six() {
     refused(&ended, 6, &["tetrarch up"]);
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("nats://{free}");
+    // Only who has a credential comes as far as the bus.
+    fleet.ok(["config", "operator"]);
     let ended = fleet.run(["get", "agents", "--url", &url]);
     refused(&ended, 6, &[&url, "next:"]);
     fleet.start();
@@ -166,7 +168,10 @@ profiles:
     let ended = fleet.run(["run", path.to_str().unwrap()]);
     assert_eq!(ended.code, Some(1), "{}{}", ended.out, ended.err);
     let list = &ended.err[ended.err.find("error: ").unwrap()..];
-    assert!(list.contains("T1.2 fails (blocked)") && list.contains("T1.3 waits"), "{list}");
+    assert!(
+        list.contains("T1.2 fails is blocked (attempts_exhausted)") && list.contains("T1.3 waits"),
+        "{list}"
+    );
     assert!(!list.contains("T1.1") && list.contains("next:"), "{list}");
     assert_eq!(fleet.processes(), []);
 }

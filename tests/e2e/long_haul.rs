@@ -79,7 +79,7 @@ async fn a_goal_whose_owner_dies_again_and_again_ends_as_it_would_have() {
     let ended = running.ended();
     assert_eq!(ended.code, Some(1), "seed {seed}: {}", ended.err);
     assert!(
-        ended.err.contains("T2.1 Fetch the prices (blocked) escalated as qst_"),
+        ended.err.contains("asks about T2.1: T2.1 (Fetch the prices) does not go on"),
         "{}",
         ended.err
     );

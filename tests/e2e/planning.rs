@@ -40,8 +40,8 @@ const WHY: [&str; 2] = ["--reason", "the fourth comes first"];
 
 /// Changes that are refused while the first task runs, and two that are not.
 fn split_and_merge(fleet: &Fleet, epic: &str) {
-    let parts =
-        json!([{"name": "half", "acceptance": ["a"]}, {"name": "rest", "acceptance": ["b"]}]);
+    let part = |name: &str| json!({"name": name, "profile": "quick", "acceptance": ["it is"]});
+    let parts = json!([part("half"), part("rest")]);
     let parts = fleet.file("parts.json", &parts.to_string());
     let split = |on: &str| {
         fleet.run([&["plan", "split", epic, on, parts.to_str().unwrap()], &WHY[..]].concat())

@@ -34,7 +34,7 @@ fn asking(fleet: &Fleet, count: usize) -> Vec<(String, String)> {
     wait::until("all have asked", || {
         let listed = fleet.json(&["inbox"]);
         let text = |question: &Value, field: &str| question[field].as_str().unwrap().to_owned();
-        let all = listed.as_array().unwrap().iter();
+        let all = listed.as_array().unwrap().iter().filter(|one| one["kind"] == "question");
         let all: Vec<_> = all.map(|one| (text(one, "agent"), text(one, "id"))).collect();
         (all.len() == count).then_some(all)
     })

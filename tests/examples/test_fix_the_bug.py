@@ -35,7 +35,7 @@ class FixTheBug(unittest.TestCase):
     def test_it_says_what_it_lacks(self):
         done, left = run(TETRARCH_AIMOCK="/nowhere")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("no scripted model server: run tests/run once", done.stderr)
+        self.assertIn("no scripted model server: TETRARCH_AIMOCK names /nowhere", done.stderr)
         self.assertEqual(left, [])
 
 

@@ -41,7 +41,9 @@ pub(crate) fn plan(dice: &mut Dice) -> PlanFile {
         read.push(json!({"id": format!("P{phase}"), "name": "p", "deps": deps, "tasks": tasks}));
     }
     let profiles = json!({"default": {"argv": ["work"]}});
-    parse(&json!({"title": "goal", "phases": read, "profiles": profiles})).expect("it is a plan")
+    let plan = json!({"title": "goal", "phaseOrder": "parallel", "phases": read,
+        "profiles": profiles});
+    parse(&plan).expect("it is a plan")
 }
 
 fn task(phase: usize, n: usize, dice: &mut Dice) -> Value {
