@@ -133,10 +133,13 @@ fn normal(fleet: &Fleet, text: &str) -> String {
         let sample = word.starts_with("01JD8");
         let ulid = word.len() == 26 && word.starts_with("01") && !sample;
         let number = said.ends_with("process ") && word.parse::<u32>().is_ok();
+        let entry = said.ends_with("ends with entry ");
         let age = said.ends_with("active for ");
         let port = said.ends_with("127.0.0.1:") && word.len() > 3;
         said.push_str(if age {
             "{age}"
+        } else if entry {
+            "{sequence}"
         } else if ulid {
             "{ulid}"
         } else if number {
