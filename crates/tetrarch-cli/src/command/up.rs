@@ -159,7 +159,11 @@ impl Fleet<'_> {
             "event": READY, "bus": url, "dataDir": self.server.data_dir, "milliseconds": took,
         });
         // Whoever started it and does not wait for this line goes without it.
-        let _unheard = output::item(self.launcher.context.output, &told, &line);
+        let context = self.launcher.context;
+        let next = [("run a plan", "run PLAN"), ("look at it", "status"), ("stop it", "down")]
+            .map(|(what, words)| format!("  {what}: {}", context.command(words)));
+        let line = format!("{line}\n{}", next.join("\n"));
+        let _unheard = output::item(context.output, &told, &line);
     }
 }
 

@@ -4,8 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use tetrarch_core::agent::Agent;
 use tetrarch_core::id::{AgentId, AssignmentId, EpicId, NodeId, RunId};
 use tetrarch_core::ledger::{Entry, Event, EventKind, Record};
+use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
 
 /// What is asked about.
@@ -186,13 +188,17 @@ impl Story {
     /// Whether this is the orchestrator of a host on which somebody of the story is.
     fn served_on(&self, agent: &AgentId) -> bool {
         let AgentId::Ho(host) = agent else { return false };
-        let mut serving = self.serving.iter().filter_map(|id| self.records.agents.get(id));
-        serving.any(|agent| agent.placement.as_ref().is_some_and(|at| at.host == *host))
+        self.living().any(|agent| agent.placement.as_ref().is_some_and(|at| at.host == *host))
     }
 
     /// Whether somebody of the story is a child of this one.
     fn served_below(&self, parent: &AgentId) -> bool {
-        let mut serving = self.serving.iter().filter_map(|id| self.records.agents.get(id));
-        serving.any(|agent| agent.parent.as_ref() == Some(parent))
+        self.living().any(|agent| agent.parent.as_ref() == Some(parent))
+    }
+
+    /// Those that serve it and have not ended: what comes later explains nothing of them.
+    fn living(&self) -> impl Iterator<Item = &Agent> {
+        let serving = self.serving.iter().filter_map(|id| self.records.agents.get(id));
+        serving.filter(|agent| agent.liveness != Liveness::Terminated)
     }
 }

@@ -103,6 +103,20 @@ fn an_attempts_and_a_nodes_story_are_of_the_agents_that_serve_it() {
 }
 
 #[test]
+fn host_of_an_ended_agent_is_not_told() {
+    let one = worker(1, 1, Liveness::Active);
+    let ended = Agent { liveness: Liveness::Terminated, ..on(&one, "a") };
+    let entries = [
+        entry(&[on(&one, "a")], vec![event(EventKind::HostJoined, "HO@a", "a joined")]),
+        entry(&[ended], vec![event(EventKind::AgentLiveness, "HO@a", "a is stale")]),
+        entry(&[], vec![event(EventKind::HostLeft, "HO@a", "a left later")]),
+        entry(&[], vec![event(EventKind::Alert, "PO-demo", "a circuit opened later")]),
+    ];
+    let work = one.work.clone().unwrap();
+    assert_eq!(told(Focus::Node(work.epic, work.node), &entries), ["a joined", "a is stale"]);
+}
+
+#[test]
 fn things_are_named_as_people_write_them() {
     let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
     let read = |text: &str| Thing::read(text);
