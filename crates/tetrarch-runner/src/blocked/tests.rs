@@ -66,8 +66,8 @@ fn refused_network_is_found_with_its_address() {
                  EAI_AGAIN example.org\n      at GetAddrInfoReqWrap.onlookupall (node:dns:122:26) {\n    errno: -3001,\n    \
                  code: 'EAI_AGAIN'\n";
     let cargo = "error: failed to get `left-pad` as a dependency of package `tiny v0.1.0 (/w)`\n\nCaused by:\n  failed to \
-                 download from `https://index.crates.io/config.json`\n\nCaused by:\n  [6] Could not resolve hostname (Could not \
-                 resolve host: index.crates.io)\n";
+                 download from `https://index.example.org/config.json`\n\nCaused by:\n  [6] Could not resolve hostname (Could not \
+                 resolve host: index.example.org)\n";
     let socket = "  File \"/usr/lib/python3.11/socket.py\", line 232, in __init__\n    _socket.socket.__init__(self, family, \
                   type)\nPermissionError: [Errno 13] Permission denied\n";
     let urllib = "socket.gaierror: [Errno -3] Temporary failure in name resolution\n\nurllib.error.URLError: <urlopen error \
@@ -96,7 +96,7 @@ fn refused_network_is_found_with_its_address() {
         ),
         (node, Some("127.0.0.1:80")),
         (fetch, Some("example.org")),
-        (cargo, Some("index.crates.io")),
+        (cargo, Some("index.example.org")),
         (socket, None),
         (urllib, None),
         (pip, None),
