@@ -112,7 +112,7 @@ fn host_of_an_ended_agent_is_not_told() {
         entry(&[], vec![event(EventKind::HostLeft, "HO@a", "a left later")]),
         entry(&[], vec![event(EventKind::Alert, "PO-demo", "a circuit opened later")]),
     ];
-    let work = one.work.clone().unwrap();
+    let work = one.work.unwrap();
     assert_eq!(told(Focus::Node(work.epic, work.node), &entries), ["a joined", "a is stale"]);
 }
 
