@@ -102,7 +102,7 @@ pub(crate) enum PlanCommand {
 pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), CliError> {
     let desk = async || context.desk().await;
     match command {
-        PlanCommand::Check(args) => check::run(context, &args),
+        PlanCommand::Check(args) => check::run(&args),
         PlanCommand::Show { epic } => show(context, &desk().await?, epic).await,
         PlanCommand::History { epic } => history(context, &desk().await?.bus, epic).await,
         PlanCommand::Diff(args) => diff::run(context, &desk().await?, &args).await,

@@ -1,15 +1,12 @@
 //! `plan check`: says everything that is wrong with plan files, before anything is started. No bus is needed.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tetrarch_core::agent::Profile;
 use tetrarch_core::brief::RunnerKind;
 use tetrarch_core::id::Tier;
-use tetrarch_core::plan::schema::PlanFile;
 
 use crate::command::run::prepared;
-use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output;
 
@@ -25,7 +22,7 @@ pub(crate) struct CheckArgs {
 ///
 /// # Errors
 /// Everything that is wrong with the files.
-pub(super) fn run(_context: &Context, args: &CheckArgs) -> Result<(), CliError> {
+pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
     let mut wrong = Vec::new();
     for file in &args.files {
         match checked(file) {
@@ -57,7 +54,8 @@ fn checked(file: &Path) -> Result<String, CliError> {
     let (phases, tasks) = (count(Tier::Phase), count(Tier::Task));
     let profiles = plan.profiles.len();
     let mut said = format!("{name}: valid: {phases} phases, {tasks} tasks, {profiles} profiles");
-    for needed in elsewhere(&plan) {
+    let missing = plan.check_profiles(&[]).err();
+    for needed in missing.iter().flat_map(|missing| missing.needed.keys()) {
         said.push_str(&format!(
             "\n{name}: warning: the plan has no profile {needed}; its project has to have one"
         ));
@@ -73,18 +71,4 @@ fn missing_command(profile: &Profile) -> Option<String> {
     (known && which::which(program).is_err()).then(|| {
         format!("profile {}: {program:?} was not found on this machine", profile.name.as_str())
     })
-}
-
-/// Profiles that nodes need and the plan does not bring along.
-fn elsewhere(plan: &PlanFile) -> BTreeSet<String> {
-    let parents: BTreeSet<_> = plan.nodes.iter().filter_map(|node| node.id.parent()).collect();
-    let leaves = plan.nodes.iter().filter(|node| !parents.contains(&node.id));
-    let own = |name: &String| plan.profiles.iter().any(|profile| profile.name.as_str() == name);
-    let needed = leaves.flat_map(|node| {
-        let reviewer = node.review.as_ref().and_then(|review| review.profile.clone());
-        let worker =
-            node.profile.as_ref().map_or_else(|| "default".to_owned(), ToString::to_string);
-        reviewer.map(|name| name.to_string()).into_iter().chain([worker])
-    });
-    needed.filter(|name| !own(name)).collect()
 }
