@@ -36,8 +36,8 @@ impl Repository {
     }
 }
 
-/// Works on tasks that are each a shell script in a worktree, one after the other.
-fn work(fleet: &Fleet, repository: &Path, scripts: &[(&str, Value)]) {
+/// Works on tasks that are each a shell script in a worktree, one after the other; what `run` said.
+fn work(fleet: &Fleet, repository: &Path, scripts: &[(&str, Value)]) -> String {
     let mut tasks = Vec::new();
     let mut profiles = json!({});
     for (place, (script, more)) in scripts.iter().enumerate() {
@@ -64,6 +64,7 @@ fn work(fleet: &Fleet, repository: &Path, scripts: &[(&str, Value)]) {
     let plan = fleet.file("gated.json", &plan.to_string());
     let ended = fleet.run(["run", plan.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.out, ended.err);
+    ended.err
 }
 
 /// The change that came of a task.
@@ -90,7 +91,7 @@ fn a_change_comes_into_its_branch_by_the_word_of_a_human_and_only_once() {
     let base = repository.git(&["rev-parse", "main"]);
     let hostile = r#"printf 'x\033[2J\n' > "$(printf 'new\nline\033[31m')"; echo four >> a"#;
     let src = json!({"scopePaths": ["src/**"]});
-    work(
+    let said = work(
         &fleet,
         &repository.0,
         &[
@@ -102,6 +103,8 @@ fn a_change_comes_into_its_branch_by_the_word_of_a_human_and_only_once() {
         ],
     );
     assert_eq!(repository.git(&["rev-parse", "main"]), base, "nothing is merged by itself");
+    let approve = format!("approve {} --apply", id(&change(&fleet, "T1.1")));
+    assert!(said.contains("Waits ") && said.contains(&approve), "run says what waits: {said}");
     let waiting = fleet.json(&["inbox"]);
     let kinds: Vec<&Value> = waiting.as_array().unwrap().iter().map(|it| &it["kind"]).collect();
     assert_eq!(kinds, ["change"; 3], "{waiting}");

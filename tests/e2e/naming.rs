@@ -72,6 +72,8 @@ fn a_goal_that_was_left_to_the_fleet_is_followed_to_its_end() {
     let fleet = Fleet::up();
     let plan = gated(&fleet, "site", "gate");
     fleet.ok(["run", &plan, "--detach"]);
+    let first = fleet.json(&["goal", "list"])[0]["id"].as_str().unwrap().to_owned();
+    fleet.ok(["run", &plan, "--detach"]);
     let late = refused(&fleet, &["wait", "@last", "--for", "completed", "--timeout", "100ms"], 1);
     assert!(late.contains("within 100ms"), "{late}");
     let mut attached = fleet.spawn(["attach", "@last"]);
@@ -80,6 +82,8 @@ fn a_goal_that_was_left_to_the_fleet_is_followed_to_its_end() {
     let ended = attached.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.err.starts_with("goal_"), "{}", ended.err);
+    let other = format!("also open in this project: {first}");
+    assert!(ended.err.contains(&other), "{other}: {}", ended.err);
     fleet.ok(["wait", "@last", "--for", "completed", "--timeout", "10s"]);
 }
 

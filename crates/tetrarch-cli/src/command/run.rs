@@ -243,8 +243,12 @@ async fn follow(
     } else {
         summary.await?;
     }
+    let mut undecided = Vec::new();
     let (outcome, ended) = match ending {
-        Ending::Completed => ("completed", Ok(())),
+        Ending::Completed(waiting) => {
+            undecided = waiting;
+            ("completed", Ok(()))
+        }
         Ending::Cancelled => {
             ("cancelled", Err(CliError::new(Code::Failed, "the goal was cancelled")))
         }
@@ -266,10 +270,21 @@ async fn follow(
             "milliseconds": u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "result": report.map(summary::value),
             "error": ended.as_ref().err().map(|error| error.what.as_str()),
+            "waiting": undecided.iter().map(|it| obstacles::value(context, it)).collect::<Vec<_>>(),
         });
         output::item(context.output, &told, "")?;
+    } else if !quiet {
+        undecided.iter().for_each(|it| say(&waiting(context, it, is_own)));
     }
     ended
+}
+
+/// What a goal that is reached leaves to be decided, with what to type.
+fn waiting(context: &Context, obstacle: &Obstacle, is_own: bool) -> String {
+    let up = is_own.then(|| format!("{AGAIN}{NEXT_LINE} {}", context.command("up")));
+    let lines = up.into_iter().chain(obstacles::commands(context, obstacle));
+    let next = lines.map(|line| format!("{NEXT_LINE} {line}")).collect::<String>();
+    format!("Waits    {}{next}", visible(&obstacle.what))
 }
 
 /// Nothing goes on by itself: what is in the way, what else is unsettled, and what helps.

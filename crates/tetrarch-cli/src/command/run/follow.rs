@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use serde_json::json;
-use tetrarch_bus::tail::follow_ledger;
+use tetrarch_bus::tail::{LedgerItem, follow_ledger};
 use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::goal::{GoalResult, GoalStatus};
 use tetrarch_core::id::{EpicId, NodeId};
@@ -27,8 +27,8 @@ const RESULT_WITHIN: Duration = Duration::from_secs(20);
 /// How following ended.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// The goal is reached.
-    Completed,
+    /// The goal is reached; what of it is still to be decided.
+    Completed(Vec<Obstacle>),
     /// The goal is given up.
     Cancelled,
     /// Nothing can go on by itself; what is unsettled, and what is in the way.
@@ -74,6 +74,7 @@ impl Follower {
         let events = plan_events(&desk.bus, Some(epic), From::Start).await?;
         let mut events = std::pin::pin!(events);
         let (mut watch, from) = Watch::open(desk, epic).await?;
+        self.tell_others(context, &watch.others())?;
         let mut entries = std::pin::pin!(follow_ledger(&desk.bus, from, 0));
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -83,7 +84,7 @@ impl Follower {
             let event = tokio::select! {
                 event = events.next() => event,
                 _ = interrupt.recv() => return Ok(Ending::Interrupted),
-                () = until(completed) => return Ok(Ending::Completed),
+                () = until(completed) => return Ok(Ending::Completed(watch.undecided())),
                 item = entries.next() => {
                     if let Some((seq, Ok(entry))) = item.map(|item| (item.seq, item.entry)) {
                         watch.learn(seq, &entry);
@@ -108,7 +109,8 @@ impl Follower {
             }
             match event.goal {
                 GoalStatus::Completed | GoalStatus::Archived if event.result.is_some() => {
-                    return Ok(Ending::Completed);
+                    catch_up(&mut watch, &mut entries, event.version).await;
+                    return Ok(Ending::Completed(watch.undecided()));
                 }
                 GoalStatus::Completed | GoalStatus::Archived => {
                     completed = Some(tokio::time::Instant::now() + RESULT_WITHIN);
@@ -118,22 +120,30 @@ impl Follower {
                     if let Some(list) = stuck(&event, &self.whys)
                         && !wait
                     {
-                        let known = async {
-                            while watch.version() < event.version {
-                                let Some(item) = entries.next().await else { break };
-                                if let Ok(entry) = item.entry {
-                                    watch.learn(item.seq, &entry);
-                                }
-                            }
-                        };
-                        // What is not known then is left out; the list says what is unsettled.
-                        let _late = tokio::time::timeout(KNOWN_WITHIN, known).await;
+                        catch_up(&mut watch, &mut entries, event.version).await;
                         watch.look();
                         return Ok(Ending::Stuck(list, watch.present));
                     }
                 }
             }
         }
+    }
+
+    /// Says which other goals the same orchestrator works on meanwhile.
+    fn tell_others(&self, context: &Context, others: &[(EpicId, String)]) -> Result<(), CliError> {
+        for (epic, title) in others {
+            if output::is_for_programs(context.output) {
+                let told = json!({"event": "also_open", "goal": epic.to_string(), "title": title});
+                output::item(context.output, &told, "")?;
+            } else if !self.quiet {
+                let cancel = context.command(&format!("goal cancel {epic}"));
+                say(&format!(
+                    "also open in this project: {epic}  {}; give it up with {cancel}",
+                    visible(title)
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Says once what is in the way, with what helps, and once that it is there no more.
@@ -212,6 +222,23 @@ impl Follower {
         }
         Ok(())
     }
+}
+
+/// Reads the ledger until it has told a version of the plan. What is not known in time is left out.
+async fn catch_up(
+    watch: &mut Watch,
+    entries: &mut (impl Stream<Item = LedgerItem> + Unpin),
+    version: u32,
+) {
+    let known = async {
+        while watch.version() < version {
+            let Some(item) = entries.next().await else { break };
+            if let Ok(entry) = item.entry {
+                watch.learn(item.seq, &entry);
+            }
+        }
+    };
+    let _late = tokio::time::timeout(KNOWN_WITHIN, known).await;
 }
 
 async fn until(moment: Option<tokio::time::Instant>) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tetrarch_bus::state::load_meta;
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::Entry;
-use tetrarch_core::obstacle::{Obstacle, Telemetry, of_epic, standstill};
+use tetrarch_core::obstacle::{Obstacle, ObstacleKind, Telemetry, of_epic, standstill};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -69,6 +69,26 @@ impl Watch {
     /// The version of the plan that is known.
     pub(super) fn version(&self) -> u32 {
         self.snapshot.records.plans.get(&self.epic).map_or(0, |plan| plan.version)
+    }
+
+    /// Other goals of the same project that are worked on, with their titles.
+    pub(super) fn others(&self) -> Vec<(EpicId, String)> {
+        let records = &self.snapshot.records;
+        let project = records.goals.get(&self.epic).map(|goal| &goal.project);
+        let open = records.goal_states.values().filter(|state| !state.status.is_closed());
+        let goals = open.filter_map(|state| records.goals.get(&state.id));
+        goals
+            .filter(|goal| goal.id != self.epic && Some(&goal.project) == project)
+            .map(|goal| (goal.id, goal.title.clone()))
+            .collect()
+    }
+
+    /// What is left to decide of a goal that is reached: changes that nobody merged.
+    pub(super) fn undecided(mut self) -> Vec<Obstacle> {
+        self.look();
+        let changes = [ObstacleKind::ChangeWaiting, ObstacleKind::ChangeExpired];
+        self.present.retain(|it| changes.contains(&it.kind));
+        self.present
     }
 
     /// Looks again.

@@ -15,6 +15,8 @@ use crate::owner::judging;
 
 /// The blocker of a node whose run was stopped.
 const STOPPED: &str = "stopped";
+/// What a node's history says of why an attempt failed, in bytes; its findings say the rest.
+const CAUSE_BYTES_MAX: usize = 200;
 const MORE_ATTEMPTS: &str = "another way to do it, or more attempts";
 
 /// What an ended run means for its node: done, under review, tried again or blocked; what it hands over
@@ -174,7 +176,10 @@ fn fail_attempt(draft: &mut Draft<'_>, run: &Run, why: &str, found: Vec<String>)
         block(draft, run, ATTEMPTS_EXHAUSTED, &detail, MORE_ATTEMPTS);
         return;
     }
-    move_node(draft, run.epic, run.node, NodeStatus::Queued, why, |state| {
+    let cause = found.first().and_then(|first| first.lines().next()).unwrap_or_default();
+    let cause = Room::of(CAUSE_BYTES_MAX).text(cause, CAUSE_BYTES_MAX);
+    let why = if cause.is_empty() { why.to_owned() } else { format!("{why}: {cause}") };
+    move_node(draft, run.epic, run.node, NodeStatus::Queued, &why, |state| {
         state.assignment = None;
         state.assignee = None;
         state.purpose = Purpose::Execute;
