@@ -144,7 +144,7 @@ fn a_nats_server_that_cannot_be_used_is_named() {
 
     // `run` needs one as well, and says the same.
     let mut command = bare.command(["run", "plan.yaml"]);
-    bare.file("plan.yaml", "goal: {title: x}\nphases: [{id: P1, name: x, tasks: [{id: T1.1, name: x, acceptance: [x]}]}]\nprofiles: {default: {argv: ['true']}}\n");
+    bare.file("plan.yaml", "goal: {title: x}\nphases: [{id: P1, name: x, tasks: [{id: T1.1, name: x, acceptance: [x]}]}]\nprofiles: {default: {argv: [/bin/sh, -c, exit 0]}}\n");
     command.env_remove("TETRARCH_NATS_SERVER").env("PATH", "/nowhere");
     let ended = tetrarch_tests::Program::start(&mut command).ended();
     refused(&ended, 1, &["no nats-server", "Install"]);

@@ -8,11 +8,13 @@ use tetrarch_tests::Fleet;
 const HIDDEN: [char; 4] = ['\x1b', '\u{202e}', '\r', '\u{9b}'];
 
 fn plan(fleet: &Fleet, title: &str, script: &str) -> String {
+    // A name with such a character is refused.
+    let name = title.replace(HIDDEN, "");
     let plan = json!({
         "project": "read",
-        "goal": {"title": title},
-        "phases": [{"id": "P1", "name": title, "tasks": [
-            {"id": "T1.1", "name": title, "profile": "p", "acceptance": [title]},
+        "goal": {"title": name, "problemStatement": title},
+        "phases": [{"id": "P1", "name": name, "objective": title, "tasks": [
+            {"id": "T1.1", "name": name, "task": title, "profile": "p", "acceptance": [title]},
         ]}],
         "profiles": {"p": {"argv": ["sh", "-c", script], "wall": "60s"}},
     });

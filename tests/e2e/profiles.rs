@@ -56,3 +56,67 @@ fn a_fleet_that_is_up_refuses_it_too_and_no_project_is_left() {
     // The project has it now.
     fleet.ok(["goal", "create", "--title", GOAL]);
 }
+
+/// A plan of one task.
+fn plan(task: &str, profiles: &str) -> String {
+    format!(
+        "title: Sweep\nphases:\n  - id: P1\n    name: Sweep\n    tasks:\n      - \
+         {{id: T1.1, name: Sweep, acceptance: [x], {task}}}\nprofiles: {profiles}\n"
+    )
+}
+
+#[test]
+fn a_check_counts_the_profiles_of_the_project_that_is_named() {
+    let fleet = Fleet::up();
+    fleet.file("plan.yaml", &plan("profile: hands", "{}"));
+    let refuses = |options: &[&str]| {
+        let ended = fleet.run([&["plan", "check", "plan.yaml"][..], options].concat());
+        refused(
+            &ended,
+            &["plan.yaml:6:50: phases[0].tasks[0].profile: there is no profile \"hands\""],
+        );
+        ended.err
+    };
+    assert!(refuses(&[]).contains("`tetrarch plan check plan.yaml --project main"));
+    fleet.ok(["project", "create", "site"]);
+    fleet.ok(["project", "create", "another"]);
+    assert!(!refuses(&["--project", "site"]).contains("--project"));
+    fleet.file("hands.yaml", "{name: hands, argv: ['true']}\n");
+    fleet.ok(["profile", "apply", "site", "hands.yaml"]);
+    let check = ["plan", "check", "plan.yaml", "--project", "site"];
+    assert!(fleet.ok(check).contains("plan.yaml: valid"));
+    refuses(&["--project", "another"]);
+    // The data directory is enough.
+    fleet.ok(["down"]);
+    assert!(fleet.ok(check).contains("plan.yaml: valid"));
+}
+
+#[test]
+fn what_this_machine_lacks_is_said_before_anything_starts() {
+    let lacking = plan("run: [swep-the-floor]", "{p: {argv: [cat], passEnv: [NO_SUCH_BROOM]}}");
+    let faults =
+        ["plan.yaml:6:50: phases[0].tasks[0].run: \"swep-the-floor\" was not found", "next: "];
+    let unset =
+        "warning: plan.yaml:7:39: profiles.p.passEnv[0]: the variable NO_SUCH_BROOM is not set";
+    let fleet = Fleet::prepared();
+    fleet.file("plan.yaml", &lacking);
+    refused(&fleet.run(["run", "plan.yaml"]), &faults);
+    assert_eq!(fs::read_dir(fleet.data_dir()).unwrap().count(), 0);
+    // Here is no swep-the-floor, which is for another machine to have.
+    fleet.file(
+        "elsewhere.yaml",
+        &lacking.replace("acceptance", "placement: {host: far}, acceptance"),
+    );
+    let ended = fleet.run(["plan", "check", "elsewhere.yaml"]);
+    assert_eq!((ended.code, ended.out.contains("valid")), (Some(0), true), "{}", ended.err);
+    assert!(ended.err.contains(&unset.replace("plan", "elsewhere")), "{}", ended.err);
+
+    // A fleet that is up may find it on another host.
+    let fleet = Fleet::up();
+    fleet.file("plan.yaml", &lacking);
+    let ended = fleet.run(["goal", "create", "plan.yaml"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    for said in [&format!("warning: {}", faults[0]), unset] {
+        assert!(ended.err.contains(said), "{said:?}: {}", ended.err);
+    }
+}

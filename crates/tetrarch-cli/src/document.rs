@@ -2,6 +2,7 @@
 //! It knows syntax only; what a document has to say is checked by whoever asked for it.
 
 mod places;
+mod quotes;
 mod syntax;
 
 use std::fs::File;
@@ -58,6 +59,11 @@ impl Document {
         lines
     }
 
+    /// Its name, as it was given.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The error of a document with these problems, each with its place. `what` it is no valid one of.
     pub(crate) fn refused(&self, what: &str, problems: &[PlanProblem]) -> CliError {
         let lines = self.lines(problems);
@@ -77,6 +83,14 @@ pub(crate) fn read_document(path: &Path) -> Result<Document, CliError> {
     let name = if piped { "stdin".to_owned() } else { path.display().to_string() };
     let text = read_text(path, piped, &name)?;
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    if let Some((at, hidden)) = text.char_indices().find(|(_, c)| is_unwritten(*c)) {
+        let (line, column) = places::place(&text, at);
+        let what = format!(
+            "{name}:{line}:{column}: the control character U+{:04X} is in no text",
+            u32::from(hidden)
+        );
+        return Err(CliError::new(Code::Usage, what).hint("take it out, and try again"));
+    }
     let parsed = match extension {
         _ if piped => yaml(&text).map(|value| (value, Places::of_yaml(&text))),
         "yaml" | "yml" => yaml(&text).map(|value| (value, Places::of_yaml(&text))),
@@ -92,6 +106,11 @@ pub(crate) fn read_document(path: &Path) -> Result<Document, CliError> {
         CliError::new(Code::Usage, format!("{name}:{line}:{column}: {reason}")).hint(CORRECT)
     })?;
     Ok(Document { value, name, places })
+}
+
+/// Whether no text of any format has it.
+fn is_unwritten(c: char) -> bool {
+    c < ' ' && !matches!(c, '\n' | '\r' | '\t')
 }
 
 fn read_text(path: &Path, piped: bool, name: &str) -> Result<String, CliError> {
@@ -128,7 +147,12 @@ fn yaml(text: &str) -> Result<Value, Fault> {
         let place = error.location().map(|place| (place.line(), place.column()));
         // Of an empty text it says neither.
         let place = place.filter(|(line, _)| *line > 0).unwrap_or((1, 1));
-        Fault { place, reason: syntax::yaml(&error) }
+        match quotes::open_at(text, places::byte(text, place)) {
+            Some(open) => {
+                Fault { place: places::place(text, open), reason: syntax::QUOTE.to_owned() }
+            }
+            None => Fault { place, reason: syntax::yaml(&error) },
+        }
     })
 }
 
@@ -191,7 +215,9 @@ mod tests {
             ("a.yaml", "title: a\nphases: [\n", "a.yaml:"),
             ("a.yaml", "a: b: c\n", "a.yaml:1:5: a second `: ` in one line"),
             ("a.yaml", "a:\n\t- b\n", "a.yaml:2:"),
-            ("a.yaml", "a: 'b\n", "a.yaml:"),
+            ("a.yaml", "a: 1\nb: 'c\nd: 1\n", "a.yaml:2:4: a quoted text has no end"),
+            ("a.yaml", "a: b\x1b[31m\n", "a.yaml:1:5: the control character U+001B"),
+            ("a.json", "{\"a\": \"\x1b\"}", "a.json:1:8: the control character U+001B"),
             ("a.yaml", "a: *b\n", "a.yaml:1:4: this alias"),
             ("a.yaml", "a: @b\n", "a.yaml:1:4: this is not valid YAML: look"),
             ("a.yaml", "a: 1\n  b: 2\n", "a.yaml:2:"),

@@ -14,7 +14,7 @@ use crate::exit::CliError;
 use crate::output::say;
 
 /// The commands that ask nobody: what they show is read from the bus alone.
-const READS: [&str; 32] = [
+const READS: [&str; 33] = [
     "agent list",
     "artifact get",
     "artifact list",
@@ -33,6 +33,7 @@ const READS: [&str; 32] = [
     "logs",
     "mail dead",
     "mail list",
+    "plan check",
     "plan diff",
     "plan drafts",
     "plan history",
@@ -64,7 +65,9 @@ pub(crate) fn only_reads(matches: &ArgMatches) -> bool {
     let reads = READS.contains(&path.join(" ").as_str());
     // A machine without a fleet is what doctor is there for: it looks at the ledger when it is told to.
     let asks_machine = path == ["doctor"] && !is_set("check_ledger");
-    reads && !asks_machine && !LIVE.iter().any(|name| is_set(name))
+    // A plan alone is read from its file.
+    let asks_file = path == ["plan", "check"] && !at.contains_id("project");
+    reads && !asks_machine && !asks_file && !LIVE.iter().any(|name| is_set(name))
 }
 
 /// A bus that was started for one question.
@@ -140,11 +143,24 @@ mod tests {
 
     #[test]
     fn what_asks_the_owner_or_never_ends_is_no_question() {
-        for line in ["status", "events", "goal list", "budget", "doctor --check-ledger"] {
+        for line in [
+            "status",
+            "events",
+            "goal list",
+            "budget",
+            "doctor --check-ledger",
+            "plan check x.yaml --project p",
+        ] {
             assert!(reads(&format!("tetrarch {line}")), "{line}");
         }
-        for line in ["up", "events --follow", "get agents --watch", "doctor", "goal create x.yaml"]
-        {
+        for line in [
+            "up",
+            "events --follow",
+            "get agents --watch",
+            "doctor",
+            "plan check x.yaml",
+            "goal create x.yaml",
+        ] {
             assert!(!reads(&format!("tetrarch {line}")), "{line}");
         }
     }

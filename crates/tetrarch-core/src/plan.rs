@@ -4,6 +4,7 @@
 
 pub mod advice;
 pub mod change;
+pub mod examination;
 pub mod graph;
 pub mod insight;
 pub mod placeholder;

@@ -12,6 +12,8 @@ mod expected;
 pub(crate) mod llm;
 pub(crate) mod process;
 
+pub use expected::schema_fault;
+
 /// Executes briefs of one kind.
 ///
 /// Every execution tells either `SpawnFailed`, or `Started`, anything, and `Exited`; the last of

@@ -9,7 +9,7 @@ use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
 
 /// The entry of a brief's tools that allows the network. A tool, so that a child never has it
 /// when its parent has not (spec 03).
-const NETWORK_TOOL: &str = "network";
+pub(crate) const NETWORK_TOOL: &str = "network";
 
 /// How a host keeps the programs of runs apart from itself and from each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -27,7 +27,7 @@ mod sweep;
 mod tools;
 mod worktree;
 
-pub use backend::AgentBackend;
+pub use backend::{AgentBackend, schema_fault};
 pub use containment::Containment;
 pub use fence::freeze_time;
 pub use guard::{Beat, Guard, GuardConfig, GuardDuty, guard_main, keep_guard};
@@ -37,5 +37,5 @@ pub use protocol::explain_line;
 pub use seat::{Asked, Seat, Teller};
 pub use serve::{RunnerConfig, serve};
 pub use sweep::{Swept, clear_earlier_lives};
-pub use tools::{Definition, Effect, Outcome, Toolbox, ToolboxConfig, ToolboxError};
+pub use tools::{Definition, Effect, Outcome, Toolbox, ToolboxConfig, ToolboxError, tool_entries};
 pub use worktree::{InventoryError, Kept, KeptState, remove_worktree, worktrees};

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tetrarch_core::brief::Tools;
+use tetrarch_core::brief::{EVERY_TOOL, Tools};
 pub use tetrarch_core::converse::Effect;
 use tetrarch_core::id::RunId;
 
+use crate::backend::llm::own_tools;
 use crate::cgroup::Group;
 use crate::confined;
-use crate::containment::{Bounds, Containment};
+use crate::containment::{Bounds, Containment, NETWORK_TOOL};
 use crate::mark::HostLife;
 
 mod allowed;
@@ -147,6 +148,14 @@ impl Tool {
             Self::Edit | Self::Run => Effect::Effectful,
         }
     }
+}
+
+/// What a list of tools can name: the built-in ones, those of conversations, the network, and all. Other entries
+/// belong to somebody else.
+#[must_use]
+pub fn tool_entries() -> Vec<&'static str> {
+    let files = Tool::ALL.into_iter().map(Tool::entry);
+    files.chain([NETWORK_TOOL]).chain(own_tools()).chain([EVERY_TOOL]).collect()
 }
 
 /// The tools of one run.

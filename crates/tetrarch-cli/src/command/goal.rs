@@ -148,8 +148,9 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), CliError> {
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
     let desk = context.desk().await?;
+    prepared.warn_of_here(&desk);
     create_project(&desk, &prepared.plan, &project).await?;
-    let reply = give_goal(&desk, &prepared.document, &project, None).await?;
+    let reply = give_goal(&desk, &prepared.document.value, &project, None).await?;
     let epic = reply.epic.map(|epic| epic.to_string()).unwrap_or_default();
     report(context, &reply, &epic)
 }

@@ -34,6 +34,7 @@ use crate::snapshot::Snapshot;
 #[command(after_help = "\
 Examples:
   tetrarch plan check plan.yaml
+  tetrarch plan check plan.yaml --project site
   tetrarch plan show goal_01JD8Z5W6T4QK3M9X2V7B1N0AC
   tetrarch plan history goal_01JD8Z5W6T4QK3M9X2V7B1N0AC -o wide
   tetrarch plan diff goal_01JD8Z5W6T4QK3M9X2V7B1N0AC 3 5
@@ -52,7 +53,7 @@ pub(crate) enum PlanCommand {
         /// The epic.
         epic: EpicId,
     },
-    /// Check plan files and say everything that is wrong with them; no bus is needed.
+    /// Check plan files and say everything that is wrong with them; a bus is needed only for --project.
     Check(check::CheckArgs),
     /// Ask the planner configured here for a plan and print it; nothing is changed.
     Propose {
@@ -102,7 +103,7 @@ pub(crate) enum PlanCommand {
 pub(crate) async fn run(context: &Context, command: PlanCommand) -> Result<(), CliError> {
     let desk = async || context.desk().await;
     match command {
-        PlanCommand::Check(args) => check::run(&args),
+        PlanCommand::Check(args) => check::run(context, &args).await,
         PlanCommand::Show { epic } => show(context, &desk().await?, epic).await,
         PlanCommand::History { epic } => history(context, &desk().await?.bus, epic).await,
         PlanCommand::Diff(args) => diff::run(context, &desk().await?, &args).await,

@@ -34,11 +34,12 @@ use crate::output::{self, say, visible};
 use crate::snapshot::Snapshot;
 use follow::{Ending, Follower};
 pub(super) use prepare::{Prepared, prepared};
+pub(super) use profiles::of_project;
 
 /// How long the summary of a run that was interrupted may take.
 const PARTING: Duration = Duration::from_secs(5);
 /// The project of a plan that names none.
-const PROJECT: &str = "main";
+pub(super) const PROJECT: &str = "main";
 /// What is said before commands that need a fleet, when the fleet ends with this command.
 const AGAIN: &str = "the fleet ends with this command; bring it up again, then do the rest";
 /// Between two lines of what to do next.
@@ -90,7 +91,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<(), CliError
     if args.detach {
         return detached(context, &prepared, &project).await;
     }
-    let (desk, own) = fleet::ensure(context).await?;
+    let (desk, own) = fleet::ensure(context, &prepared).await?;
     let outcome = execute(context, &desk, own.is_some(), &args, &prepared, &project).await;
     // A connection that outlives its bus complains about it.
     drop(desk);
@@ -152,8 +153,10 @@ async fn detached(
             "start one with `tetrarch up` in another terminal, then the same command again",
         ));
     };
+    prepared.warn_of_here(&desk);
     create_project(&desk, &prepared.plan, project).await?;
-    let reply = give_goal(&desk, &prepared.document, project, trace::of_environment()).await?;
+    let reply =
+        give_goal(&desk, &prepared.document.value, project, trace::of_environment()).await?;
     let epic = named(&reply)?;
     let next = format!("follow it with {}", context.command(&format!("attach {epic}")));
     output::record(context.output, &json!({"goal": epic.to_string()}), || format!("{epic}\n"))?;
@@ -215,7 +218,7 @@ async fn execute(
     trace::follow(&span, caller.as_deref());
     let trace = trace::onward(&span, caller.as_deref());
     create_project(desk, &prepared.plan, project).await?;
-    let reply = give_goal(desk, &prepared.document, project, trace).await?;
+    let reply = give_goal(desk, &prepared.document.value, project, trace).await?;
     let epic = named(&reply)?;
     name_it(context, epic, &prepared.plan.title, args.quiet)?;
     let given = Given { epic, from, started, is_own };

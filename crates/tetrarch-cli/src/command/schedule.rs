@@ -126,8 +126,9 @@ async fn goal_of(desk: &Desk, goal: WorkArgs) -> Result<Deed, CliError> {
     let WorkArgs { plan, title, project, profiles, arguments } = goal;
     let prepared = prepared(plan.as_deref(), title.as_deref(), profiles.as_deref(), &arguments)?;
     let project = project_name(project.as_deref(), &prepared.plan)?;
+    prepared.warn_of_here(desk);
     create_project(desk, &prepared.plan, &project).await?;
-    Ok(Deed::Goal { project, plan: prepared.document.to_string() })
+    Ok(Deed::Goal { project, plan: prepared.document.value.to_string() })
 }
 
 async fn list(context: &Context) -> Result<(), CliError> {

@@ -115,6 +115,15 @@ pub(super) fn place(text: &str, at: usize) -> Place {
     (u64::try_from(line).unwrap_or(u64::MAX), u64::try_from(column).unwrap_or(u64::MAX))
 }
 
+/// The byte of a line and a column; a place that the text does not have is its end.
+pub(super) fn byte(text: &str, (line, column): Place) -> usize {
+    let lines = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let columns = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
+    let start: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+    let rest = text.get(start..).unwrap_or_default();
+    start + rest.char_indices().nth(columns).map_or(rest.len(), |(offset, _)| offset)
+}
+
 /// The shape of a YAML document with the places of its parts.
 enum Tree {
     Leaf,

@@ -20,6 +20,10 @@ pub(super) fn yaml(error: &Error) -> String {
     ours.to_owned()
 }
 
+/// A quoted text that is not closed where it was meant to be.
+pub(super) const QUOTE: &str =
+    "a quoted text has no end, or something stands behind it; close it with the same quote";
+
 /// What the scanner's words are about, the more particular first.
 const KINDS: &[(&[&str], &str)] = &[
     (&["tab"], "a tab is no indentation; use spaces"),
@@ -27,10 +31,7 @@ const KINDS: &[(&[&str], &str)] = &[
         &["unknown anchor"],
         "this alias (*name) has no anchor (&name) above it; quote a text that begins with *",
     ),
-    (
-        &["quoted", "quote"],
-        "a quoted text has no end, or something stands behind it; close it with the same quote",
-    ),
+    (&["quoted", "quote"], QUOTE),
     (
         &["escape"],
         "a backslash in a double-quoted text is followed by no known letter; use single quotes",

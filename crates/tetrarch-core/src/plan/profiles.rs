@@ -58,6 +58,31 @@ impl Missing {
     }
 }
 
+/// A leaf, or its review, and the profile that executes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need<'a> {
+    /// The leaf.
+    pub node: NodeId,
+    /// Whether its review needs it.
+    pub review: bool,
+    /// The profile's name.
+    pub profile: &'a str,
+}
+
+/// What the leaves of a plan and their reviews need.
+#[must_use]
+pub fn needs(nodes: &BTreeMap<NodeId, Node>) -> Vec<Need<'_>> {
+    let mut needs = Vec::new();
+    for node in nodes.values().filter(|node| graph::is_leaf(nodes, node.id)) {
+        needs.push(Need { node: node.id, review: false, profile: executing(Some(node)) });
+        // A review that names none is the orchestrator's, else its node's profile does it.
+        if let Some(profile) = node.review.as_ref().and_then(|review| review.profile.as_ref()) {
+            needs.push(Need { node: node.id, review: true, profile: profile.as_str() });
+        }
+    }
+    needs
+}
+
 /// The leaves of a plan, and their reviews, whose profile is not among those there are.
 ///
 /// # Errors
@@ -69,20 +94,10 @@ pub fn check<'a>(
 ) -> Result<(), Missing> {
     let known: BTreeSet<&str> = known.into_iter().map(ProfileName::as_str).collect();
     let mut needed: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut need = |profile: &str, by: String| {
-        if !known.contains(profile) {
-            needed.entry(profile.to_owned()).or_default().push(by);
-        }
-    };
-    for node in nodes.values() {
-        if !looked_at(&node.id) || !graph::is_leaf(nodes, node.id) {
-            continue;
-        }
-        need(executing(Some(node)), node.id.to_string());
-        // A review that names none is the orchestrator's, else its node's profile does it.
-        if let Some(profile) = node.review.as_ref().and_then(|review| review.profile.as_ref()) {
-            need(profile.as_str(), format!("the review of {}", node.id));
-        }
+    let missing = |need: &Need<'_>| looked_at(&need.node) && !known.contains(need.profile);
+    for need in needs(nodes).into_iter().filter(missing) {
+        let by = if need.review { "the review of " } else { "" };
+        needed.entry(need.profile.to_owned()).or_default().push(format!("{by}{}", need.node));
     }
     if needed.is_empty() {
         return Ok(());

@@ -3,16 +3,17 @@
 
 mod commands;
 mod edges;
-mod fields;
+pub(super) mod fields;
 mod nodes;
 mod placeholders;
 mod profiles;
 mod recovery;
-mod spelling;
+pub(super) mod spelling;
 #[cfg(test)]
 mod tests;
 mod writing;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
@@ -228,8 +229,15 @@ impl PlanFile {
         Self { nodes, output, ..self.clone() }
     }
 
-    /// Whether each piece of its work has a profile: among these, or those that come with it. A goal without a
-    /// plan is one task.
+    /// The nodes that are worked on. A goal without a plan is one task.
+    #[must_use]
+    pub fn work(&self) -> BTreeMap<NodeId, Node> {
+        let alone = self.nodes.is_empty().then(|| self.with_one_task());
+        let nodes = alone.map_or_else(|| self.nodes.clone(), |alone| alone.nodes);
+        nodes.into_iter().map(|node| (node.id, node)).collect()
+    }
+
+    /// Whether each piece of its work has a profile: among these, or those that come with it.
     ///
     /// # Errors
     /// Every node that needs a profile that is not there.
@@ -237,9 +245,7 @@ impl PlanFile {
         &'a self,
         known: impl IntoIterator<Item = &'a ProfileName>,
     ) -> Result<(), Missing> {
-        let alone = self.nodes.is_empty().then(|| self.with_one_task());
-        let nodes = alone.as_ref().map_or(&self.nodes, |alone| &alone.nodes);
-        let nodes = nodes.iter().map(|node| (node.id, node.clone())).collect();
+        let nodes = self.work();
         let own = self.profiles.iter().map(|profile| &profile.name);
         check(&nodes, |_| true, known.into_iter().chain(own))
     }
@@ -305,7 +311,7 @@ fn read_title(top: &Fields<'_>, goal: Option<&Fields<'_>>) -> String {
             outer.wrong("the title is given twice", allowed);
             None
         }
-        (Some(title), None) | (None, Some(title)) => title.filled_text(TEXT_BYTES_MAX),
+        (Some(title), None) | (None, Some(title)) => title.shown_name(TEXT_BYTES_MAX),
         (None, None) => {
             let holder = goal.unwrap_or(top);
             holder.missing("title", "the goal in one line, as title or goal.title");

@@ -114,6 +114,17 @@ impl fmt::Display for Faults {
     }
 }
 
+/// What is wrong with a JSON Schema for results.
+#[must_use]
+pub fn schema_fault(text: &str) -> Option<String> {
+    let fault = build(text).err()?;
+    // The checker's words about alternatives name those of the schema of schemas.
+    Some(match fault.split_once(" is not valid under any of ") {
+        Some((value, _)) => format!("{value} cannot stand there"),
+        None => fault,
+    })
+}
+
 fn build(text: &str) -> Result<Validator, String> {
     let schema: Value = serde_json::from_str(text).map_err(|cause| cause.to_string())?;
     jsonschema::options().offline().build(&schema).map_err(|cause| {
@@ -167,6 +178,17 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_schema_that_is_none_is_told_its_place_and_value() {
+        for (schema, fault) in [
+            (json!({"type": "object", "properties": {"a": {"type": "string"}}}), None),
+            (json!({"type": "nmber"}), Some("/type: \"nmber\" cannot stand there")),
+            (json!({"required": "a"}), Some("/required: \"a\" is not of type \"array\"")),
+        ] {
+            assert_eq!(schema_fault(&schema.to_string()).as_deref(), fault, "{schema}");
+        }
+    }
 
     async fn expected(schema: &Value) -> Expected {
         Expected::of(&ExpectedOutput::Schema(schema.to_string())).await.unwrap()

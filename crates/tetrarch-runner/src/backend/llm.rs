@@ -40,6 +40,11 @@ const NEW_DIRECTORY: &str = "[You go on in a new, empty working directory: files
 const NOT_RESERVED: &str = "[Your session is a new one: files that you had reserved are not reserved any more. \
     Reserve those that you still need again.]";
 
+/// The names of the tools that a conversation has of its own.
+pub(crate) fn own_tools() -> impl Iterator<Item = &'static str> {
+    Own::ALL.into_iter().map(Own::name)
+}
+
 /// Talks to models.
 #[derive(Debug)]
 pub(crate) struct Llm {

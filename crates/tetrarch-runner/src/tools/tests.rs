@@ -171,3 +171,12 @@ async fn the_schema_and_the_reading_of_arguments_agree() {
         assert_eq!(!outcome.is_error, fits, "{tool} {arguments}: {}", outcome.text);
     }
 }
+
+#[test]
+fn every_entry_that_a_list_can_name_is_there_once() {
+    let entries = tool_entries();
+    for entry in ["read", "run", "network", "ask_human", "todo_list", "*"] {
+        assert_eq!(entries.iter().filter(|it| **it == entry).count(), 1, "{entry}: {entries:?}");
+    }
+    assert!(!entries.contains(&"read_file"), "a model's word for it is no entry");
+}

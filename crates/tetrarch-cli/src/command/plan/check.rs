@@ -1,12 +1,12 @@
-//! `plan check`: says everything that is wrong with plan files, before anything is started. No bus is needed.
+//! `plan check`: says everything that is wrong with plan files, before anything is started. No bus is needed, unless
+//! the profiles of a project count too.
 
 use std::path::{Path, PathBuf};
 
-use tetrarch_core::agent::Profile;
-use tetrarch_core::brief::RunnerKind;
-use tetrarch_core::id::Tier;
+use tetrarch_core::id::{ProfileName, ProjectName, Tier};
 
-use crate::command::run::prepared;
+use crate::command::run::{PROJECT, of_project, prepared};
+use crate::context::{Context, quoted};
 use crate::exit::{CliError, Code};
 use crate::output;
 
@@ -16,16 +16,23 @@ pub(crate) struct CheckArgs {
     /// Plan files: YAML, TOML or JSON; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    /// Count the profiles of this project too, as `tetrarch run` does.
+    #[arg(long, value_name = "NAME")]
+    project: Option<ProjectName>,
 }
 
 /// `plan check`.
 ///
 /// # Errors
-/// Everything that is wrong with the files.
-pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
+/// Everything that is wrong with the files; the project's profiles cannot be read.
+pub(super) async fn run(context: &Context, args: &CheckArgs) -> Result<(), CliError> {
+    let known = match &args.project {
+        Some(project) => Some(of_project(&context.desk().await?, project).await?),
+        None => None,
+    };
     let mut wrong = Vec::new();
     for file in &args.files {
-        match checked(file) {
+        match checked(file, known.as_deref()) {
             Ok(said) => output::text(&said).map(drop)?,
             Err(error) => wrong.push(error),
         }
@@ -42,33 +49,27 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), CliError> {
     })
 }
 
-fn checked(file: &Path) -> Result<String, CliError> {
-    let plan = prepared(Some(file), None, None, &[])?.plan;
-    let name = file.display();
-    let missing: Vec<String> = plan.profiles.iter().filter_map(missing_command).collect();
-    if !missing.is_empty() {
-        let what = format!("{name} is no valid plan:\n{}", missing.join("\n"));
-        return Err(CliError::new(Code::Usage, what).hint("install it, or correct `argv` or `run`"));
-    }
+/// `known`: the profiles of the project that was named.
+fn checked(file: &Path, known: Option<&[ProfileName]>) -> Result<String, CliError> {
+    let prepared = prepared(Some(file), None, None, &[])?;
+    let unknown = prepared.examination().unknown_profiles(known.unwrap_or_default());
+    let is_unknown = !unknown.is_empty();
+    let problems = unknown.into_iter().chain(prepared.missing_programs()).collect::<Vec<_>>();
+    let plan = &prepared.plan;
+    prepared.refuse(&problems).map_err(|error| {
+        if !is_unknown || known.is_some() {
+            return error;
+        }
+        let project = plan.project.as_ref().map_or(PROJECT, ProjectName::as_str);
+        let file = quoted(&file.to_string_lossy());
+        error.hint(format!(
+            "add it under `profiles:`; or `tetrarch plan check {file} --project {project}` counts those of the project"
+        ))
+    })?;
+    prepared.warn(&[]);
     let count = |tier| plan.nodes.iter().filter(|node| node.id.tier() == tier).count();
     let (phases, tasks) = (count(Tier::Phase), count(Tier::Task));
     let profiles = plan.profiles.len();
-    let mut said = format!("{name}: valid: {phases} phases, {tasks} tasks, {profiles} profiles");
-    let missing = plan.check_profiles(&[]).err();
-    for needed in missing.iter().flat_map(|missing| missing.needed.keys()) {
-        said.push_str(&format!(
-            "\n{name}: warning: the plan has no profile {needed}; its project has to have one"
-        ));
-    }
-    Ok(said)
-}
-
-/// A profile's program that is not on this machine.
-fn missing_command(profile: &Profile) -> Option<String> {
-    let program = profile.argv.first().filter(|_| profile.kind == RunnerKind::Process)?;
-    // One that is filled in later, or relative to where it works, is looked for when it runs.
-    let known = !program.contains('{') && (!program.contains('/') || program.starts_with('/'));
-    (known && which::which(program).is_err()).then(|| {
-        format!("profile {}: {program:?} was not found on this machine", profile.name.as_str())
-    })
+    let name = prepared.document.name();
+    Ok(format!("{name}: valid: {phases} phases, {tasks} tasks, {profiles} profiles"))
 }

@@ -9,6 +9,7 @@ use tetrarch_bus::server::endpoint;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use super::Prepared;
 use crate::context::{Context, Desk};
 use crate::exit::{CliError, Code};
 use crate::process::READY;
@@ -19,17 +20,22 @@ const UP_WITHIN: Duration = Duration::from_secs(180);
 /// A fleet that was brought up here and is ours to stop.
 pub(super) struct Fleet(Child);
 
-/// A connection to the fleet that is up here, else to a new one, which comes with it.
+/// A connection to the fleet that is up here, else to a new one for this plan, which comes with it.
 ///
 /// # Errors
-/// None is up and none can be brought up.
-pub(super) async fn ensure(context: &Context) -> Result<(Desk, Option<Fleet>), CliError> {
+/// None is up and none can be brought up, or this machine lacks what the plan needs.
+pub(super) async fn ensure(
+    context: &Context,
+    plan: &Prepared,
+) -> Result<(Desk, Option<Fleet>), CliError> {
     if let Some(desk) = running(context).await? {
+        plan.warn_of_here(&desk);
         return Ok((desk, None));
     }
     if context.config.bus.url.is_some() {
         return Ok((context.desk().await?, None));
     }
+    plan.fits_here()?;
     let fleet = Fleet(bring_up(context).await?);
     Ok((context.desk().await?, Some(fleet)))
 }

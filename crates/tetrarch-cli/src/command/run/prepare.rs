@@ -4,11 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tetrarch_core::plan::schema::{self, PlanFile};
+use tetrarch_core::plan::examination::Examination;
+use tetrarch_core::plan::schema::{self, PlanFile, PlanProblem};
+use tetrarch_runner::{schema_fault, tool_entries};
 
 use super::profiles;
+use crate::context::Desk;
 use crate::document::{Document, STANDARD_INPUT, read_document};
 use crate::exit::{CliError, Code};
+use crate::output::say;
 
 /// What stands for the plan file's directory in its profiles.
 const PLAN_DIR: &str = "{plan_dir}";
@@ -17,9 +21,61 @@ const PLAN_DIR: &str = "{plan_dir}";
 #[derive(Debug)]
 pub(in crate::command) struct Prepared {
     /// Its document as it is sent.
-    pub(in crate::command) document: Value,
+    pub(in crate::command) document: Document,
     /// What it says.
     pub(in crate::command) plan: PlanFile,
+}
+
+/// What is to be done about a plan that is wrong.
+const HINT: &str = "`tetrarch schema PlanFile` says what a plan holds";
+
+impl Prepared {
+    /// What is to be looked at besides its form.
+    pub(in crate::command) fn examination(&self) -> Examination<'_> {
+        Examination::new(&self.document.value, &self.plan)
+    }
+
+    /// What this machine lacks to execute it: programs.
+    pub(in crate::command) fn missing_programs(&self) -> Vec<PlanProblem> {
+        self.examination().missing_programs(|program| which::which(program).is_ok())
+    }
+
+    /// Says what may be wrong. `problems`: those that are no error here.
+    pub(in crate::command) fn warn(&self, problems: &[PlanProblem]) {
+        let unset = self.examination().unset_variables(|name| std::env::var_os(name).is_some());
+        let problems: Vec<PlanProblem> = problems.iter().cloned().chain(unset).collect();
+        for line in self.document.lines(&problems) {
+            say(&format!("warning: {line}"));
+        }
+    }
+
+    /// Refuses it when there are problems.
+    ///
+    /// # Errors
+    /// All of them, each with its place.
+    pub(in crate::command) fn refuse(&self, problems: &[PlanProblem]) -> Result<(), CliError> {
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(self.document.refused("plan", problems).hint(HINT))
+    }
+
+    /// Before a fleet on this machine is brought up for it: refuses what cannot run here, and warns of variables.
+    ///
+    /// # Errors
+    /// Programs that are not there.
+    pub(in crate::command) fn fits_here(&self) -> Result<(), CliError> {
+        self.refuse(&self.missing_programs())?;
+        self.warn(&[]);
+        Ok(())
+    }
+
+    /// The same for a fleet that is up on this machine. It may have other hosts, or another PATH: nothing is refused.
+    pub(in crate::command) fn warn_of_here(&self, desk: &Desk) {
+        if desk.data_dir.is_some() {
+            self.warn(&self.missing_programs());
+        }
+    }
 }
 
 /// The plan or goal of a file, else a goal of this title, whose plan is not its author's to make (spec
@@ -77,12 +133,13 @@ fn prepare(path: &Path, arguments: &[String]) -> Result<Document, CliError> {
 }
 
 fn read(document: Document) -> Result<Prepared, CliError> {
-    let plan = schema::parse_either(&document.value).map_err(|problems| {
-        document
-            .refused("plan", &problems)
-            .hint("`tetrarch schema PlanFile` says what a plan holds")
-    })?;
-    Ok(Prepared { document: document.value, plan })
+    let plan = schema::parse_either(&document.value)
+        .map_err(|problems| document.refused("plan", &problems).hint(HINT))?;
+    let prepared = Prepared { document, plan };
+    let mut problems = prepared.examination().unknown_tools(&tool_entries());
+    problems.extend(prepared.examination().bad_schemas(schema_fault));
+    prepared.refuse(&problems)?;
+    Ok(prepared)
 }
 
 fn directory(path: &Path) -> Result<PathBuf, CliError> {

@@ -47,12 +47,8 @@ pub(super) async fn require(
     plan: &PlanFile,
     project: &ProjectName,
 ) -> Result<(), CliError> {
-    let known: Vec<ProfileName> = match desk {
-        Some(desk) => {
-            let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
-            let all = snapshot.records.profiles.into_keys();
-            all.filter(|(of, _)| of == project).map(|(_, name)| name).collect()
-        }
+    let known = match desk {
+        Some(desk) => of_project(desk, project).await?,
         None => Vec::new(),
     };
     plan.check_profiles(&known).map_err(|missing| {
@@ -62,4 +58,17 @@ pub(super) async fn require(
              profiles.yaml`, or put it under `profiles:` in the plan"
         ))
     })
+}
+
+/// The profiles that a project has.
+///
+/// # Errors
+/// The bus is away.
+pub(in crate::command) async fn of_project(
+    desk: &Desk,
+    project: &ProjectName,
+) -> Result<Vec<ProfileName>, CliError> {
+    let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let all = snapshot.records.profiles.into_keys();
+    Ok(all.filter(|(of, _)| of == project).map(|(_, name)| name).collect())
 }

@@ -143,6 +143,18 @@ impl<'a> Entry<'a> {
         Some(text)
     }
 
+    /// The value as a name that people read: one that neither moves their cursor nor turns the text around it.
+    pub(super) fn shown_name(&self, max: usize) -> Option<String> {
+        let text = self.filled_text(max)?;
+        let hides = |c: &char| is_bidirectional(*c) || c.is_control() && !matches!(c, '\n' | '\t');
+        if let Some(hidden) = text.chars().find(hides) {
+            let kind = if is_bidirectional(hidden) { "bidirectional " } else { "" };
+            let problem = format!("holds the {kind}control character U+{:04X}", u32::from(hidden));
+            self.wrong(problem, "a text without characters that people do not see");
+        }
+        Some(text)
+    }
+
     /// The value as a list of texts, each of which says something.
     pub(super) fn texts(&self) -> Vec<String> {
         let entries = self.list(LIST_MAX, "a list of texts");
@@ -331,7 +343,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn snake_case(key: &str) -> String {
+/// Whether it changes the direction of the text that follows.
+fn is_bidirectional(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A key as it is written with underscores.
+pub(in crate::plan) fn snake_case(key: &str) -> String {
     let mut snake = String::with_capacity(key.len() + 4);
     for c in key.chars() {
         if c.is_ascii_uppercase() {

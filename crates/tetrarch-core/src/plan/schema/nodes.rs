@@ -218,7 +218,7 @@ fn read_id(fields: &Fields<'_>, tier: Tier, parent: Option<NodeId>) -> Option<No
 /// A node, and the commands it brings along.
 fn read_node(fields: &Fields<'_>, id: NodeId, leaf: bool) -> (Node, Vec<Profile>) {
     let name = match fields.get("name") {
-        Some(name) => name.filled_text(TEXT_BYTES_MAX).unwrap_or_default(),
+        Some(name) => name.shown_name(TEXT_BYTES_MAX).unwrap_or_default(),
         None => {
             fields.missing("name", "what it is, in one line");
             String::new()

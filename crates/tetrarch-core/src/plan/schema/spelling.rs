@@ -24,7 +24,7 @@ const ELSEWHERE: [(&str, &[&str]); 16] = [
 const ALIKE: f64 = 0.75;
 
 /// The key that was meant, when one can tell.
-pub(super) fn meant<'a>(given: &str, keys: &[&'a str]) -> Option<&'a str> {
+pub(in crate::plan) fn meant<'a>(given: &str, keys: &[&'a str]) -> Option<&'a str> {
     let words =
         ELSEWHERE.iter().find(|(word, _)| *word == given).map_or(&[][..], |(_, words)| words);
     let known = words.iter().find_map(|word| keys.iter().find(|key| *key == word));

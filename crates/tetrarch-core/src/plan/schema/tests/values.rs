@@ -268,3 +268,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_name_has_no_character_that_people_do_not_see() {
+    for (hidden, said) in [
+        ('\u{202e}', "the bidirectional control character U+202E"),
+        ('\u{2066}', "the bidirectional control character U+2066"),
+        ('\u{1b}', "the control character U+001B"),
+        ('\u{9b}', "the control character U+009B"),
+    ] {
+        let name = format!("a{hidden}b");
+        assert_refused(&plan_with(json!({"name": name})), "phases[0].tasks[0].name", said);
+        let mut plan = plan_of(&[leaf("T1.1")]);
+        plan["title"] = json!(name);
+        assert_refused(&plan, "title", said);
+        plan["title"] = json!("grüße, 世界, \u{5d0}\u{5d1}\n");
+        assert_read(&plan);
+        assert_read(&plan_with(json!({"task": name})));
+    }
+}

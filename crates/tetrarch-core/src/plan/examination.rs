@@ -1,0 +1,244 @@
+//! What is wrong with a plan that reads well, and where: profiles that are not there, tools that nobody has,
+//! schemas that are none, programs and variables that a machine lacks. What there is, is the caller's to know.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::agent::Profile;
+use crate::brief::RunnerKind;
+use crate::id::{NodeId, ProfileName};
+use crate::plan::profiles::{Need, needs};
+use crate::plan::schema::fields::snake_case;
+use crate::plan::schema::spelling::meant;
+use crate::plan::schema::{PlanFile, PlanProblem};
+use crate::plan::{Node, PlacementWish};
+
+/// What stands before a program in a list of tools.
+const RUN_PREFIX: &str = "run:";
+/// What the name of a tool has that belongs to somebody else, as in `mcp:issues` or `mcp__issues`.
+const FOREIGN: [&str; 4] = [":", ".", "/", "__"];
+
+/// A plan with the document it was read from.
+#[derive(Debug)]
+pub struct Examination<'a> {
+    document: &'a Value,
+    plan: &'a PlanFile,
+    work: BTreeMap<NodeId, Node>,
+    /// Where each node stands, and what stands there.
+    places: BTreeMap<NodeId, (String, &'a Value)>,
+}
+
+impl<'a> Examination<'a> {
+    /// Of a plan and its document.
+    #[must_use]
+    pub fn new(document: &'a Value, plan: &'a PlanFile) -> Self {
+        let mut places = BTreeMap::new();
+        place(document, "", &["phases", "tasks", "subtasks"], &mut places);
+        Self { document, plan, work: plan.work(), places }
+    }
+
+    /// Leaves and reviews whose profile neither comes with the plan nor is among those `known` besides.
+    #[must_use]
+    pub fn unknown_profiles(&self, known: &[ProfileName]) -> Vec<PlanProblem> {
+        let own = self.plan.profiles.iter().map(|profile| &profile.name);
+        let known: BTreeSet<&str> = own.chain(known).map(ProfileName::as_str).collect();
+        let told = known.iter().filter(|name| !self.is_command(name)).copied();
+        let told = told.chain(["a profile that `profiles:` describes"]);
+        let allowed = told.collect::<Vec<_>>().join(", ");
+        let missing = needs(&self.work).into_iter().filter(|need| !known.contains(need.profile));
+        let problem = |need: Need<'_>| {
+            let node = self.work.get(&need.node).filter(|_| !need.review);
+            let named = need.review || node.is_some_and(|node| node.profile.is_some());
+            let unnamed = if named { "" } else { "names none, and " };
+            PlanProblem {
+                path: self.path_of(&need, "profile"),
+                problem: format!("{unnamed}there is no profile {:?}", need.profile),
+                allowed: allowed.clone(),
+            }
+        };
+        missing.map(problem).collect()
+    }
+
+    /// Tools that whoever is to use them does not have. `tools`: those that there are. A program may have tools of
+    /// its own, so of those for one only a slip is wrong.
+    #[must_use]
+    pub fn unknown_tools(&self, tools: &[&str]) -> Vec<PlanProblem> {
+        let executes = |name: &str| {
+            let named = |profile: &&Profile| profile.name.as_str() == name;
+            self.plan.profiles.iter().find(named).map(|profile| profile.kind)
+        };
+        let of_nodes =
+            needs(&self.work).into_iter().filter(|need| !need.review).filter_map(|need| {
+                let (path, value) = self.places.get(&need.node)?;
+                Some((path.clone(), *value, executes(need.profile)))
+            });
+        let of_profiles = self.plan.profiles.iter().filter_map(|profile| {
+            let value = self.document.get("profiles")?.get(profile.name.as_str())?;
+            Some((path_of_profile(profile), value, Some(profile.kind)))
+        });
+        let allowed = format!(
+            "{}, run:PROGRAM; those of others as in mcp:NAME, and what a program of yours knows",
+            tools.join(", ")
+        );
+        let mut problems = Vec::new();
+        for (path, value, kind) in of_nodes.chain(of_profiles) {
+            let entries = value.get("tools").and_then(Value::as_array).into_iter().flatten();
+            for (index, entry) in entries.filter_map(Value::as_str).enumerate() {
+                let is_closed = kind == Some(RunnerKind::Llm);
+                if let Some(problem) = fault_of_tool(entry, tools, is_closed) {
+                    let path = format!("{path}.tools[{index}]");
+                    problems.push(PlanProblem { path, problem, allowed: allowed.clone() });
+                }
+            }
+        }
+        problems
+    }
+
+    /// Schemas of results that are none. `fault` says what is wrong with one.
+    #[must_use]
+    pub fn bad_schemas(&self, fault: impl Fn(&str) -> Option<String>) -> Vec<PlanProblem> {
+        let wrong = self.work.values().filter_map(|node| {
+            let fault = fault(node.output_schema.as_deref()?)?;
+            let (path, value) = self.places.get(&node.id)?;
+            Some(PlanProblem {
+                path: format!("{path}.{}", given(value, "outputSchema")),
+                problem: format!("is no JSON Schema: {fault}"),
+                allowed: "a JSON Schema, as a mapping or as JSON text, or the word text".to_owned(),
+            })
+        });
+        wrong.collect()
+    }
+
+    /// Programs that are not on this machine. What is filled in later, or relative to where it works, is looked for
+    /// when it runs; work that asks for a host may be for another machine.
+    #[must_use]
+    pub fn missing_programs(&self, is_there: impl Fn(&str) -> bool) -> Vec<PlanProblem> {
+        let mut problems = Vec::new();
+        for profile in self.plan.profiles.iter().filter(|it| it.kind == RunnerKind::Process) {
+            let Some(program) = profile.argv.first() else { continue };
+            let looked_for =
+                !program.contains('{') && (!program.contains('/') || program.starts_with('/'));
+            if !looked_for || self.is_elsewhere(profile) || is_there(program) {
+                continue;
+            }
+            let (path, allowed) = match self.users(profile).first() {
+                Some(need) if self.is_command(profile.name.as_str()) => (
+                    self.path_of(need, "run"),
+                    "a program that is installed here, its whole path, or one shell line",
+                ),
+                _ => (
+                    format!("{}.argv", path_of_profile(profile)),
+                    "a program that is installed here, or its whole path",
+                ),
+            };
+            problems.push(PlanProblem {
+                path,
+                problem: format!("{program:?} was not found on this machine"),
+                allowed: allowed.to_owned(),
+            });
+        }
+        problems
+    }
+
+    /// Variables that profiles pass on or have a key in, and that are not set here.
+    #[must_use]
+    pub fn unset_variables(&self, is_set: impl Fn(&str) -> bool) -> Vec<PlanProblem> {
+        let mut problems = Vec::new();
+        let mut look = |path: String, name: &str| {
+            if !is_set(name) {
+                let problem = format!("the variable {name} is not set here");
+                let allowed = "a variable that is set where the host is started".to_owned();
+                problems.push(PlanProblem { path, problem, allowed });
+            }
+        };
+        for profile in self.plan.profiles.iter().filter(|profile| !self.is_elsewhere(profile)) {
+            let value =
+                self.document.get("profiles").and_then(|all| all.get(profile.name.as_str()));
+            let Some(value) = value else { continue };
+            let path = |key| format!("{}.{}", path_of_profile(profile), given(value, key));
+            for (index, name) in profile.pass_env.iter().enumerate() {
+                look(format!("{}[{index}]", path("passEnv")), name);
+            }
+            if let Some(name) = profile.served.key_variable() {
+                look(path("keyFrom"), name);
+            }
+        }
+        problems
+    }
+
+    /// Whether a profile stands for a command in a task, so that the file has no such name.
+    fn is_command(&self, profile: &str) -> bool {
+        let written = self.document.get("profiles").and_then(|all| all.get(profile)).is_some();
+        !written && self.plan.profiles.iter().any(|own| own.name.as_str() == profile)
+    }
+
+    fn users(&self, profile: &Profile) -> Vec<Need<'_>> {
+        let uses = |need: &Need<'_>| need.profile == profile.name.as_str();
+        needs(&self.work).into_iter().filter(uses).collect()
+    }
+
+    /// Whether all that a profile executes asks for a host.
+    fn is_elsewhere(&self, profile: &Profile) -> bool {
+        let users = self.users(profile);
+        let asks = |need: &Need<'_>| {
+            let node = self.work.get(&need.node);
+            node.is_some_and(|node| node.placement != PlacementWish::default())
+        };
+        !users.is_empty() && users.iter().all(asks)
+    }
+
+    /// Where a key of a leaf, or of its review, stands or would stand.
+    fn path_of(&self, need: &Need<'_>, key: &str) -> String {
+        let node = self.places.get(&need.node).map_or("plan", |(path, _)| path.as_str());
+        let below = if need.review { ".review" } else { "" };
+        format!("{node}{below}.{key}")
+    }
+}
+
+/// What is wrong with a tool's name. `is_closed`: nobody but those known has tools.
+fn fault_of_tool(entry: &str, tools: &[&str], is_closed: bool) -> Option<String> {
+    let program = entry.strip_prefix(RUN_PREFIX);
+    if program.is_some_and(str::is_empty) {
+        return Some("names no program".to_owned());
+    }
+    let foreign = FOREIGN.iter().any(|mark| entry.contains(mark));
+    if program.is_some() || foreign || tools.contains(&entry) {
+        return None;
+    }
+    match meant(entry, tools) {
+        Some(tool) => Some(format!("{entry:?} is no tool; did you mean {tool}?")),
+        None => is_closed.then(|| format!("{entry:?} is no tool of a model")),
+    }
+}
+
+fn path_of_profile(profile: &Profile) -> String {
+    format!("profiles.{}", profile.name)
+}
+
+/// The key as it is given: in camelCase or with underscores.
+fn given(value: &Value, key: &str) -> String {
+    if value.get(key).is_some() { key.to_owned() } else { snake_case(key) }
+}
+
+/// The nodes of a tier and those below, with where they stand.
+fn place<'a>(
+    above: &'a Value,
+    path: &str,
+    tiers: &[&str],
+    places: &mut BTreeMap<NodeId, (String, &'a Value)>,
+) {
+    let Some((tier, below)) = tiers.split_first() else { return };
+    let dot = if path.is_empty() { "" } else { "." };
+    let entries = above.get(tier).and_then(Value::as_array).into_iter().flatten();
+    for (index, entry) in entries.enumerate() {
+        let path = format!("{path}{dot}{tier}[{index}]");
+        place(entry, &path, below, places);
+        if let Some(id) = entry.get("id").and_then(Value::as_str).and_then(|id| id.parse().ok()) {
+            places.insert(id, (path, entry));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

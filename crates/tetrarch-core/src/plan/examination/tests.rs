@@ -1,0 +1,152 @@
+//! Row by row: what is looked at, where it stands, and what is left alone.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::plan::schema::parse_either;
+
+/// A plan of two tasks with some fields, and a profile of each kind with some.
+fn plan(tasks: [Value; 2], more: Value) -> Value {
+    let task = |(index, fields): (usize, Value)| {
+        let mut task = json!({"id": format!("T1.{}", index + 1), "name": "n", "acceptance": ["a"]});
+        task.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        task
+    };
+    let tasks: Vec<Value> = tasks.into_iter().enumerate().map(task).collect();
+    let mut program = json!({"argv": ["work"]});
+    program.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({
+        "title": "t", "phases": [{"id": "P1", "name": "p", "tasks": tasks}],
+        "profiles": {
+            "program": program,
+            "model": {"runner": "llm", "model": "m", "provider": "openai", "keyFrom": "env:KEY"},
+        },
+    })
+}
+
+/// Everything that is found, as `path: problem`.
+#[track_caller]
+fn found(document: &Value, look: impl Fn(&Examination<'_>) -> Vec<PlanProblem>) -> Vec<String> {
+    let plan = parse_either(document).unwrap();
+    let problems = look(&Examination::new(document, &plan));
+    assert!(problems.iter().all(|it| !it.allowed.is_empty()), "{problems:?}");
+    problems.iter().map(|it| format!("{}: {}", it.path, it.problem)).collect()
+}
+
+#[test]
+fn a_profile_that_is_not_there_is_told_where_it_is_named() {
+    let both = [
+        json!({"profile": "hand"}),
+        json!({"review": {"domain": "d", "profile": "judge"}, "profile": "model"}),
+    ];
+    let document = plan(both, json!({}));
+    assert_eq!(
+        found(&document, |it| it.unknown_profiles(&[])),
+        [
+            "phases[0].tasks[0].profile: there is no profile \"hand\"",
+            "phases[0].tasks[1].review.profile: there is no profile \"judge\"",
+        ]
+    );
+    let known = ["hand", "judge"].map(|name| ProfileName::new(name).unwrap());
+    assert!(found(&document, |it| it.unknown_profiles(&known)).is_empty());
+    let below = json!({"subtasks": [{"id": "S1.1.1", "name": "n", "acceptance": ["a"]}]});
+    assert_eq!(
+        found(&plan([below, json!({"run": ["work"]})], json!({})), |it| it.unknown_profiles(&[])),
+        ["phases[0].tasks[0].subtasks[0].profile: names none, and there is no profile \"default\""]
+    );
+    assert_eq!(
+        found(&json!({"goal": {"title": "t"}}), |it| it.unknown_profiles(&[])),
+        ["plan.profile: names none, and there is no profile \"default\""]
+    );
+}
+
+#[test]
+fn what_there_is_instead_are_the_profiles_that_the_file_can_name() {
+    let document = plan([json!({"profile": "hand"}), json!({"run": ["work"]})], json!({}));
+    let read = parse_either(&document).unwrap();
+    let site = ProfileName::new("site").unwrap();
+    let unknown = Examination::new(&document, &read).unknown_profiles(&[site]);
+    assert_eq!(unknown[0].allowed, "model, program, site, a profile that `profiles:` describes");
+}
+
+#[test]
+fn a_tool_is_wrong_where_nobody_has_it() {
+    let tools = ["read", "edit", "network"];
+    for (profile, tool, problem) in [
+        ("model", "read", None),
+        ("model", "run:git", None),
+        ("model", "mcp:issues", None),
+        ("model", "mcp__issues", None),
+        ("model", "shell", Some("\"shell\" is no tool of a model")),
+        ("model", "run:", Some("names no program")),
+        ("model", "raed", Some("\"raed\" is no tool; did you mean read?")),
+        // A program has tools of its own, but no other network.
+        ("program", "shell", None),
+        ("program", "netwrok", Some("\"netwrok\" is no tool; did you mean network?")),
+        // What another profile of the project executes is not known.
+        ("elsewhere", "shell", None),
+    ] {
+        let task = json!({"profile": profile, "tools": ["edit", tool]});
+        let document = plan([json!({"run": ["work"]}), task], json!({}));
+        let expected = problem.map(|it| format!("phases[0].tasks[1].tools[1]: {it}"));
+        let said = found(&document, |it| it.unknown_tools(&tools));
+        assert_eq!(said, Vec::from_iter(expected), "{profile} {tool}");
+    }
+    let document = plan([json!({}), json!({})], json!({"tools": ["edti"]}));
+    assert_eq!(
+        found(&document, |it| it.unknown_tools(&tools)),
+        ["profiles.program.tools[0]: \"edti\" is no tool; did you mean edit?"]
+    );
+}
+
+#[test]
+fn a_schema_that_is_none_is_told_where_it_stands() {
+    for key in ["outputSchema", "output_schema"] {
+        let document = plan([json!({}), json!({(key): {"type": "objekt"}})], json!({}));
+        let fault = |text: &str| text.contains("objekt").then(|| "/type: what".to_owned());
+        assert_eq!(
+            found(&document, |it| it.bad_schemas(fault)),
+            [format!("phases[0].tasks[1].{key}: is no JSON Schema: /type: what")]
+        );
+        assert!(found(&document, |it| it.bad_schemas(|_| None)).is_empty());
+    }
+}
+
+#[test]
+fn a_program_is_looked_for_where_it_can_be() {
+    for (task, argv, path) in [
+        (json!({"profile": "program"}), "swep", Some("profiles.program.argv")),
+        (json!({"profile": "model"}), "/opt/swep", Some("profiles.program.argv")),
+        (json!({"profile": "program"}), "./swep", None),
+        (json!({"profile": "program"}), "{goal}", None),
+        (json!({"profile": "program", "placement": {"host": "far"}}), "swep", None),
+        (json!({"run": ["swep"]}), "there", Some("phases[0].tasks[1].run")),
+        (
+            json!({"run": ["there"], "review": {"run": ["swep"]}}),
+            "there",
+            Some("phases[0].tasks[1].review.run"),
+        ),
+        (json!({"run": "swep the floor"}), "there", None),
+    ] {
+        let said = format!("{task} {argv}");
+        let document = plan([json!({"profile": "model"}), task], json!({"argv": [argv]}));
+        let there = |program: &str| ["there", "/bin/sh"].contains(&program);
+        let found = found(&document, |it| it.missing_programs(there));
+        let path = path.map(|path| format!("{path}: "));
+        assert_eq!(found.len(), usize::from(path.is_some()), "{said}: {found:?}");
+        assert!(found.iter().all(|it| it.starts_with(path.as_ref().unwrap())), "{said}: {found:?}");
+        assert!(found.iter().all(|it| it.ends_with("was not found on this machine")), "{found:?}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_told_where_it_is_named() {
+    let document = plan([json!({}), json!({})], json!({"pass_env": ["SET", "UNSET"]}));
+    assert_eq!(
+        found(&document, |it| it.unset_variables(|name| name == "SET")),
+        [
+            "profiles.program.pass_env[1]: the variable UNSET is not set here",
+            "profiles.model.keyFrom: the variable KEY is not set here",
+        ]
+    );
+}
