@@ -10,9 +10,7 @@ use crate::server::Version;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// Nothing answers there.
-    #[error(
-        "no nats-server answers at {url}: {reason}; start one with `tetrarch up` or check bus.url"
-    )]
+    #[error("no nats-server answers at {url}: {reason}")]
     Unreachable {
         /// Where it was looked for.
         url: String,

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use crate::context::{INSTALLATION, quoted};
 use crate::exit::{CliError, Code};
 
 /// Whether the human is sure.
@@ -26,7 +27,7 @@ impl Sure {
                 Code::Usage,
                 format!("this would {what}, and nobody can be asked"),
             )
-            .hint("the same command with --yes does it"));
+            .hint(format!("`{}` does it", agreed(std::env::args().skip(1)))));
         }
         let mut out = io::stderr().lock();
         write!(out, "{}? [y/N] ", capitalised(what)).and_then(|()| out.flush())?;
@@ -39,7 +40,42 @@ impl Sure {
     }
 }
 
+/// The command line that was typed, with `--yes`. The options that say which installation is meant are left out:
+/// they come behind every command that is proposed.
+fn agreed(typed: impl Iterator<Item = String>) -> String {
+    let mut typed = typed.peekable();
+    let mut words = vec!["tetrarch".to_owned()];
+    while let Some(word) = typed.next_if(|word| word != "--") {
+        let (name, value) = word.split_once('=').map_or((&*word, None), |(n, v)| (n, Some(v)));
+        if !INSTALLATION.contains(&name) {
+            words.push(quoted(&word));
+        } else if value.is_none() {
+            typed.next();
+        }
+    }
+    words.push("--yes".to_owned());
+    words.extend(typed.map(|word| quoted(&word)));
+    words.join(" ")
+}
+
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_typed_is_proposed_with_yes() {
+        for (typed, proposed) in [
+            ("goal cancel @last", "tetrarch goal cancel @last --yes"),
+            ("goal cancel g --reason 'not now'", "tetrarch goal cancel g --reason 'not now' --yes"),
+            ("--data-dir d goal cancel g --url=n --as ada", "tetrarch goal cancel g --yes"),
+            ("agent retire -o json -- a", "tetrarch agent retire -o json --yes -- a"),
+        ] {
+            assert_eq!(agreed(shlex::split(typed).unwrap().into_iter()), proposed);
+        }
+    }
 }

@@ -234,18 +234,17 @@ impl Desk {
     }
 }
 
+/// The options that say which installation is meant.
+pub(crate) const INSTALLATION: [&str; 5] =
+    ["--config", "--data-dir", "--url", "--credentials", "--as"];
+
 /// The words of a command with the options that say which installation is meant.
 pub(crate) fn command_line(global: &GlobalArgs, words: &str) -> String {
     let GlobalArgs { config, data_dir, url, credentials, human, .. } = global;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.to_string_lossy().into_owned());
-    let options = [
-        ("--config", path(config)),
-        ("--data-dir", path(data_dir)),
-        ("--url", url.clone()),
-        ("--credentials", path(credentials)),
-        ("--as", human.clone()),
-    ];
-    let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let values = [path(config), path(data_dir), url.clone(), path(credentials), human.clone()];
+    let given =
+        INSTALLATION.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)));
     given.fold(format!("tetrarch {words}"), |line, (name, value)| {
         format!("{line} {name} {}", quoted(&value))
     })

@@ -113,7 +113,7 @@ impl From<ConnectError> for CliError {
             | ConnectError::Refused { .. }
             | ConnectError::NoJetStream { .. }
             | ConnectError::TooOld { .. } => {
-                what.hint("start one with `tetrarch up`, or name one with --url")
+                what.hint("start one with `tetrarch up`, or name one with --url or bus.url")
             }
             ConnectError::Credentials { .. } => {
                 what.hint("name the file that you were given with --credentials")
