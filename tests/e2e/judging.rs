@@ -102,12 +102,8 @@ fn a_bare_goal_is_planned_and_reviewed_by_the_model_of_its_orchestrator() {
     let agents = fleet.json(&["get", "agents"]);
     let po = agents.as_array().unwrap().iter().find(|agent| agent["id"] == "PO-tidy");
     let turns = po.map(|po| &po["account"]["spent"]["turns"]);
-    assert_eq!(
-        turns,
-        Some(&json!("5")),
-        "the plan and each turn of its reviews are counted: {po:?}"
-    );
-    assert_eq!(planned["used"]["turns"], "1", "{planned}");
+    assert_eq!(turns, Some(&json!(5)), "the plan and each turn of its reviews are counted: {po:?}");
+    assert_eq!(planned["used"]["turns"], 1, "{planned}");
     assert!(!fleet.ok(["events"]).contains(&secret));
     fleet.ok(["doctor", "--check-ledger"]);
 }

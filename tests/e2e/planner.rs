@@ -242,7 +242,7 @@ fn what_a_plan_took_is_its_projects_to_pay_and_what_it_cannot_pay_is_not_asked()
         po.unwrap_or_else(|| panic!("{agents}"))["account"].clone()
     };
     let (rich, _) = provenance(&fleet, "rich");
-    let took = json!({"tokens": "1100", "costMicro": "3000", "turns": "1"});
+    let took = json!({"tokens": 1100, "costMicro": 3000, "turns": 1});
     assert_eq!((&rich["status"], &rich["used"]), (&json!("accepted"), &took), "{rich}");
     let account = spent("PO-rich");
     assert_eq!(account["spent"], took, "its programs use nothing: {account}");

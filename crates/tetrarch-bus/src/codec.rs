@@ -50,11 +50,12 @@ pub use lease::{
 };
 pub use ledger::{decode_entry, encode_entry};
 pub use mail::{decode_mail, encode_mail, mail_body_json};
+pub use mail_body::mail_body_message;
 pub use op::{encode_goal_create, encode_op};
 pub use plan_event::{decode_plan_event, encode_plan_event};
 pub use planning::{decode_plan_review, encode_plan_review, encode_todo_plan};
 pub(crate) use record::held_json;
-pub use record::{held, record_from_json, record_json};
+pub use record::{held, record_from_json, record_json, record_message};
 pub use report::encode_report;
 pub use request::{decode_request, decode_request_at};
 pub use snapshot::{Contents, Part, decode_part};

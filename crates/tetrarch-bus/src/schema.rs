@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tetrarch_core::planner::{self, Bounds, Purpose};
 
 use crate::codec::json::JSON_TEXT;
-use crate::proto::fields::{Field, Kind, Message};
+pub use crate::proto::fields::{Field, Kind, Message};
 
 /// Messages that others send and whose unknown fields are refused.
 const REQUESTS: [&str; 45] = [

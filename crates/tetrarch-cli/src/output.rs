@@ -1,6 +1,7 @@
 //! The one way results reach people and programs: tables, sheets, JSON and YAML on standard
 //! output (spec 08, Command line). It knows how things look, never what they mean.
 
+mod canonical;
 mod moment;
 mod sheet;
 mod table;
@@ -12,6 +13,7 @@ use serde_json::Value;
 use crate::args::Output;
 use crate::exit::{CliError, Code};
 
+pub(crate) use canonical::plain;
 pub(crate) use moment::{age, now, read_stamp, stamp};
 pub(crate) use sheet::Sheet;
 pub(crate) use table::{Cell, Column, Listing, Row, Tone, align, tone_of};

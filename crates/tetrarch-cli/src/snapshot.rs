@@ -7,6 +7,7 @@ use serde_json::Value;
 use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
 use tetrarch_bus::state::{Select, read_records};
+use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::plan::NodeStatus;
@@ -15,6 +16,7 @@ use tetrarch_core::records::Records;
 use tetrarch_core::restart::Images;
 
 use crate::exit::{CliError, Code};
+use crate::output::plain;
 
 /// Some records of STATE.
 #[derive(Debug, Default)]
@@ -117,7 +119,7 @@ impl Snapshot {
         self.sequences.get(key).copied().unwrap_or(0)
     }
 
-    /// A record's JSON as STATE has it.
+    /// A record's JSON as it is printed.
     ///
     /// # Errors
     /// It cannot be written.
@@ -125,6 +127,7 @@ impl Snapshot {
         let broken = |error: String| CliError::new(Code::Failed, error);
         let bytes = codec::record_json(record, self.sequence(&record.key()))
             .map_err(|error| broken(error.to_string()))?;
-        serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))
+        let value = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+        Ok(plain(codec::record_message(KeyKind::of(&record.key())), value))
     }
 }

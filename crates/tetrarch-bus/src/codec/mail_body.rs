@@ -86,6 +86,37 @@ pub(super) fn write(mail: &Mail) -> Result<Vec<u8>, CodecError> {
     }
 }
 
+/// The message that a body's JSON is one of; none of a topic that this version does not know.
+#[must_use]
+pub fn mail_body_message(body: &MailBody) -> Option<&'static str> {
+    Some(match body {
+        MailBody::SpawnAnswer(_) | MailBody::SponsorAnswer(_) => "SpawnAnswer",
+        MailBody::Sponsor(_) => "SponsorRequest",
+        MailBody::Launch(_) => "Launch",
+        MailBody::Kill(_) | MailBody::Stop(_) | MailBody::Rotate(_) | MailBody::Superseded(_) => {
+            "SessionOrder"
+        }
+        MailBody::Verb(_) => "VerbOrder",
+        MailBody::BudgetRaised(_) => "BudgetRaised",
+        MailBody::Apply(_) => "ApplyOrder",
+        MailBody::TakeOn { .. } => "TakeOn",
+        MailBody::StatusRequest(_) => "StatusRequest",
+        MailBody::ResultReady(_) => "ResultReady",
+        MailBody::AgentCompleted { .. } => "AgentCompleted",
+        MailBody::Violation { .. } => "Violation",
+        MailBody::AgentLost { .. } => "AgentLost",
+        MailBody::Question { .. } => "Question",
+        MailBody::Answer { .. } => "Answer",
+        MailBody::Alert { .. } | MailBody::Info { .. } => "Words",
+        MailBody::Receipt(_) => "Receipt",
+        MailBody::Dead(_) => "DeadNotice",
+        MailBody::Reply(_) => "OpReply",
+        MailBody::ReviewNeeded { .. } => "ReviewNeeded",
+        MailBody::SponsorSilent { .. } => "SponsorSilent",
+        MailBody::Unknown { .. } => return None,
+    })
+}
+
 /// Reads the body of a topic.
 pub(super) fn read(topic: &str, body: Value) -> Result<MailBody, CodecError> {
     Ok(match topic {

@@ -166,6 +166,35 @@ pub fn record_json(record: &Record, seq: u64) -> Result<Vec<u8>, CodecError> {
     }
 }
 
+/// The message that a record's canonical JSON is one of.
+#[must_use]
+pub fn record_message(kind: KeyKind) -> &'static str {
+    match kind {
+        KeyKind::Agent => "Agent",
+        KeyKind::Host => "Host",
+        KeyKind::Project => "Project",
+        KeyKind::Profile => "ProjectProfile",
+        KeyKind::Run => "Run",
+        KeyKind::RunStatus => "RunStatus",
+        KeyKind::Goal => "Goal",
+        KeyKind::GoalState => "GoalState",
+        KeyKind::Plan => "Plan",
+        KeyKind::Node => "EpicNode",
+        KeyKind::NodeState => "EpicNodeState",
+        KeyKind::Assignment => "Assignment",
+        KeyKind::Dispatch => "Dispatch",
+        KeyKind::Planning => "Planning",
+        KeyKind::Question => "QuestionRecord",
+        KeyKind::Draft => "PlanDraft",
+        KeyKind::Crystallization => "Crystallization",
+        KeyKind::Schedule => "ScheduleRecord",
+        KeyKind::Reservation => "Reservation",
+        KeyKind::Change => "Change",
+        KeyKind::Decision => "Decision",
+        KeyKind::Snapshot => "Snapshot",
+    }
+}
+
 /// Reads a record's value in STATE, and the sequence of the ledger entry it comes from.
 /// Unknown fields are skipped.
 ///
@@ -190,29 +219,31 @@ pub fn record_from_json(subject: &str, payload: &[u8]) -> Result<(Record, u64), 
     within("record", payload.len(), COMMIT_BYTES_MAX)?;
     let stamp = stamp(payload)?;
     readable(|| record_key(key), stamp.min_reader_version)?;
-    let image = match KeyKind::of(key) {
-        KeyKind::Agent => R::Agent(message("Agent", payload)?),
-        KeyKind::Host => R::Host(message("Host", payload)?),
-        KeyKind::Project => R::Project(message("Project", payload)?),
-        KeyKind::Profile => R::Profile(message("ProjectProfile", payload)?),
-        KeyKind::Run => R::Run(message("Run", payload)?),
-        KeyKind::RunStatus => R::RunStatus(message("RunStatus", payload)?),
-        KeyKind::Goal => R::Goal(message("Goal", payload)?),
-        KeyKind::GoalState => R::GoalState(message("GoalState", payload)?),
-        KeyKind::Plan => R::Plan(message("Plan", payload)?),
-        KeyKind::Node => R::Node(message("EpicNode", payload)?),
-        KeyKind::NodeState => R::NodeState(message("EpicNodeState", payload)?),
-        KeyKind::Assignment => R::Assignment(message("Assignment", payload)?),
-        KeyKind::Dispatch => R::Dispatch(message("Dispatch", payload)?),
-        KeyKind::Planning => R::Planning(message("Planning", payload)?),
-        KeyKind::Question => R::Question(message("QuestionRecord", payload)?),
-        KeyKind::Draft => R::Draft(message("PlanDraft", payload)?),
-        KeyKind::Crystallization => R::Crystallization(message("Crystallization", payload)?),
-        KeyKind::Schedule => R::Schedule(message("ScheduleRecord", payload)?),
-        KeyKind::Reservation => R::Reservation(message("Reservation", payload)?),
-        KeyKind::Change => R::Change(message("Change", payload)?),
-        KeyKind::Decision => R::Decision(message("Decision", payload)?),
-        KeyKind::Snapshot => R::Snapshot(message("Snapshot", payload)?),
+    let kind = KeyKind::of(key);
+    let what = record_message(kind);
+    let image = match kind {
+        KeyKind::Agent => R::Agent(message(what, payload)?),
+        KeyKind::Host => R::Host(message(what, payload)?),
+        KeyKind::Project => R::Project(message(what, payload)?),
+        KeyKind::Profile => R::Profile(message(what, payload)?),
+        KeyKind::Run => R::Run(message(what, payload)?),
+        KeyKind::RunStatus => R::RunStatus(message(what, payload)?),
+        KeyKind::Goal => R::Goal(message(what, payload)?),
+        KeyKind::GoalState => R::GoalState(message(what, payload)?),
+        KeyKind::Plan => R::Plan(message(what, payload)?),
+        KeyKind::Node => R::Node(message(what, payload)?),
+        KeyKind::NodeState => R::NodeState(message(what, payload)?),
+        KeyKind::Assignment => R::Assignment(message(what, payload)?),
+        KeyKind::Dispatch => R::Dispatch(message(what, payload)?),
+        KeyKind::Planning => R::Planning(message(what, payload)?),
+        KeyKind::Question => R::Question(message(what, payload)?),
+        KeyKind::Draft => R::Draft(message(what, payload)?),
+        KeyKind::Crystallization => R::Crystallization(message(what, payload)?),
+        KeyKind::Schedule => R::Schedule(message(what, payload)?),
+        KeyKind::Reservation => R::Reservation(message(what, payload)?),
+        KeyKind::Change => R::Change(message(what, payload)?),
+        KeyKind::Decision => R::Decision(message(what, payload)?),
+        KeyKind::Snapshot => R::Snapshot(message(what, payload)?),
     };
     let record: Record = pb::Record {
         schema_version: stamp.schema_version,

@@ -3,33 +3,33 @@
 
 /// A message.
 #[derive(Debug)]
-pub(crate) struct Message {
+pub struct Message {
     /// Its name, without the package.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The comment in the proto file.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// Its fields, in the file's order.
-    pub(crate) fields: &'static [Field],
+    pub fields: &'static [Field],
 }
 
 /// A field.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub struct Field {
     /// Its name in the proto file.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Its name in canonical JSON.
-    pub(crate) json: &'static str,
+    pub json: &'static str,
     /// What it holds.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// Whether it is a list.
-    pub(crate) repeated: bool,
+    pub repeated: bool,
     /// The comment in the proto file.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
 }
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// `true` or `false`.
     Bool,
     /// A number.
@@ -49,14 +49,21 @@ pub(crate) enum Kind {
 include!(concat!(env!("OUT_DIR"), "/fields.rs"));
 
 impl Message {
+    /// Every message, by name.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        MESSAGES.iter()
+    }
+
     /// The message of that name.
-    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
         let found = MESSAGES.binary_search_by(|message| message.name.cmp(name)).ok()?;
         MESSAGES.get(found)
     }
 
     /// The field that JSON calls by either of its names.
-    pub(crate) fn field(&self, key: &str) -> Option<&'static Field> {
+    #[must_use]
+    pub fn field(&self, key: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.json == key || field.name == key)
     }
 }

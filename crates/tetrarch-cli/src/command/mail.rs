@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tetrarch_bus::Bus;
+use tetrarch_bus::codec::mail_body_message;
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::intake::read_dead;
 use tetrarch_bus::mailbox::{Letter, read_any, read_own};
@@ -345,16 +346,22 @@ fn says(letter: &Letter) -> String {
     }
 }
 
-/// A message as it was sent, with where it stands.
+/// A message that was sent, with where it stands.
 fn value(letter: &Letter) -> Value {
-    let body = said(&letter.payload);
+    let mut mail = said(&letter.payload);
+    if let Ok((read, _)) = &letter.content {
+        mail = output::plain("Mail", mail);
+        if let (Some(message), Some(body)) = (mail_body_message(&read.body), mail.get_mut("body")) {
+            *body = output::plain(message, body.take());
+        }
+    }
     let from = letter.content.as_ref().ok().map(|(_, sender)| sender.from.to_string());
     json!({
         "seq": letter.seq,
         "time": stamp(letter.at),
         "from": from,
         "subject": letter.subject,
-        "mail": body,
+        "mail": mail,
     })
 }
 

@@ -281,6 +281,7 @@ fn row(event: &PlanEvent) -> Result<Row, CliError> {
     let broken = |error: String| CliError::new(Code::Failed, error);
     let bytes = codec::encode_plan_event(event).map_err(|error| broken(error.to_string()))?;
     let record = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+    let record = output::plain("PlanEvent", record);
     let cells = vec![
         event.version.to_string().into(),
         stamp(event.at).into(),

@@ -8,12 +8,12 @@ use tetrarch_core::converse::Recorded;
 use tetrarch_core::journal::{BudgetNote, JournalEvent};
 
 use crate::exit::{CliError, Code};
-use crate::output::{Cell, Tone, stamp};
+use crate::output::{Cell, Tone, plain, stamp};
 
 /// Bytes of one entry's text that a line shows.
 const TEXT_SHOWN: usize = 160;
 
-/// The entries' own JSON; those that cannot be read are left out.
+/// The entries' JSON as it is printed; those that cannot be read are left out.
 ///
 /// # Errors
 /// An entry that cannot be written again.
@@ -22,7 +22,7 @@ pub(super) fn values(journal: &[Journaled]) -> Result<Value, CliError> {
     Ok(Value::Array(readable.map(value).collect::<Result<_, _>>()?))
 }
 
-/// An entry's own JSON, or what is wrong with it, with the time at which it was stored.
+/// An entry's JSON as it is printed, or what is wrong with it, with the time at which it was stored.
 ///
 /// # Errors
 /// It cannot be written again.
@@ -31,7 +31,9 @@ pub(in crate::command) fn value(stored: &Journaled) -> Result<Value, CliError> {
     let mut value = match &stored.entry {
         Ok(entry) => {
             let bytes = codec::encode_journal(entry).map_err(|error| broken(error.to_string()))?;
-            serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?
+            let entry =
+                serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+            plain("JournalEntry", entry)
         }
         Err(error) => json!({"seq": stored.seq, "unreadable": error.to_string()}),
     };

@@ -165,8 +165,8 @@ fn definition(epic: EpicId, node: &Node) -> Result<Map<String, Value>, CliError>
     let broken = |error: String| CliError::new(Code::Failed, error);
     let bytes = record_json(&Record::Node(epic, Box::new(node)), 0)
         .map_err(|error| broken(error.to_string()))?;
-    let mut value: Value =
-        serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+    let value = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+    let mut value = output::plain("EpicNode", value);
     Ok(match value.get_mut("node").map(Value::take) {
         Some(Value::Object(fields)) => fields,
         Some(_) | None => Map::new(),
