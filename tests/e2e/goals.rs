@@ -171,7 +171,7 @@ async fn what_is_due_begins_once_though_its_owner_is_killed() {
     let two_more = |records: &Records| (fired(records) >= before + 2).then_some(());
     ledger.until("it began twice more", two_more).await;
     let shown = fleet.json(&["schedule", "show", &id]);
-    assert_eq!(shown["everyMs"], json!("1000"));
+    assert_eq!(shown["everyMs"], json!(1000));
     fleet.ok(["schedule", "delete", &id]);
     assert_eq!(code(&fleet, &["schedule", "delete", &id]), Some(3));
     assert_eq!(fleet.json(&["schedule", "list"]), json!([]));

@@ -5,6 +5,7 @@ mod docs;
 mod hostile;
 mod ledgers;
 mod letters;
+mod messages;
 mod plannings;
 mod requests;
 mod samples;

@@ -1,6 +1,7 @@
 //! Mail and control: every topic.
 
 use async_nats::HeaderMap;
+use serde_json::Value;
 use tetrarch_core::error::{DenialReason, ErrorCode};
 use tetrarch_core::limits::{CONTROL_BYTES_MAX, MAIL_BYTES_MAX};
 use tetrarch_core::liveness::Liveness;
@@ -17,6 +18,7 @@ use super::requests::spawn_request;
 use super::samples::{TRACE, id, limits, mail, result, run, verdict, words};
 use crate::codec::*;
 use crate::envelope::{EPOCH, SESSION, TRACEPARENT};
+use crate::schema::Message;
 use crate::subject::Subject;
 
 fn denied(reason: DenialReason) -> Denied {
@@ -219,6 +221,24 @@ fn every_mail_is_read_as_it_was_written() {
             assert_eq!((sender.from, sender.via), (id("GO"), Some(id("h1"))));
             assert_eq!((sender.session, sender.epoch), (Some(id("~")), 6));
         }
+    }
+}
+
+#[test]
+fn a_body_is_one_of_the_message_that_it_is_said_to_be() {
+    for body in bodies().into_iter().chain(post()) {
+        let name = mail_body_message(&body);
+        let written = encode_mail(&mail(true, body.clone())).unwrap();
+        let written: Value = serde_json::from_slice(&written).unwrap();
+        let fields = written["body"].as_object().unwrap();
+        let Some(name) = name else {
+            assert!(matches!(body, MailBody::Unknown { .. }), "{body:?}");
+            continue;
+        };
+        let message = Message::named(name).unwrap();
+        let unknown: Vec<&String> =
+            fields.keys().filter(|key| message.field(key).is_none()).collect();
+        assert!(unknown.is_empty(), "{name}: {unknown:?}");
     }
 }
 
