@@ -102,6 +102,17 @@ fn what_this_machine_lacks_is_said_before_anything_starts() {
     fleet.file("plan.yaml", &lacking);
     refused(&fleet.run(["run", "plan.yaml"]), &faults);
     assert_eq!(fs::read_dir(fleet.data_dir()).unwrap().count(), 0);
+    // Profiles of another file stand there, whatever its form.
+    for (text, place) in [
+        ("default: {argv: [swep]}", "1:11: profiles.default.argv"),
+        ("profiles:\n  default: {argv: [swep]}", "2:13: profiles.default.argv"),
+        ("name: default\nargv: [swep]", "2:1: profiles.default.argv"),
+        ("default: {argv: [cat], wall: soon}", "1:24: profiles.default.wall"),
+    ] {
+        fleet.file("more.yaml", text);
+        let ended = fleet.run(["run", "--goal", GOAL, "--profiles", "more.yaml"]);
+        refused(&ended, &[&format!("\nmore.yaml:{place}: ")]);
+    }
     // Here is no swep-the-floor, which is for another machine to have.
     fleet.file(
         "elsewhere.yaml",

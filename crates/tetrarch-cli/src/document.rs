@@ -8,6 +8,7 @@ mod syntax;
 use std::fs::File;
 use std::io::{Read, stdin};
 use std::path::Path;
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 use tetrarch_core::plan::schema::PlanProblem;
@@ -32,27 +33,46 @@ pub(crate) struct Document {
     pub(crate) value: Value,
     name: String,
     places: Places,
+    /// Parts that other files said: from which path on, and where that stands in which document.
+    joined: Vec<(String, String, Rc<Self>)>,
 }
 
 impl Document {
     /// A document that no file says.
     pub(crate) fn of(name: &str, value: Value) -> Self {
-        Self { value, name: name.to_owned(), places: Places::default() }
+        Self { value, name: name.to_owned(), places: Places::default(), joined: Vec::new() }
     }
 
     /// The value below a key, as a document of its own.
     pub(crate) fn part(self, key: &str, value: Value) -> Self {
-        Self { value, name: self.name, places: self.places.below(key) }
+        Self { value, name: self.name, places: self.places.below(key), joined: Vec::new() }
+    }
+
+    /// Says that what stands at a path of this document was said at another path of another one.
+    pub(crate) fn join(&mut self, path: String, said: (String, Rc<Self>)) {
+        self.joined.push((path, said.0, said.1));
+    }
+
+    /// The file that says what stands at a path, and where in it.
+    fn place_of(&self, path: &str) -> (&str, Option<Place>) {
+        for (here, there, document) in &self.joined {
+            let below = path.strip_prefix(here.as_str());
+            if let Some(below) = below.filter(|it| it.is_empty() || it.starts_with('.')) {
+                let path = format!("{there}{below}");
+                return (&document.name, document.places.of(path.trim_start_matches('.')));
+            }
+        }
+        (&self.name, self.places.of(path))
     }
 
     /// Each problem as a line with its place, in the order of the text.
     pub(crate) fn lines(&self, problems: &[PlanProblem]) -> Vec<String> {
         let mut placed: Vec<_> =
-            problems.iter().map(|problem| (self.places.of(&problem.path), problem)).collect();
-        placed.sort_by_key(|(place, _)| *place);
-        let line = |(place, problem): (Option<(u64, u64)>, &PlanProblem)| match place {
-            Some((line, column)) => format!("{}:{line}:{column}: {problem}", self.name),
-            None => format!("{}: {problem}", self.name),
+            problems.iter().map(|problem| (self.place_of(&problem.path), problem)).collect();
+        placed.sort_by_key(|((name, place), _)| (*name != self.name, *place));
+        let line = |((name, place), problem): ((&str, Option<Place>), &PlanProblem)| match place {
+            Some((line, column)) => format!("{name}:{line}:{column}: {problem}"),
+            None => format!("{name}: {problem}"),
         };
         let mut lines: Vec<String> = placed.into_iter().map(line).collect();
         lines.dedup();
@@ -105,7 +125,7 @@ pub(crate) fn read_document(path: &Path) -> Result<Document, CliError> {
         let Fault { place: (line, column), reason } = fault;
         CliError::new(Code::Usage, format!("{name}:{line}:{column}: {reason}")).hint(CORRECT)
     })?;
-    Ok(Document { value, name, places })
+    Ok(Document { value, name, places, joined: Vec::new() })
 }
 
 /// Whether no text of any format has it.

@@ -2,6 +2,7 @@
 //! and everything that is wrong with it.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use serde_json::{Value, json};
 use tetrarch_core::plan::examination::Examination;
@@ -95,29 +96,33 @@ pub(in crate::command) fn prepared(
         (None, None) => return Err(CliError::new(Code::Usage, "give a plan file, or a title")),
     };
     if let Some(profiles) = profiles {
-        bring(&mut document.value, profiles, arguments)?;
+        bring(&mut document, profiles, arguments)?;
     }
     read(document)
 }
 
 /// Adds the profiles of a file to a plan.
-fn bring(document: &mut Value, path: &Path, arguments: &[String]) -> Result<(), CliError> {
-    let mut brought = json!({"profiles": profiles::read(path)?});
-    fill(&mut brought, &directory(path)?, arguments)?;
-    let own =
-        document.as_object_mut().map(|top| top.entry("profiles").or_insert_with(|| json!({})));
-    let (Some(Value::Object(own)), Value::Object(brought)) = (own, brought["profiles"].take())
-    else {
+fn bring(document: &mut Document, path: &Path, arguments: &[String]) -> Result<(), CliError> {
+    let mut brought = profiles::read(path)?;
+    let mut filled = json!({"profiles": std::mem::take(&mut brought.profiles)});
+    fill(&mut filled, &directory(path)?, arguments)?;
+    let top = document.value.as_object_mut();
+    let own = top.map(|top| top.entry("profiles").or_insert_with(|| json!({})));
+    let (Some(Value::Object(own)), Value::Object(filled)) = (own, filled["profiles"].take()) else {
         // A plan of another shape is refused when it is read.
         return Ok(());
     };
-    for (name, profile) in brought {
+    let mut joined = Vec::new();
+    for (name, profile) in filled {
         if own.contains_key(&name) {
             let what = format!("the profile {name:?} is in the plan and in {}", path.display());
             return Err(CliError::new(Code::Usage, what).hint("leave one of them out"));
         }
+        joined.push((format!("profiles.{name}"), brought.path(&name)));
         own.insert(name, profile);
     }
+    let said = Rc::new(brought.document);
+    joined.into_iter().for_each(|(here, there)| document.join(here, (there, Rc::clone(&said))));
     Ok(())
 }
 

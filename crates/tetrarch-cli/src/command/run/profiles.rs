@@ -10,31 +10,64 @@ use tetrarch_core::id::{ProfileName, ProjectName};
 use tetrarch_core::plan::schema::PlanFile;
 
 use crate::context::Desk;
-use crate::document::read_document;
+use crate::document::{Document, read_document};
 use crate::exit::{CliError, Code};
 use crate::snapshot::Snapshot;
+
+/// The profiles of a file.
+pub(super) struct Brought {
+    /// Their names and what they say.
+    pub(super) profiles: Map<String, Value>,
+    /// What they were read from.
+    pub(super) document: Document,
+    form: Form,
+}
+
+/// How a file says them.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A mapping from names, under `profiles:`.
+    Under,
+    /// Such a mapping by itself.
+    Mapping,
+    /// One, with its `name`.
+    Alone,
+}
+
+impl Brought {
+    /// Where one of them stands in its document.
+    pub(super) fn path(&self, name: &str) -> String {
+        match self.form {
+            Form::Under => format!("profiles.{name}"),
+            Form::Mapping => name.to_owned(),
+            Form::Alone => String::new(),
+        }
+    }
+}
 
 /// Reads the profiles of a file: a mapping from names to profiles, by itself or under `profiles:`, or one profile
 /// with its `name`.
 ///
 /// # Errors
 /// The file cannot be read, or holds something else.
-pub(super) fn read(path: &Path) -> Result<Map<String, Value>, CliError> {
+pub(super) fn read(path: &Path) -> Result<Brought, CliError> {
     let wrong = || {
         let what = format!("{}: a mapping from names to profiles is expected", path.display());
         CliError::new(Code::Usage, what).hint("write it as in `default: {argv: [my-agent]}`")
     };
-    let Value::Object(mut document) = read_document(path)?.value else { return Err(wrong()) };
-    match (document.remove("profiles"), document.get("name")) {
-        (Some(Value::Object(profiles)), _) => Ok(profiles),
-        (Some(_), _) => Err(wrong()),
+    let mut document = read_document(path)?;
+    let Value::Object(mut said) = document.value.take() else { return Err(wrong()) };
+    let (profiles, form) = match (said.remove("profiles"), said.get("name")) {
+        (Some(Value::Object(profiles)), _) => (profiles, Form::Under),
+        (Some(_), _) => return Err(wrong()),
         (None, Some(Value::String(name))) => {
             let name = name.clone();
-            document.remove("name");
-            Ok(Map::from_iter([(name, Value::Object(document))]))
+            said.remove("name");
+            (Map::from_iter([(name, Value::Object(said))]), Form::Alone)
         }
-        (None, _) => Ok(document),
-    }
+        (None, _) => (said, Form::Mapping),
+    };
+    Ok(Brought { profiles, document, form })
 }
 
 /// Refuses work that no profile can do: neither one that comes with it nor one that its project has. `desk`: none
