@@ -37,6 +37,7 @@ mod pauses;
 mod planner;
 mod planning;
 mod profiles;
+mod proposed;
 mod questions;
 mod racing;
 mod raising;
