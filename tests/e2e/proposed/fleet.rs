@@ -1,10 +1,12 @@
 //! A fleet that has one of everything that a command line can name.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tetrarch_bus::creds::Party;
 use tetrarch_tests::{Ended, Fleet, Program, wait};
 
 use crate::{acting, workspace};
@@ -13,6 +15,8 @@ use crate::{acting, workspace};
 pub(super) struct Shop {
     pub(super) fleet: Fleet,
     names: BTreeMap<&'static str, String>,
+    /// How many lines had something of their own.
+    made: usize,
 }
 
 fn git(fleet: &Fleet, args: &[&str]) {
@@ -22,6 +26,11 @@ fn git(fleet: &Fleet, args: &[&str]) {
     assert!(done.status.success(), "git {args:?}: {done:?}");
 }
 
+/// A port that nobody listens on.
+fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
 fn task(id: &str, profile: &str, deps: &[&str]) -> Value {
     json!({"id": id, "name": id, "profile": profile, "deps": deps, "acceptance": ["it is done"]})
 }
@@ -29,20 +38,27 @@ fn task(id: &str, profile: &str, deps: &[&str]) -> Value {
 /// A plan with something done, something that can be steered, something that asks, and what waits.
 fn plan(fleet: &Fleet, project: &str, profile: [&str; 3]) -> Value {
     let helm = acting(&["helm", fleet.cwd().join(project).to_str().unwrap()]);
+    let mut first = task("T1.1", profile[0], &[]);
+    if profile[0] == "nowhere" {
+        first["profile"] = json!("quick");
+        first["placement"] = json!({"labels": {"gpu": "yes"}});
+    }
     json!({
         "project": project,
         "goal": {"title": format!("Keep {project} in order")},
         "phases": [
             {"id": "P1", "name": "Begin", "tasks": [
-                task("T1.1", profile[0], &[]), task("T1.2", profile[1], &["T1.1"]),
+                first, task("T1.2", profile[1], &["T1.1"]),
                 task("T1.3", profile[2], &["T1.1"]),
             ]},
             {"id": "P2", "name": "End", "tasks": [task("T2.1", "quick", &["T1.2"])]},
         ],
         "profiles": {
             "quick": {"argv": ["echo", "done"], "wall": "60s"},
+            "typo": {"argv": [if project == "typo" { "pythn3" } else { "echo" }], "wall": "60s"},
+            "fails": {"argv": ["false"], "wall": "60s"},
             "default": {"argv": ["echo", "done"], "wall": "60s"},
-            "helm": {"argv": helm, "wall": "300s"},
+            "helm": {"argv": helm, "wall": "300s", "budget": {"tokens": 1000, "costUsd": 1}},
             "wondering": {"argv": acting(&["wonder"]), "wall": "300s"},
             "change": {
                 "argv": ["sh", "-c", "date +%N > \"$TETRARCH_RUN\""], "wall": "60s",
@@ -72,20 +88,27 @@ impl Shop {
         git(&fleet, &["init", "--quiet", "--initial-branch=main"]);
         git(&fleet, &["add", "coder.toml"]);
         git(&fleet, &["commit", "--quiet", "-m", "first"]);
-        let mut shop = Self { fleet, names: BTreeMap::new() };
+        let mut shop = Self { fleet, names: BTreeMap::new(), made: 0 };
         shop.fill();
         shop
     }
 
     fn fill(&mut self) {
         let fleet = &self.fleet;
-        for project in ["demo", "logs"] {
-            fleet.ok(["project", "create", project]);
-        }
+        fleet.ok(["project", "create", "logs"]);
+        let limits = ["--tokens", "1000000", "--turns", "50", "--cost-usd", "10"];
+        fleet.ok(["project", "create", "demo"].iter().chain(&limits));
         fleet.ok(["profile", "apply", "demo", "coder.toml"]);
-        let changes = plan(fleet, "changes", ["change"; 3]).to_string();
-        fleet.file("changes.json", &changes);
-        fleet.ok(["run", "changes.json"]);
+        let mut changes = plan(fleet, "changes", ["change"; 3]);
+        changes["phases"][1]["tasks"] =
+            (1..=6).map(|at| task(&format!("T2.{at}"), "change", &[])).collect();
+        fleet.file("changes.json", &changes.to_string());
+        let done = fleet.ok(["run", "changes.json", "--detach"]).trim().to_owned();
+        fleet.ok(["wait", &done, "--for", "completed", "--timeout", "60s"]);
+        fleet.file("typo.json", &plan(fleet, "typo", ["typo"; 3]).to_string());
+        fleet
+            .file("failing.json", &plan(fleet, "failing", ["quick", "fails", "quick"]).to_string());
+        std::fs::create_dir(fleet.cwd().join("empty")).unwrap();
         fleet.file("site.json", &plan(fleet, "site", ["quick", "helm", "wondering"]).to_string());
         let goal = fleet.ok(["run", "site.json", "--detach"]).trim().to_owned();
         fleet.ok(["mail", "send", "PO-demo", "good morning"]);
@@ -103,7 +126,6 @@ impl Shop {
             let kept = all.as_array()?.iter().find_map(|run| run["state"]["archive"].as_str())?;
             Some((run, asked, kept.to_owned()))
         });
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let first = |args: &[&str], name: &str| text(&fleet.json(args)[0][name]);
         let seq = fleet.json(&["status"])["ledger"]["last"].to_string();
         self.names = BTreeMap::from([
@@ -117,20 +139,32 @@ impl Shop {
             ("{HOST}", "h1".to_owned()),
             ("{DIGEST}", work.2.clone()),
             ("{JOURNAL}", work.2),
-            ("{KEPT}", first(&["change", "list"], "run")),
+            (
+                "{KEPT}",
+                text(&fleet.json(&["change", "list"]).as_array().unwrap().last().unwrap()["run"]),
+            ),
             ("{MAIL}", fleet.json(&["mail", "list"])[0]["seq"].to_string()),
             ("{REPOSITORY}", fleet.cwd().display().to_string()),
             ("{DATA}", fleet.data_dir().display().to_string()),
             ("{SEQ}", seq),
             ("{GOAL}", goal),
+            ("{DONE}", done),
+            ("{OPEN}", "PO-typo".to_owned()),
+            ("{NEW}", "newest".to_owned()),
+            ("{URL}", fleet.url()),
+            ("{CREDENTIALS}", fleet.credentials(&Party::Control).display().to_string()),
+            ("{PORT}", free_port()),
         ]);
     }
 
-    /// A line with names of what there is; what changes something has a thing of its own.
-    pub(super) fn named(&mut self, words: &[String], _own: bool) -> Vec<String> {
+    /// A line with names of what there is; what changes something has things of its own.
+    pub(super) fn named(&mut self, words: &[String], own: bool) -> Vec<String> {
+        if own {
+            self.prepare(words);
+        }
         let name = |word: &String| {
-            let named =
-                self.names.iter().fold(word.clone(), |word, (kind, name)| word.replace(kind, name));
+            let given = |word: String, (kind, name): (&&str, &String)| word.replace(kind, name);
+            let named = self.names.iter().fold(word.clone(), given);
             let top = workspace();
             match named.split_once('/') {
                 Some(("examples", _)) => top.join(named).display().to_string(),
@@ -138,26 +172,152 @@ impl Shop {
                     let file = file.replace('*', "node");
                     top.join("tests/golden/vectors").join(file).display().to_string()
                 }
-                _ => named,
+                Some(("~", below)) => self.fleet.cwd().join(below).display().to_string(),
+                Some(_) | None => named,
             }
         };
         words.iter().map(name).collect()
     }
 
+    /// Sees that there is what a line changes.
+    fn prepare(&mut self, words: &[String]) {
+        self.made += 1;
+        let said = words.join(" ");
+        let has = |kind: &str| said.contains(kind);
+        let project = match words[0].as_str() {
+            "spawn" | "plan" | "approve" | "deny" => "demo".to_owned(),
+            _ if words.iter().any(|word| word == "site") => "site".to_owned(),
+            _ => format!("own-{}", self.made),
+        };
+        let own = words[0] != "wait" && words[0] != "attach";
+        let site = words[0] == "goal" && words[1] == "cancel" && has("site");
+        if own && (has("{GOAL}") || has("{DRAFT}") || has("@last") || site) {
+            let goal = self.goal(&project, ["nowhere", "quick", "quick"]);
+            self.names.insert("{GOAL}", goal);
+        }
+        if has("{DRAFT}") {
+            let goal = self.names["{GOAL}"].clone();
+            self.fleet.ok(["plan", "draft", &goal, "plan.yaml", "--reason", "what do you think?"]);
+            let draft = text(&self.fleet.json(&["plan", "drafts", &goal])[0]["id"]);
+            self.names.insert("{DRAFT}", draft);
+        }
+        if has("{CHANGE}") {
+            self.change(words[0] == "apply");
+        }
+        if has("{OTHER}") {
+            self.goal(&project, ["helm", "quick", "quick"]);
+            let worker = wait::until("another worker", || {
+                let runs = self.fleet.json(&["get", "runs", "--state", "running"]);
+                Some(text(&runs.as_array()?.last()?["agent"]))
+            });
+            self.names.insert("{OTHER}", worker);
+        }
+        if has("{OPEN}") {
+            self.fleet.run(["run", "typo.json"]);
+            self.fleet.run(["run", "typo.json"]);
+        }
+        if has("{FAILED}") {
+            self.fleet.run(["run", "failing.json"]);
+            let goal = text(&self.fleet.json(&["get", "goals", "--project", "failing"])[0]["id"]);
+            self.names.insert("{FAILED}", goal);
+        }
+        if words[0] == "agent" && words[1] == "add" {
+            self.names.insert("{AGENT}", format!("PO-{project}"));
+        }
+        if said.starts_with("wait T1.2") {
+            self.fleet.ok(["steer", &self.names["{WORKER}"], "end"]);
+        }
+        if said.starts_with("wait @last") {
+            self.answered();
+        }
+    }
+
+    /// Answers what is still asked.
+    fn answered(&self) {
+        wait::until("the goal is reached", || {
+            let goals = self.fleet.json(&["get", "goals"]);
+            if goals.as_array()?.iter().all(|goal| goal["state"]["status"] == "completed") {
+                return Some(());
+            }
+            let asked = self.fleet.json(&["inbox"]);
+            for question in asked.as_array()?.iter().filter(|it| it["kind"] == "question") {
+                self.fleet.run(["answer", &text(&question["id"]), "now"]);
+            }
+            None
+        });
+    }
+
+    /// A goal of a project.
+    fn goal(&self, project: &str, profiles: [&str; 3]) -> String {
+        let file = format!("{project}-{}.json", self.made);
+        self.fleet.file(&file, &plan(&self.fleet, project, profiles).to_string());
+        self.fleet.ok(["run", &file, "--detach"]).trim().to_owned()
+    }
+
+    /// Takes the next change that waits, approved or not.
+    fn change(&mut self, approved: bool) {
+        let all = self.fleet.json(&["change", "list"]);
+        let waits = all.as_array().unwrap().iter().find(|it| it["status"] == "proposed");
+        let change = waits.unwrap_or_else(|| panic!("no change is left: {all}"));
+        let id = text(&change["id"]);
+        if approved {
+            self.fleet.ok(["approve", &id]);
+            self.names.insert("{APPLIED}", id.clone());
+        }
+        self.names.insert("3fb9...e1", text(&change["digest"]));
+        self.names.insert("{CHANGE}", id);
+    }
+
     /// Types a line and waits for its end. Whoever sits at a terminal is asked whether they are sure.
     pub(super) fn typed(&self, words: &[String]) -> Ended {
-        let ended = self.fleet.run(words);
-        if ended.code == Some(2) && ended.err.contains("--yes") {
-            return self.fleet.run(words.iter().map(String::as_str).chain(["--yes"]));
+        let run = |words: &[String]| {
+            let mut program = Program::start(self.command(words).args(words));
+            program.close_input();
+            program.ended()
+        };
+        let ended = run(words);
+        if ended.code == Some(2) && ended.err.contains("nobody can be asked") {
+            return run(&[words, &["--yes".to_owned()]].concat());
         }
         ended
     }
 
     /// Types a line that lasts, and interrupts it once it has said something.
     pub(super) fn last(&self, words: &[String]) -> Ended {
-        let mut program: Program = self.fleet.spawn(words);
-        program.line(|line| !line.trim().is_empty());
-        program.signal(Signal::INT);
+        let mut program = Program::start(self.command(words).args(words));
+        if words[0] == "events" {
+            // It tells what happens from when it is there.
+            for _ in 0..4 {
+                self.fleet.ok(["budget", "raise", "PO-demo", "--tokens", "+1k"]);
+            }
+        }
+        let serves = matches!(words[0].as_str(), "host" | "up");
+        let line = program.line(|line| {
+            line.starts_with("error:")
+                || line.contains("ready") && !line.contains(" INFO ")
+                || !serves && !line.trim().is_empty()
+        });
+        if !line.starts_with("error:") {
+            program.signal(Signal::INT);
+        }
         program.ended()
     }
+
+    /// The program, where and as what a line of such words is typed.
+    fn command(&self, words: &[String]) -> Command {
+        let mut command = self.fleet.command::<&str>([]);
+        let (empty, another) = (self.fleet.cwd().join("empty"), self.fleet.cwd().join("another"));
+        if words.iter().take(2).any(|word| word == "init") {
+            command.current_dir(empty);
+        } else if words[0] == "up" {
+            command.env("TETRARCH_BUS_DATA_DIR", another);
+        } else if words == ["host"] {
+            command.env("TETRARCH_HOST_NAME", "third");
+        }
+        command
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }

@@ -47,14 +47,54 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 16] = [
+const INSTEAD: [(&str, &str); 35] = [
+    ("attach site --quiet", "attach {GOAL} --quiet"),
+    (
+        "plan apply {GOAL} plan.yaml --base 4 --reason as we agreed",
+        "plan apply {GOAL} plan.yaml --base 1 --reason 'as we agreed'",
+    ),
+    (
+        "project create demo --mode tight --tools git,shell --tokens 200000",
+        "project create newer --mode tight --tools git,shell --tokens 200000",
+    ),
+    (
+        "work done {GOAL} T1.2 --summary the page is up --test make check: ok --reason I did it by hand",
+        "work done {GOAL} T1.1 --summary 'the page is up' --test 'make check: ok' --reason 'I did it by hand'",
+    ),
+    (
+        "work done {GOAL} T1.3 --test make check: ok --reason done by hand",
+        "work done {GOAL} T1.1 --test 'make check: ok' --reason 'done by hand'",
+    ),
+    ("worktree remove {RUN}", "worktree remove {KEPT}"),
+    ("worktree remove {RUN} --force --yes", "worktree remove {KEPT} --force --yes"),
+    ("agent replace {AGENT}", "agent replace {OTHER}"),
+    ("agent replace {WORKER} --reason it hangs", "agent replace {OTHER} --reason 'it hangs'"),
+    (
+        "agent rotate {WORKER} --reason its context is full",
+        "agent rotate {OTHER} --reason 'its context is full'",
+    ),
+    ("circuit close {AGENT}", "circuit close {OPEN}"),
+    ("goal archive {GOAL}", "goal archive {DONE}"),
+    ("project create demo", "project create {NEW}"),
+    (
+        "serve --global --url nats://bus.example:4222 --credentials control.creds",
+        "serve --global --url {URL} --credentials {CREDENTIALS}",
+    ),
+    ("stop {WORKER} --reason wrong branch", "stop {OTHER} --reason 'wrong branch'"),
+    ("up --data-dir ./fleet --port 4222", "up --data-dir ./fleet --port {PORT}"),
+    ("wait {CHANGE} --for applied", "wait {APPLIED} --for applied"),
+    ("wait {RUN} --for done", "wait {KEPT} --for done"),
+    (
+        "work unblock @last/T1.2 --note the key is in the vault",
+        "work unblock {FAILED}/T1.2 --note 'the key is in the vault'",
+    ),
     ("apply {id}", "apply {CHANGE}"),
     ("agent add {id} --external", "agent add {AGENT} --external"),
     ("change show {id}", "change show {CHANGE}"),
     ("describe {id}", "describe {AGENT}"),
     ("describe host/box", "describe host/{HOST}"),
     ("get {}s", "get agents"),
-    ("host drain {HOST}", "host drain build-2"),
+    ("host drain {HOST}", "host drain second"),
     ("host drain {HOST} --undo", "host drain build-2 --undo"),
     ("host --name {HOST}", "host --name box"),
     ("logs {AGENT}", "logs {WORKER}"),
@@ -80,7 +120,7 @@ pub(super) fn kinds(words: &[String]) -> Vec<String> {
     let words: Vec<String> = words.iter().map(kind).collect();
     let text = words.join(" ");
     let instead = INSTEAD.iter().find(|(line, _)| *line == text);
-    instead.map_or(words, |(_, line)| line.split(' ').map(str::to_owned).collect())
+    instead.map_or(words, |(_, line)| shlex::split(line).unwrap())
 }
 
 /// Beginnings of lines that last until somebody interrupts them.
@@ -89,37 +129,38 @@ pub(super) const LASTING: [&str; 10] = [
     "events --follow",
     "get agents --watch",
     "host",
-    "inbox --watch",
     "logs T1.2 -f",
     "logs {WORKER} -f",
     "serve",
     "serve --global",
-    "wait",
+    "up",
+    "inbox --watch",
 ];
 
 /// Beginnings of lines that only look, though a shorter beginning says otherwise.
 pub(super) const LOOKING: [&str; 1] = ["host list"];
 
 /// Beginnings of lines that change something, in the order in which they are typed.
-pub(super) const IN_ORDER: [&str; 53] = [
+pub(super) const IN_ORDER: [&str; 56] = [
     "steer",
     "pause",
     "resume",
     "interrupt",
-    "agent rotate",
-    "agent replace",
-    "stop {WORKER}",
+    "budget raise {WORKER}",
     "answer",
+    "wait T1.2",
+    "wait",
+    "attach {GOAL} --quiet",
     "init",
     "profile init",
     "profile apply",
     "project create",
     "project mode",
-    "goal create",
     "goal pause",
     "goal priority",
     "goal archive",
     "goal cancel",
+    "goal create",
     "work done",
     "work priority",
     "work unblock",
@@ -135,34 +176,48 @@ pub(super) const IN_ORDER: [&str; 53] = [
     "approve",
     "deny",
     "apply",
+    "wait {APPLIED}",
     "schedule create",
     "schedule delete",
-    "file release",
     "mail send",
     "artifact get",
     "circuit close",
     "budget raise",
+    "agent rotate",
+    "agent replace",
     "spawn",
     "run",
+    "stop {OTHER}",
     "agent add",
-    "agent retire",
     "worktree remove",
     "host credential",
     "host drain",
     "stop {AGENT}",
+    "agent retire",
     "doctor --accept-ledger",
     "man",
     "project retire",
-    "up",
     "down",
 ];
 
 /// Lines that end with another code than 0, and why that is right.
-pub(super) const ENDS: [(&str, i32, &str); 3] = [
+pub(super) const ENDS: [(&str, i32, &str); 7] = [
+    ("doctor --accept-ledger {SEQ}", 5, "nothing is accepted below an owner that is well"),
+    ("doctor --accept-ledger {SEQ} --yes", 5, "nothing is accepted below an owner that is well"),
     ("plan provenance {GOAL}", 3, "no model was asked for the plan"),
     ("replay --at 10m", 3, "the fleet is not that old"),
     ("replay --at 2026-11-22T08:00:00Z", 3, "the fleet is not that old"),
+    (
+        "spawn {AGENT} specialist --domain api --epic {GOAL} --node T1.2 --task describe the interface",
+        4,
+        "the governor refuses what waits for other work",
+    ),
+    ("worktree remove {KEPT}", 5, "its work is on no branch; the answer names --force"),
 ];
 
 /// Beginnings of lines that are not typed here, and why.
-pub(super) const NOT_TYPED: [(&str, &str); 0] = [];
+pub(super) const NOT_TYPED: [(&str, &str); 3] = [
+    ("file release", "paths are held by a model's tools alone; own_tools.rs releases them"),
+    ("plan propose", "a model is asked; planner.rs scripts one"),
+    ("run examples/resume/plan.yaml", "a second binary; resume.rs runs it"),
+];

@@ -153,7 +153,10 @@ fn addable(args: &AddArgs) -> Result<ProjectName, CliError> {
         AgentId::Po(project) => project.clone(),
         AgentId::Go | AgentId::Ho(_) => {
             let what = format!("{name} cannot be external: it is part of Tetrarch");
-            return refused(what, "start `tetrarch up`, `tetrarch serve` or `tetrarch host`");
+            return refused(
+                what,
+                "start `tetrarch up`, `tetrarch serve --global` or `tetrarch host`",
+            );
         }
         AgentId::Io(_) => {
             let what = format!("{name} cannot be added: it comes with its human");

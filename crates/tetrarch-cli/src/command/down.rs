@@ -43,7 +43,7 @@ pub(crate) async fn run(context: &Context, args: DownArgs) -> Result<(), CliErro
     if let Some(url) = &context.config.bus.url {
         let what = format!("{url} is no bus of this installation");
         return Err(CliError::new(Code::Usage, what)
-            .hint("end its `tetrarch serve` and `tetrarch host` where they run"));
+            .hint("end its `tetrarch serve --global` and `tetrarch host` where they run"));
     }
     let Some(pid) = holder(context)? else {
         let value = json!({"stopped": false, "dataDir": dir.display().to_string()});

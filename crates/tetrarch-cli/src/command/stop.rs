@@ -103,7 +103,7 @@ async fn order(desk: &Desk, agent: &Agent, reason: &str) -> Result<(), CliError>
         Role::Global | Role::Host => {
             let what = format!("{} ends with its process", agent.id);
             Err(CliError::new(Code::Usage, what)
-                .hint("end that `tetrarch serve`, `tetrarch host` or `tetrarch up`"))
+                .hint("end that `tetrarch serve --global`, `tetrarch host` or `tetrarch up`"))
         }
         Role::Project | Role::Interaction | Role::Specialist | Role::Reviewer | Role::Worker => {
             let (agent, reason) = (agent.id.clone(), reason.to_owned());
