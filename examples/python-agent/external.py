@@ -20,11 +20,12 @@ import time
 
 import nats
 import nats.errors
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import APIError, NotFoundError
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 LANES = ("ctl", "mail")
+API = "$JS.fleet.API"
+"""Where agents find the JetStream API: the streams are the control plane's."""
 WRONG_LAST_SEQUENCE = 10071
 WITHIN = 30
 """Seconds in which the owner must have answered."""
@@ -60,8 +61,9 @@ class Agent:
 
     async def join(self, url, credential):
         """Connects, begins a session, takes over what the one before it left, and lives."""
-        self.nats = await nats.connect(url, user_credentials=credential, max_reconnect_attempts=-1)
-        self.bus = self.nats.jetstream()
+        self.nats = await nats.connect(url, user_credentials=credential, max_reconnect_attempts=-1,
+                                       inbox_prefix=("_INBOX_" + self.name).encode())
+        self.bus = self.nats.jetstream(prefix=API)
         await self._register()
         await self._take_over()
         await self._open_inbox()
@@ -131,17 +133,12 @@ class Agent:
         comes again, without waiting until its acknowledgement is overdue."""
         self._inbox = {}
         for lane in LANES:
-            name = "%s-%s" % (lane, self.name)
-            config = ConsumerConfig(name=name, durable_name=name, ack_policy=AckPolicy.EXPLICIT,
-                                    filter_subject="%s.%s.>" % (lane, self.name),
-                                    deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-                                    opt_start_seq=self.positions[lane] + 1)
-            try:
-                await self.bus.delete_consumer("MAIL", name)
-            except NotFoundError:
-                pass
-            await self.bus.add_consumer("MAIL", config)
-            self._inbox[lane] = await self.bus.pull_subscribe_bind(name, "MAIL")
+            wanted = json.dumps({"lane": lane, "after": self.positions[lane]}).encode()
+            answer = await self.nats.request("inbox.open." + self.name, wanted, timeout=WITHIN)
+            opened = json.loads(answer.data)
+            if "error" in opened:
+                raise Ended("no inbox: " + opened["error"])
+            self._inbox[lane] = await self.bus.pull_subscribe_bind(opened["consumer"], "MAIL")
 
     async def _beat(self):
         while True:
@@ -214,16 +211,17 @@ class Agent:
     async def records(self, kind, rest):
         """The records of a kind as STATE has them now, by their key."""
         start = "$KV.STATE.%s." % kind
-        found = {}
-        reading = await self.bus.subscribe(start + rest, stream="KV_STATE", ordered_consumer=True,
-                                           deliver_policy=DeliverPolicy.LAST_PER_SUBJECT)
-        known = await reading.consumer_info()
-        # What was sent before this was asked counts too.
-        for _ in range(known.delivered.consumer_seq + known.num_pending):
-            message = await reading.next_msg(timeout=WITHIN)
+        inbox, found = self.nats.new_inbox(), {}
+        answers = await self.nats.subscribe(inbox)
+        wanted = json.dumps({"multi_last": [start + rest]}).encode()
+        await self.nats.publish(API + ".DIRECT.GET.KV_STATE", wanted, reply=inbox)
+        while True:
+            message = await answers.next_msg(timeout=WITHIN)
+            if "Status" in (message.headers or {}):
+                break
             if message.data:
-                found[message.subject[len(start):]] = json.loads(message.data)
-        await reading.unsubscribe()
+                found[message.headers["Nats-Subject"][len(start):]] = json.loads(message.data)
+        await answers.unsubscribe()
         return found
 
 

@@ -14,7 +14,6 @@ import time
 
 import nats
 import nats.js.errors
-from nats.js.api import AckPolicy, ConsumerConfig
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 PATIENCE = 20
@@ -37,14 +36,12 @@ class Agent:
         self.name, self.refused, self.events = name, [], asyncio.Queue()
 
     async def connect(self, url, credential):
-        self.nc = await nats.connect(url, user_credentials=credential, error_cb=self._error)
-        self.js = self.nc.jetstream()
+        self.nc = await nats.connect(url, user_credentials=credential, error_cb=self._error,
+                                     inbox_prefix=("_INBOX_" + self.name).encode())
+        self.js = self.nc.jetstream(prefix="$JS.fleet.API")
         await self.nc.subscribe("plan.>", cb=self._event)
-        name = "mail-" + self.name
-        config = ConsumerConfig(name=name, durable_name=name, ack_policy=AckPolicy.EXPLICIT,
-                                filter_subject="mail.%s.>" % self.name)
-        await self.js.add_consumer("MAIL", config)
-        self.inbox = await self.js.pull_subscribe_bind(name, "MAIL")
+        opened = await self.nc.request("inbox.open." + self.name, b'{"lane": "mail"}', timeout=PATIENCE)
+        self.inbox = await self.js.pull_subscribe_bind(json.loads(opened.data)["consumer"], "MAIL")
 
     async def _error(self, error):
         self.refused.append(str(error))

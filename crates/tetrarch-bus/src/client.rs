@@ -19,11 +19,12 @@ use async_nats::{ConnectErrorKind, Event, ServerAddr, ServerError, jetstream};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
-use crate::creds::jwt;
+use crate::creds::jwt::{self, UserFacts};
 use crate::error::ConnectError;
 use crate::retry;
 use crate::server::{MIN_VERSION, Version};
 use crate::subject::pattern;
+use crate::subject::pattern::policy::{Account, Role};
 
 use doubt::{Doubt, Turns};
 
@@ -43,6 +44,8 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const IN_FLIGHT_MAX: usize = 4096;
 /// The code given to what the credential does not allow.
 const NOT_ALLOWED: u64 = 403;
+/// The code of what there is not.
+const NOT_FOUND: u64 = 404;
 /// Notices kept for waiting publishes.
 const NOTICES_KEPT: usize = 256;
 
@@ -75,6 +78,8 @@ pub struct Bus {
     pub(crate) client: async_nats::Client,
     pub(crate) js: jetstream::Context,
     api: String,
+    /// Whether consumers may be made on it: by the control plane alone.
+    consumes: bool,
     notices: broadcast::Sender<Notice>,
     losses: watch::Sender<u64>,
     /// Servers that were named; it may have been told of more.
@@ -99,7 +104,7 @@ impl Bus {
             .map_err(|error| unreachable(error.to_string()))?;
         let (notices, mut heard) = broadcast::channel(NOTICES_KEPT);
         let losses = watch::Sender::new(0);
-        let nats = nats_options(options, notices.clone(), losses.clone()).await?;
+        let (facts, nats) = nats_options(options, notices.clone(), losses.clone()).await?;
         let client = tokio::time::timeout(CONNECT_WITHIN, nats.connect(addresses))
             .await
             .map_err(|_| unreachable("no answer within 5 s".to_owned()))?
@@ -114,7 +119,8 @@ impl Bus {
                 | ConnectErrorKind::Io
                 | ConnectErrorKind::MaxReconnects => unreachable(error.to_string()),
             })?;
-        let api = options.api_prefix.clone().unwrap_or_else(|| pattern::API.to_owned());
+        let account = facts.and_then(|facts| facts.role).map_or(Account::Control, Role::account);
+        let api = options.api_prefix.clone().unwrap_or_else(|| account.api().to_owned());
         let js = ContextBuilder::new()
             .timeout(ANSWER_WITHIN)
             .ack_timeout(ANSWER_WITHIN)
@@ -123,7 +129,8 @@ impl Bus {
             .api_prefix(api.clone())
             .build(client.clone());
         let (servers, doubt) = (options.urls.len(), Arc::default());
-        let bus = Self { client, js, api, notices, losses, servers, doubt };
+        let consumes = account == Account::Control;
+        let bus = Self { client, js, api, consumes, notices, losses, servers, doubt };
         tokio::select! {
             proven = bus.prove(&url) => proven?,
             trouble = credential_trouble(&mut heard) => return Err(match trouble {
@@ -151,11 +158,13 @@ impl Bus {
         let missing = |reason: String| ConnectError::NoJetStream { url: url.to_owned(), reason };
         let until = Instant::now() + PROVEN_WITHIN;
         loop {
-            let answer: Result<Value, _> = self.js.request("INFO", &serde_json::json!({})).await;
+            let asked = format!("STREAM.INFO.{}", pattern::STATE);
+            let answer: Result<Value, _> = self.js.request(asked, &serde_json::json!({})).await;
             return match answer {
-                Ok(body) => match body.pointer("/error/description").and_then(Value::as_str) {
-                    Some(text) => Err(missing(text.to_owned())),
-                    None => Ok(()),
+                Ok(body) => match body.pointer("/error/code").and_then(Value::as_u64) {
+                    // Streams that are not made yet are somebody's to make.
+                    None | Some(NOT_FOUND) => Ok(()),
+                    Some(_) => Err(missing(read::text_at(&body, "/error/description"))),
                 },
                 Err(error) if error.kind() == RequestErrorKind::NoResponders => {
                     Err(missing("nobody answers for it".to_owned()))
@@ -191,6 +200,11 @@ impl Bus {
     #[must_use]
     pub fn api_prefix(&self) -> &str {
         &self.api
+    }
+
+    /// Whether a reader of a stream has a consumer there; else it reads and is woken.
+    pub(crate) fn consumes(&self) -> bool {
+        self.consumes
     }
 
     pub(crate) fn notices(&self) -> broadcast::Receiver<Notice> {
@@ -248,7 +262,7 @@ async fn nats_options(
     options: &ConnectOptions,
     notices: broadcast::Sender<Notice>,
     losses: watch::Sender<u64>,
-) -> Result<async_nats::ConnectOptions, ConnectError> {
+) -> Result<(Option<UserFacts>, async_nats::ConnectOptions), ConnectError> {
     let first = AtomicBool::new(true);
     let turns = Turns::default();
     let name = options.name.clone();
@@ -273,9 +287,11 @@ async fn nats_options(
             }
             std::future::ready(())
         });
+    let mut facts = None;
     if let Some(path) = &options.credentials {
         let text = read_credentials(path).await?;
-        if let Some(facts) = jwt::user_facts(&text)
+        facts = jwt::user_facts(&text);
+        if let Some(facts) = &facts
             && let Some(role) = facts.role
         {
             nats = nats.custom_inbox_prefix(role.inbox_prefix(&facts.name));
@@ -285,7 +301,7 @@ async fn nats_options(
             reason: error.to_string(),
         })?;
     }
-    Ok(nats)
+    Ok((facts, nats))
 }
 
 async fn read_credentials(path: &Path) -> Result<String, ConnectError> {

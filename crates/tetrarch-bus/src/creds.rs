@@ -1,9 +1,7 @@
-//! Credentials: one operator, one account, a scoped signing key for each role, and a user token
-//! for each party (spec 09). Permissions are in `subject::pattern::policy`; this module only
-//! keeps keys and mints. It must never print or log a seed.
-//!
-//! Known hole, accepted until the trust work splits the accounts: with one account the server
-//! does not check reply subjects, so an acknowledgement can be stored under a foreign subject.
+//! Credentials: one operator, an account for the control plane and one for everybody else, a scoped
+//! signing key for each role, and a user token for each party (spec 09). Permissions and what crosses
+//! between the accounts are in `subject::pattern::policy`; this module only keeps keys and mints. It
+//! must never print or log a seed.
 
 pub(crate) mod jwt;
 pub(crate) mod private_file;
@@ -14,7 +12,7 @@ use std::path::{Path, PathBuf};
 use nkeys::KeyPair;
 use tetrarch_core::id::{AgentId, HostName, HumanName};
 
-use crate::subject::pattern::policy::Role;
+use crate::subject::pattern::policy::{Account, Role};
 
 /// Why a credential could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -115,8 +113,10 @@ pub(crate) struct Trusted {
     pub(crate) operator_jwt: String,
     pub(crate) system: String,
     pub(crate) system_jwt: String,
-    pub(crate) account: String,
-    pub(crate) account_jwt: String,
+    pub(crate) control: String,
+    pub(crate) control_jwt: String,
+    pub(crate) fleet: String,
+    pub(crate) fleet_jwt: String,
 }
 
 /// The keys of one installation, kept in `<data>/keys`; credentials go to `<data>/creds`.
@@ -125,7 +125,8 @@ pub struct Authority {
     creds_dir: PathBuf,
     operator: KeyPair,
     system: KeyPair,
-    account: KeyPair,
+    control: KeyPair,
+    fleet: KeyPair,
     roles: Vec<(Role, KeyPair)>,
 }
 
@@ -158,7 +159,9 @@ impl Authority {
         Ok(Self {
             operator: key_at(&keys.join("operator.nk"), KeyPair::new_operator)?,
             system: key_at(&keys.join("system.nk"), KeyPair::new_account)?,
-            account: key_at(&keys.join("account.nk"), KeyPair::new_account)?,
+            // The streams of a data directory belong to this key's account, whatever it is called.
+            control: key_at(&keys.join("account.nk"), KeyPair::new_account)?,
+            fleet: key_at(&keys.join("fleet.nk"), KeyPair::new_account)?,
             roles,
             creds_dir,
         })
@@ -178,11 +181,18 @@ impl Authority {
             return Ok(path);
         }
         let user = KeyPair::new_user();
-        let token = jwt::user(role, signer, &self.account, &user, &name)?;
+        let token = jwt::user(role, signer, self.account(role), &user, &name)?;
         let text = credential_text(&token, &user.seed()?);
         private_file::replace(&path, text.as_bytes())
             .map_err(|source| CredsError::File { path: path.clone(), source })?;
         Ok(path)
+    }
+
+    fn account(&self, role: Role) -> &KeyPair {
+        match role.account() {
+            Account::Control => &self.control,
+            Account::Fleet => &self.fleet,
+        }
     }
 
     fn signer(&self, role: Role) -> Result<&KeyPair, CredsError> {
@@ -199,21 +209,28 @@ impl Authority {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(CredsError::File { path: path.to_owned(), source }),
         };
-        let issuer = self.signer(role)?.public_key();
-        Ok(jwt::user_facts(&text).is_some_and(|facts| facts.issuer == issuer && facts.name == name))
+        let (issuer, account) = (self.signer(role)?.public_key(), self.account(role).public_key());
+        Ok(jwt::user_facts(&text).is_some_and(|facts| {
+            facts.issuer == issuer && facts.account == account && facts.name == name
+        }))
     }
 
-    /// The tokens a server is configured with. The account's is made anew from the policy table
+    /// The tokens a server is configured with. The accounts' are made anew from the policy table
     /// each time, so a changed table reaches all users at the server's next start.
     pub(crate) fn trusted(&self) -> Result<Trusted, CredsError> {
-        let roles: Vec<(Role, &KeyPair)> =
-            self.roles.iter().map(|(role, key)| (*role, key)).collect();
+        let of = |account: Account| -> Vec<(Role, &KeyPair)> {
+            let all = self.roles.iter().map(|(role, key)| (*role, key));
+            all.filter(|(role, _)| role.account() == account).collect()
+        };
+        let (control, fleet) = (of(Account::Control), of(Account::Fleet));
         Ok(Trusted {
             operator_jwt: jwt::operator(&self.operator, &self.system)?,
             system: self.system.public_key(),
             system_jwt: jwt::system_account(&self.operator, &self.system)?,
-            account: self.account.public_key(),
-            account_jwt: jwt::account(&self.operator, &self.account, &roles)?,
+            control: self.control.public_key(),
+            control_jwt: jwt::control_account(&self.operator, &self.control, &control)?,
+            fleet: self.fleet.public_key(),
+            fleet_jwt: jwt::fleet_account(&self.operator, &self.fleet, &self.control, &fleet)?,
         })
     }
 }
@@ -257,7 +274,8 @@ mod tests {
         let path = one.mint(&Party::Human(HumanName::new("ada").unwrap())).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let two = Authority::open_or_create(dir.path()).unwrap();
-        assert_eq!(one.account.public_key(), two.account.public_key());
+        assert_eq!(one.control.public_key(), two.control.public_key());
+        assert_eq!(one.fleet.public_key(), two.fleet.public_key());
         assert_eq!(two.mint(&Party::Human(HumanName::new("ada").unwrap())).unwrap(), path);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let facts = jwt::user_facts(&text).unwrap();

@@ -1,7 +1,10 @@
 //! Reading a stream from a position on, in order, through everything that may happen to the
 //! consumer: lost heartbeats, gaps, reconnects, and a consumer that is silently dead. The
-//! position is the reader's own, so nothing is acknowledged (spec 02). It does not look into
+//! position is the reader's own, so nothing is acknowledged (spec 02). Whoever may not make a consumer
+//! reads in batches and is woken by hints, which is in `reading`. It does not look into
 //! what it reads, and gives up never: whoever does not want to wait drops the future.
+
+mod reading;
 
 use std::time::Duration;
 
@@ -16,6 +19,7 @@ use crate::client::{Bus, RawMessage};
 use crate::error::ReadError;
 use crate::retry::Retry;
 use crate::subject::pattern;
+use reading::Reading;
 
 /// Messages asked for at once; half as many are always on their way.
 const BATCH: usize = 1_000;
@@ -52,6 +56,8 @@ pub(crate) struct Follower {
     /// behind it, so it is no position.
     quiet_at: u64,
     live: Option<Live>,
+    /// How it reads without a consumer.
+    reading: Option<Reading>,
     /// So many of the next messages may break the connection they come on.
     suspect: u32,
     retry: Retry,
@@ -100,6 +106,7 @@ impl Follower {
             next: from.max(1),
             quiet_at: 0,
             live: None,
+            reading: None,
             suspect: 0,
             retry: Retry::new(Duration::from_millis(50), Duration::from_secs(2), None),
             look_at: Instant::now() + QUIET,
@@ -144,6 +151,12 @@ impl Follower {
                         self.bus.note_ask(asked, !error.is_passing()).await;
                         self.retry.pause().await;
                     }
+                }
+                continue;
+            }
+            if !self.bus.consumes() {
+                if let Some(step) = self.read().await {
+                    return step;
                 }
                 continue;
             }
@@ -200,6 +213,38 @@ impl Follower {
             self.next = message.seq + 1;
             message
         }))
+    }
+
+    /// Reads on without a consumer; none when that failed and is to be tried again.
+    async fn read(&mut self) -> Option<Step> {
+        let asked = std::time::Instant::now();
+        let reading = match &mut self.reading {
+            Some(reading) => reading,
+            None => match Reading::open(&self.bus, self.stream, &self.filters).await {
+                Ok(reading) => self.reading.insert(reading),
+                Err(error) => {
+                    tracing::warn!(stream = self.stream, %error, "cannot read; trying again");
+                    self.retry.pause().await;
+                    return None;
+                }
+            },
+        };
+        match reading.step(&self.bus, self.next).await {
+            Ok(step) => {
+                if let Step::Message { message, .. } = &step {
+                    self.next = message.seq + 1;
+                }
+                self.retry.reset();
+                Some(step)
+            }
+            Err(error) => {
+                tracing::debug!(stream = self.stream, %error, next = self.next, "reading again");
+                self.bus.note_ask(asked, !error.is_passing()).await;
+                self.suspect = self.suspect.max(1);
+                self.retry.pause().await;
+                None
+            }
+        }
     }
 
     /// Makes a consumer at the position; gives how many messages wait there.

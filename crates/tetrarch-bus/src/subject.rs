@@ -138,6 +138,12 @@ impl Subject {
         format!("{}.{to}.>", lane_word(lane))
     }
 
+    /// The plan events of one epic, as a subscription's pattern.
+    #[must_use]
+    pub fn plan_events(epic: EpicId) -> String {
+        format!("plan.*.{epic}")
+    }
+
     /// The heartbeats of every agent, as a subscription's pattern.
     #[must_use]
     pub fn heartbeats() -> &'static str {

@@ -53,9 +53,7 @@ pub async fn plan_events(
         From::Start => 1,
         From::Seq(seq) => seq,
     };
-    let filters = epic.map_or_else(Vec::new, |epic| {
-        vec![Subject::PlanCreated(epic).to_string(), Subject::PlanUpdated(epic).to_string()]
-    });
+    let filters = epic.map(Subject::plan_events).into_iter().collect();
     let follower = Follower::new(bus.clone(), PLANS, filters, next);
     Ok(unfold(follower, |mut follower| async move {
         loop {
@@ -145,7 +143,8 @@ pub enum ReplyError {
     },
 }
 
-/// The replies to one principal. Opened before the request is sent, so that none is missed.
+/// The replies to one principal. Opened before the request is sent, so that none is missed. They are heard and
+/// not read: whoever could forge one does not know the id of a request before it is answered.
 #[derive(Debug)]
 pub struct Replies {
     bus: Bus,

@@ -15,6 +15,8 @@ use crate::error::ReadError;
 use crate::subject::pattern;
 use tetrarch_core::snapshot::Extent;
 
+/// What matches every subject.
+const ANY: &str = ">";
 /// The end of a batch.
 const END_OF_BATCH: u16 = 204;
 /// More subjects match than one answer may hold.
@@ -83,7 +85,12 @@ impl Bus {
         subject: &str,
     ) -> Result<Option<RawMessage>, ReadError> {
         let at = pattern::direct_get_last(self.api_prefix(), stream, subject);
-        self.get_one(subject, at, Bytes::new()).await
+        let answer = self.ask(subject, at, Bytes::new()).await?;
+        match answer.status {
+            None => stored(subject, answer).map(Some),
+            Some(StatusCode::NOT_FOUND) => Ok(None),
+            Some(status) => Err(refused(subject, status, &answer)),
+        }
     }
 
     /// The message at one sequence, none when there is none (or not yet on the asked replica).
@@ -91,9 +98,8 @@ impl Bus {
     /// # Errors
     /// See [`ReadError`].
     pub async fn get_seq(&self, stream: &str, seq: u64) -> Result<Option<RawMessage>, ReadError> {
-        let at = pattern::direct_get(self.api_prefix(), stream);
-        let body = json!({ "seq": seq }).to_string();
-        self.get_one(&format!("{stream} at {seq}"), at, body.into()).await
+        let found = self.next_by_subject_batch(stream, ANY, seq, 1).await?;
+        Ok(found.into_iter().next().filter(|message| message.seq == seq))
     }
 
     /// The next messages that match a filter, from a sequence on, in stream order, at most
@@ -248,19 +254,6 @@ impl Bus {
             }),
             () = denied(&at, &mut notices) => Err(not_allowed(what)),
             () = lost(&mut losses) => Err(gone(what)),
-        }
-    }
-    async fn get_one(
-        &self,
-        what: &str,
-        at: String,
-        body: Bytes,
-    ) -> Result<Option<RawMessage>, ReadError> {
-        let answer = self.ask(what, at, body).await?;
-        match answer.status {
-            None => stored(what, answer).map(Some),
-            Some(StatusCode::NOT_FOUND) => Ok(None),
-            Some(status) => Err(refused(what, status, &answer)),
         }
     }
 

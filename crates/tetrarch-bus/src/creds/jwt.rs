@@ -8,7 +8,8 @@ use nkeys::KeyPair;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512_256};
 
-use crate::subject::pattern::policy::{self, Role};
+use crate::subject::pattern::policy::{self, Crossing, Role};
+use crate::subject::pattern::{API, FLEET_API};
 
 const HEADER: &str = r#"{"typ":"JWT","alg":"ed25519-nkey"}"#;
 /// Format version of the NATS claims below.
@@ -58,14 +59,73 @@ pub(super) fn system_account(
     sign(operator, &system.public_key(), "SYS", account_claims(0, &[]))
 }
 
-/// The account all parties share, with one scoped signing key for each role.
-pub(super) fn account(
+/// The control plane's account, which has the streams, with a scoped signing key for each of its roles.
+pub(super) fn control_account(
     operator: &KeyPair,
     account: &KeyPair,
     roles: &[(Role, &KeyPair)],
 ) -> Result<String, nkeys::error::Error> {
-    let scopes: Vec<Value> = roles.iter().map(|(role, key)| scope(*role, key)).collect();
-    sign(operator, &account.public_key(), "TETRARCH", account_claims(UNLIMITED, &scopes))
+    let mut claims = account_claims(UNLIMITED, &scopes(roles));
+    let exports = policy::crossings().into_iter().map(|(crossing, subject)| {
+        let (kind, answers) = kind(crossing);
+        let mut export = json!({ "name": &subject, "subject": &subject, "type": kind });
+        if let Some(answers) = answers {
+            export["response_type"] = json!(answers);
+        }
+        export
+    });
+    claims["exports"] = exports.collect();
+    sign(operator, &account.public_key(), "CONTROL", claims)
+}
+
+/// The account of everybody else, which reaches the control plane's through what that exports.
+pub(super) fn fleet_account(
+    operator: &KeyPair,
+    account: &KeyPair,
+    control: &KeyPair,
+    roles: &[(Role, &KeyPair)],
+) -> Result<String, nkeys::error::Error> {
+    let mut claims = account_claims(0, &scopes(roles));
+    let imports = policy::crossings().into_iter().map(|(crossing, subject)| {
+        let mut import = json!({
+            "name": &subject,
+            "subject": &subject,
+            "account": control.public_key(),
+            "type": kind(crossing).0,
+        });
+        if let Some(rest) = subject.strip_prefix(API) {
+            import["local_subject"] = json!(format!("{FLEET_API}{}", numbered(rest)));
+        }
+        import
+    });
+    claims["imports"] = imports.collect();
+    sign(operator, &account.public_key(), "FLEET", claims)
+}
+
+/// A subject's wildcards as references to those of another: `.*.>` is `.$1.>`.
+fn numbered(subject: &str) -> String {
+    let mut place = 0;
+    let token = |token: &str| {
+        if token != "*" {
+            return token.to_owned();
+        }
+        place += 1;
+        format!("${place}")
+    };
+    subject.split('.').map(token).collect::<Vec<_>>().join(".")
+}
+
+/// What the server calls a crossing, and how many answers come back.
+fn kind(crossing: Crossing) -> (&'static str, Option<&'static str>) {
+    match crossing {
+        Crossing::Ask => ("service", Some("Singleton")),
+        Crossing::AskMany => ("service", Some("Stream")),
+        Crossing::Hear => ("stream", None),
+    }
+}
+
+fn scopes(roles: &[(Role, &KeyPair)]) -> Vec<Value> {
+    roles.iter().map(|(role, key)| scope(*role, key)).collect()
 }
 
 fn account_claims(jetstream: i64, scopes: &[Value]) -> Value {
@@ -122,6 +182,7 @@ const ROLE_TAG: &str = "role:";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UserFacts {
     pub(crate) issuer: String,
+    pub(crate) account: String,
     pub(crate) name: String,
     pub(crate) role: Option<Role>,
 }
@@ -139,6 +200,7 @@ pub(crate) fn user_facts(creds: &str) -> Option<UserFacts> {
     });
     Some(UserFacts {
         issuer: claims.get("iss")?.as_str()?.to_owned(),
+        account: claims.pointer("/nats/issuer_account")?.as_str()?.to_owned(),
         name: claims.get("name")?.as_str()?.to_owned(),
         role,
     })

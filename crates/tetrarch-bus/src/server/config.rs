@@ -91,12 +91,13 @@ fn common(store: &Path, durability: Durability, trusted: &Trusted) -> String {
 
 /// Whose credentials a server takes.
 fn trust(trusted: &Trusted) -> String {
-    let Trusted { operator_jwt, system, system_jwt, account, account_jwt } = trusted;
+    let Trusted { operator_jwt, system, system_jwt, control, control_jwt, fleet, fleet_jwt } =
+        trusted;
     format!(
         "operator: {operator_jwt}\n\
          system_account: {system}\n\
          resolver: MEMORY\n\
-         resolver_preload {{\n  {system}: {system_jwt}\n  {account}: {account_jwt}\n}}\n"
+         resolver_preload {{\n  {system}: {system_jwt}\n  {control}: {control_jwt}\n  {fleet}: {fleet_jwt}\n}}\n"
     )
 }
 

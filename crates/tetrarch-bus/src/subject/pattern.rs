@@ -54,6 +54,16 @@ pub const TAKES: [(&str, &[&str]); 10] = [
 /// The JetStream API as clients know it, when no prefix is configured.
 pub const API: &str = "$JS.API";
 
+/// The same as whoever is not of the control plane knows it: its account stores nothing, and the server
+/// answers under the usual name that it does not.
+pub const FLEET_API: &str = "$JS.fleet.API";
+
+/// Where an agent outside has the control plane make a consumer of its inbox.
+#[must_use]
+pub fn inbox_open(who: &str) -> String {
+    format!("inbox.open.{who}")
+}
+
 /// Where a stream is asked for one message or a batch, by a body.
 #[must_use]
 pub fn direct_get(api: &str, stream: &str) -> String {
@@ -88,12 +98,6 @@ pub fn stream_info(api: &str, stream: &str) -> String {
 #[must_use]
 pub fn stream_purge(api: &str, stream: &str) -> String {
     format!("{api}.STREAM.PURGE.{stream}")
-}
-
-/// Where the account is asked about itself: the request that proves a connection.
-#[must_use]
-pub fn account_info(api: &str) -> String {
-    format!("{api}.INFO")
 }
 
 /// The key of the GO lease.
@@ -145,6 +149,21 @@ pub fn object_meta(name: &str) -> String {
     format!("$O.{ARTIFACTS_BUCKET}.M.{encoded}")
 }
 
+/// Whether a subject is one of a pattern.
+#[must_use]
+pub fn matches(pattern: &str, subject: &str) -> bool {
+    let mut tokens = subject.split('.');
+    for wanted in pattern.split('.') {
+        match (wanted, tokens.next()) {
+            (">", rest) => return rest.is_some(),
+            ("*", Some(_)) => {}
+            (wanted, Some(token)) if wanted == token => {}
+            (_, Some(_) | None) => return false,
+        }
+    }
+    tokens.next().is_none()
+}
+
 /// The last token of an inbox: unique for the connection that made it.
 #[must_use]
 pub fn inbox_token(inbox: &str) -> &str {
@@ -169,6 +188,24 @@ mod tests {
         assert_eq!(denied_publish(text), Some("ledger.main"));
         assert_eq!(denied_publish("Permissions Violation for Subscription to \"x\""), None);
         assert_eq!(denied_publish(""), None);
+    }
+
+    #[test]
+    fn a_pattern_matches_as_the_server_says() {
+        for (pattern, subject, expected) in [
+            ("a.b", "a.b", true),
+            ("a.b", "a.c", false),
+            ("a.b", "a", false),
+            ("a.b", "a.b.c", false),
+            ("a.*", "a.b", true),
+            ("a.*", "a", false),
+            ("a.*.c", "a.b.c", true),
+            ("a.>", "a.b.c", true),
+            ("a.>", "a", false),
+            (">", "a", true),
+        ] {
+            assert_eq!(matches(pattern, subject), expected, "{pattern} {subject}");
+        }
     }
 
     #[test]

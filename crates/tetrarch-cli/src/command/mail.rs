@@ -10,7 +10,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::codec::mail_body_message;
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::intake::read_dead;
-use tetrarch_bus::mailbox::{Letter, read_any, read_own};
+use tetrarch_bus::mailbox::{self, Letter};
 use tetrarch_bus::send::{Author, send_mail};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::Origin;
@@ -158,17 +158,10 @@ async fn check_reads(desk: &Desk, agent: &AgentId) -> Result<(), CliError> {
     }
 }
 
-/// What is kept of somebody's mail. One's own is read with one's own credential, another's with
-/// the owner's, which only the installation that runs the bus has.
+/// What is kept of somebody's mail, one's own unless said.
 async fn letters(context: &Context, who: Option<Principal>) -> Result<Vec<Letter>, CliError> {
-    let me = Principal::Human(context.human()?);
-    let who = who.unwrap_or_else(|| me.clone());
-    if who == me {
-        let desk = context.desk().await?;
-        return Ok(read_own(&desk.bus, &me).await?);
-    }
-    let bus = of_owner(context, &format!("the mail of {who}")).await?;
-    Ok(read_any(&bus, &who).await?)
+    let desk = context.desk().await?;
+    Ok(mailbox::read(&desk.bus, &who.unwrap_or(desk.human)).await?)
 }
 
 /// A connection with the owner's credential, for what nobody else may read.

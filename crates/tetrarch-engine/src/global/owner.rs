@@ -10,6 +10,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
+use tetrarch_bus::mailbox::opening::Openings;
 use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_bus::subject::Origin;
 use tetrarch_core::id::{CommitId, HostName};
@@ -167,6 +168,7 @@ impl Actor for OwnerActor {
         let (sweeper, sweeping) =
             sweeping::start(&bus, (patience, hearing.clone()), &records, myself.clone()).await?;
         pumps.push(sweeping);
+        pumps.push(Pump::run(Openings::listen(&bus).await?.serve()));
         pumps.push(answers);
         pumps.push(ticks(&myself, TICK_EVERY, || OwnerMsg::Tick));
         pumps.extend(tick_every.map(|every| ticks(&myself, every, || OwnerMsg::Oversee)));

@@ -2,10 +2,14 @@
 //! subscribe, as templates the server fills in with the user's name. Credentials and the
 //! permission tests are both made from it. Anything not listed is refused by the server.
 //!
-//! Known hole, accepted until the accounts are split: the server does not check the reply
-//! subject of a permitted publish, so its acknowledgement can be stored under a foreign subject.
+//! The server checks what a user publishes, not where it wants the answer. So the streams are in an
+//! account of their own, which everybody else reaches through the crossings below alone: an answer
+//! crosses back into the account it was asked from, and is stored by nobody there.
 
-use super::{ARTIFACTS, CURSORS, DEAD, LEASES, LEDGER, LEDGER_SUBJECT, MAIL, PLANS, RUNS, STATE};
+use super::{
+    API, ARTIFACTS, CURSORS, DEAD, FLEET_API, LEASES, LEDGER, LEDGER_SUBJECT, MAIL, PLANS, RUNS,
+    STATE, direct_get, inbox_open, message_get, stream_info,
+};
 
 /// The user's name in a template; names are checked before they are put there.
 const NAME: &str = "{{name()}}";
@@ -38,6 +42,15 @@ impl Role {
         }
     }
 
+    /// The account in which its users are.
+    #[must_use]
+    pub fn account(self) -> Account {
+        match self {
+            Self::Control => Account::Control,
+            Self::Host | Self::External | Self::Human => Account::Fleet,
+        }
+    }
+
     /// The private inbox prefix of a user of this role. Hosts and humans are named apart from
     /// agents, so a host called like an agent does not share its inbox.
     #[must_use]
@@ -48,6 +61,87 @@ impl Role {
             Self::Human => format!("_INBOX_human:{name}"),
         }
     }
+}
+
+/// Who shares subjects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Account {
+    /// The owner of the ledger; it has the streams.
+    Control,
+    /// Hosts, agents and people; it stores nothing.
+    Fleet,
+}
+
+impl Account {
+    /// Where its users find the JetStream API.
+    #[must_use]
+    pub fn api(self) -> &'static str {
+        match self {
+            Self::Control => API,
+            Self::Fleet => FLEET_API,
+        }
+    }
+}
+
+/// What becomes of a message at the border of the accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crossing {
+    /// The fleet's go to the control plane, and one answer comes back.
+    Ask,
+    /// The fleet's go to the control plane, and any number of answers come back.
+    AskMany,
+    /// The control plane's are heard in the fleet.
+    Hear,
+}
+
+/// The border of the accounts: each subject of the control plane that the fleet reaches, and how.
+/// What the fleet says under `stream.*` does not cross it. No consumer is created across it: where one delivers
+/// is its creator's to say, and would be a subject of the control plane.
+#[must_use]
+pub fn crossings() -> Vec<(Crossing, String)> {
+    let asked = [
+        "spawn.request.*.*.*",
+        "spawn.request.*.*.*.*",
+        "mail.*.*",
+        "mail.*.*.*",
+        "ctl.*.*",
+        "ctl.*.*.*",
+        "op.*.*.*",
+        "op.*.*.*.*",
+        "report.*",
+        "report.*.*",
+        "hb.*",
+        "cursor.*",
+        "run.*",
+        "dead.*",
+        "inbox.open.*",
+        "$KV.LEASES.*",
+        "$O.ARTIFACTS.C.*",
+        "$O.ARTIFACTS.M.*",
+        "$JS.ACK.MAIL.*.>",
+        "$JS.API.STREAM.INFO.*",
+        "$JS.API.STREAM.MSG.GET.*",
+        "$JS.API.CONSUMER.INFO.MAIL.*",
+        // By subject: one answer. By a body: as many as it asks for.
+        "$JS.API.DIRECT.GET.*.>",
+    ];
+    let asked_many = ["$JS.API.DIRECT.GET.*", "$JS.API.CONSUMER.MSG.NEXT.MAIL.*"];
+    let heard = [
+        LEDGER_SUBJECT,
+        "mail.>",
+        "ctl.>",
+        "plan.>",
+        "cursor.*",
+        "run.*",
+        "hb.*",
+        "$KV.STATE.>",
+        "$KV.LEASES.>",
+    ];
+    let all = |crossing: Crossing, subjects: &[&str]| -> Vec<(Crossing, String)> {
+        subjects.iter().map(|subject| (crossing, (*subject).to_owned())).collect()
+    };
+    [all(Crossing::Ask, &asked), all(Crossing::AskMany, &asked_many), all(Crossing::Hear, &heard)]
+        .concat()
 }
 
 /// What one role may do.
@@ -69,7 +163,8 @@ pub fn grant(role: Role) -> Grant {
         Role::External => external(),
         Role::Human => human(),
     };
-    grant.publish.push("$JS.API.INFO".to_owned());
+    // Whoever connects proves the connection by asking for this.
+    grant.publish.push(stream_info(role.account().api(), STATE));
     grant.subscribe.push(inbox);
     grant
 }
@@ -97,7 +192,8 @@ fn control() -> Grant {
         "run.*",
         "dead.*",
         "hb.*",
-        "stream.*",
+        // Answers to what the fleet asks, under the name that the server gives their way back.
+        "_R_.>",
     ];
     let heard = [
         LEDGER_SUBJECT,
@@ -113,7 +209,7 @@ fn control() -> Grant {
         "run.*",
         "dead.*",
         "hb.*",
-        "stream.*",
+        "inbox.open.*",
         "$JS.EVENT.ADVISORY.>",
     ];
     Grant { publish: owned(&families), subscribe: owned(&heard) }
@@ -137,10 +233,15 @@ fn host() -> Grant {
     for stream in [MAIL, CURSORS, RUNS, ARTIFACTS, LEASES, PLANS, STATE] {
         publish.extend(reads(stream));
     }
-    for stream in [STATE, PLANS] {
-        publish.extend(watches(stream));
-    }
-    let subscribe = owned(&["mail.*.>", "ctl.*.>", "plan.>", "stream.*"]);
+    let subscribe = owned(&[
+        "mail.*.>",
+        "ctl.*.>",
+        "plan.>",
+        "cursor.*",
+        "run.*",
+        "$KV.STATE.>",
+        "$KV.LEASES.>",
+    ]);
     Grant { publish, subscribe }
 }
 
@@ -151,12 +252,12 @@ fn external() -> Grant {
     publish.push(format!("cursor.{NAME}"));
     publish.extend(owned(&["run.*", "stream.*"]));
     publish.extend(inbox_consumers(NAME));
-    publish.push(format!("$JS.API.DIRECT.GET.{CURSORS}.cursor.{NAME}"));
-    publish.push(format!("$JS.API.DIRECT.GET.{RUNS}.run.*"));
-    publish.extend(watches(STATE));
-    publish.push(format!("$JS.API.DIRECT.GET.{STATE}.>"));
+    publish.push(format!("{FLEET_API}.DIRECT.GET.{CURSORS}.cursor.{NAME}"));
+    publish.push(format!("{FLEET_API}.DIRECT.GET.{RUNS}.run.*"));
+    publish.push(format!("{FLEET_API}.DIRECT.GET.{STATE}"));
+    publish.push(format!("{FLEET_API}.DIRECT.GET.{STATE}.>"));
     let mut subscribe = vec![format!("mail.{NAME}.>"), format!("ctl.{NAME}.>")];
-    subscribe.extend(owned(&["plan.>", SHARED_INBOX]));
+    subscribe.extend(owned(&["plan.>", "$KV.STATE.>"]));
     Grant { publish, subscribe }
 }
 
@@ -164,21 +265,23 @@ fn external() -> Grant {
 fn human() -> Grant {
     let principal = format!("human:{NAME}");
     let mut publish = sends_as(&principal);
-    publish.extend(inbox_consumers(&principal));
-    for stream in [STATE, PLANS, LEDGER, RUNS, ARTIFACTS, LEASES] {
+    for stream in [STATE, PLANS, LEDGER, RUNS, ARTIFACTS, LEASES, MAIL] {
         publish.extend(reads(stream));
-        publish.extend(watches(stream));
     }
     // How many there are of what could not be handled; what it says is for the control plane.
-    publish.push(format!("$JS.API.STREAM.INFO.{DEAD}"));
+    publish.push(stream_info(FLEET_API, DEAD));
     let mut subscribe = vec![format!("mail.{principal}.>"), format!("ctl.{principal}.>")];
-    subscribe.extend(owned(&["plan.>", "stream.*", "hb.*", SHARED_INBOX]));
+    subscribe.extend(owned(&[
+        LEDGER_SUBJECT,
+        "plan.>",
+        "run.*",
+        "stream.*",
+        "hb.*",
+        "$KV.STATE.>",
+        "$KV.LEASES.>",
+    ]));
     Grant { publish, subscribe }
 }
-
-/// Replies of stock clients that set no inbox prefix, so that the commands of spec 02 work as
-/// they are written; a user that wants its replies private sets the prefix of its role.
-const SHARED_INBOX: &str = "_INBOX.>";
 
 /// Everything a sender publishes under its own name. Operation names have two tokens, so the
 /// host form, which has one more, is told apart by its length alone.
@@ -195,41 +298,22 @@ fn sends_as(from: &str) -> Vec<String> {
 /// Reads of one message or a batch, and the stream's own figures.
 fn reads(stream: &str) -> Vec<String> {
     vec![
-        format!("$JS.API.STREAM.MSG.GET.{stream}"),
-        format!("$JS.API.STREAM.INFO.{stream}"),
-        format!("$JS.API.DIRECT.GET.{stream}"),
-        format!("$JS.API.DIRECT.GET.{stream}.>"),
+        message_get(FLEET_API, stream),
+        stream_info(FLEET_API, stream),
+        direct_get(FLEET_API, stream),
+        format!("{}.>", direct_get(FLEET_API, stream)),
     ]
 }
 
-/// Ordered consumers, as key-value and stream watchers make them.
-fn watches(stream: &str) -> Vec<String> {
-    vec![
-        format!("$JS.API.STREAM.INFO.{stream}"),
-        format!("$JS.API.CONSUMER.CREATE.{stream}"),
-        format!("$JS.API.CONSUMER.CREATE.{stream}.>"),
-        format!("$JS.API.CONSUMER.INFO.{stream}.*"),
-        format!("$JS.API.CONSUMER.DELETE.{stream}.*"),
-        format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.*"),
-        format!("$JS.FC.{stream}.>"),
-    ]
-}
-
-/// The two consumers on MAIL a party outside reads its inbox with, each with its one filter in
-/// the create subject (spec 02, Inbox). Acknowledgements come in two forms since 2.14.
+/// The two consumers on MAIL with which a party outside reads its inbox: it asks the control plane to
+/// make them, and takes and acknowledges what they have (spec 02, Inbox).
 fn inbox_consumers(who: &str) -> Vec<String> {
-    ["mail", "ctl"]
-        .iter()
-        .flat_map(|lane| {
-            let consumer = format!("{lane}-{who}");
-            [
-                format!("$JS.API.CONSUMER.CREATE.{MAIL}.{consumer}.{lane}.{who}.>"),
-                format!("$JS.API.CONSUMER.INFO.{MAIL}.{consumer}"),
-                format!("$JS.API.CONSUMER.MSG.NEXT.{MAIL}.{consumer}"),
-                format!("$JS.API.CONSUMER.DELETE.{MAIL}.{consumer}"),
-                format!("$JS.ACK.{MAIL}.{consumer}.>"),
-                format!("$JS.ACK.*.*.{MAIL}.{consumer}.>"),
-            ]
-        })
-        .collect()
+    let mut publish = vec![inbox_open(who)];
+    for lane in ["mail", "ctl"] {
+        let consumer = format!("{lane}-{who}");
+        publish.push(format!("{FLEET_API}.CONSUMER.INFO.{MAIL}.{consumer}"));
+        publish.push(format!("{FLEET_API}.CONSUMER.MSG.NEXT.{MAIL}.{consumer}"));
+        publish.push(format!("$JS.ACK.{MAIL}.{consumer}.>"));
+    }
+    publish
 }

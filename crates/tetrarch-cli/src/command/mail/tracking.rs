@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tetrarch_bus::mailbox::read_own;
+use tetrarch_bus::mailbox;
 use tetrarch_bus::watch::Replies;
 use tetrarch_core::duration;
 use tetrarch_core::mail::MailBody;
@@ -104,7 +104,7 @@ pub(super) async fn follow(
     // What came until then counts.
     let _in_time = settled.await;
     if !fate.is_settled() {
-        for letter in read_own(&desk.bus, &desk.human).await? {
+        for letter in mailbox::read(&desk.bus, &desk.human).await? {
             if let Ok((mail, _)) = letter.content {
                 fate.learn(seq, &mail.body);
             }
