@@ -160,16 +160,20 @@ class Agent:
                 self._see({lane: message.metadata.sequence.stream})
                 self.progress += 1
                 mail = json.loads(message.data)
-                self._obey(mail)
+                self._obey(message.subject, mail)
                 mails.append(mail)
             return mails
         return []
 
-    def _obey(self, mail):
-        """A control message for another session is not for this one."""
+    def _obey(self, subject, mail):
+        """Only the owner and people end a session, by the control lane, and only the one that they name: its epoch,
+        and its session where it is given."""
+        lane, _, sender = subject.split(".")[:3]
         order = mail.get("body") or {}
-        if mail["topic"] in ("stop", "kill", "superseded") and order.get("session", self.session) == self.session:
-            self._ended = "%s: %s" % (mail["topic"], order.get("reason", ""))
+        known = order.get("session") in (None, "", self.session) and int(order.get("epoch") or 0) == self.epoch
+        if lane == "ctl" and (sender == "GO" or sender.startswith("human:")) and known:
+            if mail["topic"] in ("stop", "kill", "superseded"):
+                self._ended = "%s: %s" % (mail["topic"], order.get("reason", ""))
 
     async def checkpoint(self):
         """Stores `state` and how far the inbox was read; whoever took over meanwhile makes this fail."""

@@ -16,7 +16,7 @@ SIZES = [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 256 * KIB, 256 * KIB + 1, 3
 TOO_LARGE = [KIB * KIB + 1, 8 * KIB * KIB]
 
 
-async def connected(url, credential):
+async def connected(url, credential, name):
     lost = asyncio.Event()
     said = []
 
@@ -27,7 +27,7 @@ async def connected(url, credential):
         said.append(str(problem))
 
     nc = await nats.connect(url, user_credentials=credential, allow_reconnect=False, disconnected_cb=gone,
-                            error_cb=error, inbox_prefix=b"_INBOX")
+                            error_cb=error, inbox_prefix=("_INBOX_" + name).encode())
     return nc, lost, said
 
 
@@ -35,7 +35,7 @@ async def main(url, credential, name, run):
     subjects = [f"op.agent.status.{name}", f"report.{name}", f"mail.GO.{name}", f"ctl.GO.{name}",
                 f"spawn.request.-.-.{name}", f"run.{run}", f"hb.{name}"]
     told = {}
-    nc, lost, said = await connected(url, credential)
+    nc, lost, said = await connected(url, credential, name)
     for subject in subjects:
         for size in SIZES:
             for filling in (b"x", b'{"a":'):
@@ -52,7 +52,7 @@ async def main(url, credential, name, run):
     ends = []
     for size in TOO_LARGE:
         for sends_it in (False, True):
-            nc, lost, said = await connected(url, credential)
+            nc, lost, said = await connected(url, credential, name)
             nc._transport.write(b"PUB report.%s %d\r\n" % (name.encode(), size))
             if sends_it:
                 nc._transport.write(b"x" * size + b"\r\n")

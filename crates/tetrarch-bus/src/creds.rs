@@ -176,16 +176,34 @@ impl Authority {
         party.check()?;
         let path = self.creds_dir.join(party.file_name());
         let (role, name) = (party.role(), party.user_name());
-        let signer = self.signer(role)?;
-        if self.is_current(&path, role, &name)? {
-            return Ok(path);
+        if !self.is_current(&path, role, &name)? {
+            self.write(&path, role, &name)?;
         }
-        let user = KeyPair::new_user();
-        let token = jwt::user(role, signer, self.account(role), &user, &name)?;
-        let text = credential_text(&token, &user.seed()?);
-        private_file::replace(&path, text.as_bytes())
-            .map_err(|source| CredsError::File { path: path.clone(), source })?;
         Ok(path)
+    }
+
+    fn write(&self, path: &Path, role: Role, name: &str) -> Result<(), CredsError> {
+        let user = KeyPair::new_user();
+        let token = jwt::user(role, self.signer(role)?, self.account(role), &user, name)?;
+        let text = credential_text(&token, &user.seed()?);
+        private_file::replace(path, text.as_bytes())
+            .map_err(|source| CredsError::File { path: path.to_owned(), source })
+    }
+
+    /// Makes the credentials anew that were made for a role's users in another account.
+    fn renew(&self) -> Result<(), CredsError> {
+        let failed = |source| CredsError::File { path: self.creds_dir.clone(), source };
+        for entry in std::fs::read_dir(&self.creds_dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let Some(facts) = jwt::user_facts(&text) else { continue };
+            let Some(role) = facts.role else { continue };
+            let ours = facts.issuer == self.signer(role)?.public_key();
+            if ours && facts.account != self.account(role).public_key() {
+                self.write(&path, role, &facts.name)?;
+            }
+        }
+        Ok(())
     }
 
     fn account(&self, role: Role) -> &KeyPair {
@@ -218,6 +236,7 @@ impl Authority {
     /// The tokens a server is configured with. The accounts' are made anew from the policy table
     /// each time, so a changed table reaches all users at the server's next start.
     pub(crate) fn trusted(&self) -> Result<Trusted, CredsError> {
+        self.renew()?;
         let of = |account: Account| -> Vec<(Role, &KeyPair)> {
             let all = self.roles.iter().map(|(role, key)| (*role, key));
             all.filter(|(role, _)| role.account() == account).collect()
@@ -290,6 +309,23 @@ mod tests {
         std::fs::remove_dir_all(dir.path().join("keys")).unwrap();
         Authority::open_or_create(dir.path()).unwrap().mint(&Party::Control).unwrap();
         assert_ne!(std::fs::read_to_string(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_credential_for_another_account_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path()).unwrap();
+        let party = Party::Human(HumanName::new("ada").unwrap());
+        let (signer, user) = (authority.signer(Role::Human).unwrap(), KeyPair::new_user());
+        let old = jwt::user(Role::Human, signer, &authority.control, &user, "ada").unwrap();
+        let path = authority.creds_dir.join(party.file_name());
+        std::fs::write(&path, credential_text(&old, &user.seed().unwrap())).unwrap();
+        std::fs::write(authority.creds_dir.join("notes.txt"), [0xff]).unwrap();
+        authority.trusted().unwrap();
+        let renewed = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(jwt::user_facts(&renewed).unwrap().account, authority.fleet.public_key());
+        authority.trusted().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), renewed, "once is enough");
     }
 
     #[test]
