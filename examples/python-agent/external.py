@@ -54,6 +54,7 @@ class Agent:
         # A journal of its own under a name that every session finds again.
         digest = hashlib.sha256(name.encode()).digest()[:16]
         self.run = "run_" + ulid(int.from_bytes(digest, "big"))
+        self.journal = "run.%s.%s" % (name, self.run)
         self.state, self.resumed, self.progress = {}, False, 0
         self.positions = dict.fromkeys(LANES, 0)
         self.published, self.session = set(), None
@@ -108,7 +109,7 @@ class Agent:
             await asyncio.sleep(0.05)
         self._cursor_at = sealed.seq
         self._see(cursor.get("positions"))
-        journal = await self._last("RUNS", "run." + self.run)
+        journal = await self._last("RUNS", self.journal)
         self._journal_at = journal.seq if journal else 0
         if journal:
             entry = json.loads(journal.data)
@@ -180,7 +181,7 @@ class Agent:
         self._index += 1
         entry = {"run": self.run, "agent": self.name, "session": self.session, "epoch": self.epoch,
                  "index": self._index, "positions": self.positions, "checkpoint": {"state": self.state}}
-        self._journal_at = await self._expect("run." + self.run, entry, self._journal_at)
+        self._journal_at = await self._expect(self.journal, entry, self._journal_at)
         await self._move_cursor()
         for message in self._unacknowledged:
             await message.ack()

@@ -306,16 +306,17 @@ async fn work_as_host(voice: Voice, mut mail: Subscriber, processes: bool) {
 }
 
 /// Claims a cursor and begins a journal; gives the run.
-async fn begin(voice: &Voice, note: Note) -> RunId {
-    let run = RunId(new_id().0);
-    let cursor = Subject::Cursor(AgentId::Worker(new_id().0));
+async fn begin(voice: &Voice, note: Note) -> Subject {
+    let agent = AgentId::Worker(new_id().0);
+    let run = Subject::Run { agent: agent.clone(), run: RunId(new_id().0) };
+    let cursor = Subject::Cursor(agent);
     voice.store(&cursor, note.written(voice.sizes().cursor), Some(0)).await;
-    journal(voice, run, note).await;
+    journal(voice, &run, note).await;
     run
 }
 
-async fn journal(voice: &Voice, run: RunId, note: Note) {
-    voice.store(&Subject::Run(run), note.written(voice.sizes().journal), None).await;
+async fn journal(voice: &Voice, run: &Subject, note: Note) {
+    voice.store(run, note.written(voice.sizes().journal), None).await;
 }
 
 async fn lead(voice: Voice, note: Note, mut ready: mpsc::Receiver<()>, processes: bool) {
@@ -332,7 +333,7 @@ async fn lead(voice: Voice, note: Note, mut ready: mpsc::Receiver<()>, processes
     if let Some(program) = program {
         program.end().await;
     }
-    journal(&voice, run, note).await;
+    journal(&voice, &run, note).await;
     voice.ask(note.at(Step::LeadResult)).await;
 }
 
@@ -341,7 +342,7 @@ async fn leaf(voice: Voice, note: Note, processes: bool) {
     if processes {
         assert!(Command::new("true").status().await.unwrap().success());
     }
-    journal(&voice, run, note).await;
+    journal(&voice, &run, note).await;
     voice.ask(note.at(Step::LeafResult)).await;
 }
 

@@ -7,7 +7,6 @@ use futures::StreamExt;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tetrarch_bus::journal::last_checkpoint;
-use tetrarch_bus::subject::Subject;
 use tetrarch_core::agent::Agent;
 use tetrarch_core::ledger::EventKind;
 use tetrarch_core::liveness::Liveness;
@@ -17,7 +16,7 @@ use tetrarch_core::role::Role;
 use tetrarch_core::run::RunState;
 use tetrarch_tests::{Fleet, Ledger, Program, wait};
 
-use crate::acting;
+use crate::{acting, journal_of};
 
 fn plan(argv: &[String]) -> serde_json::Value {
     json!({
@@ -140,14 +139,14 @@ impl TwoHosts {
         let mut ledger = Ledger::follow(&control);
         let found = |records: &Records| {
             let worker = worker(records)?;
-            Some((on(worker).to_owned(), worker.work.as_ref()?.run))
+            Some((on(worker).to_owned(), journal_of(worker)?))
         };
         let (place, run) = ledger.until("a worker", found).await;
         assert_eq!(place, "h2");
-        let mut entries = control.client().subscribe(Subject::Run(run).to_string()).await.unwrap();
+        let mut entries = control.client().subscribe(run.subject().to_string()).await.unwrap();
         control.client().flush().await.unwrap();
         wait::soon("the third step's checkpoint", async {
-            while last_checkpoint(&control, run).await.unwrap().as_deref() != Some(r#"{"done":3}"#)
+            while last_checkpoint(&control, &run).await.unwrap().as_deref() != Some(r#"{"done":3}"#)
             {
                 entries.next().await.unwrap();
             }

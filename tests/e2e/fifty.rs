@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tetrarch_bus::codec::encode_journal;
-use tetrarch_bus::journal::read_journal;
+use tetrarch_bus::journal::{JournalName, read_journal};
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_tests::scripted::{Words, serve_model, turn_of};
 use tetrarch_tests::{Fleet, Program, wait};
@@ -218,13 +218,20 @@ async fn a_run_of_fifty_turns_whose_host_is_killed_goes_on_and_does_nothing_twic
 async fn grows_linearly(fleet: &Fleet, kills: usize) {
     let control = fleet.control().await;
     let runs = fleet.json(&["get", "runs"]);
-    let runs: Vec<&str> =
-        runs.as_array().unwrap().iter().map(|run| run["id"].as_str().unwrap()).collect();
+    let runs: Vec<JournalName> = runs
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| JournalName {
+            agent: run["agent"].as_str().unwrap().parse().unwrap(),
+            run: run["id"].as_str().unwrap().parse().unwrap(),
+        })
+        .collect();
     assert_eq!(runs.len(), kills + 1, "each session is a run");
     let (mut entries, mut bytes, mut largest) = (0, 0, 0);
     for run in runs {
         let mut besides = 0;
-        for stored in read_journal(&control, run.parse().unwrap(), 1).await.unwrap() {
+        for stored in read_journal(&control, &run, 1).await.unwrap() {
             let entry = stored.entry.unwrap();
             let size = encode_journal(&entry).unwrap().len();
             entries += 1;

@@ -4,6 +4,7 @@
 use serde_json::Value;
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::intake::{REASON, SUBJECT};
+use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::subject::Subject;
@@ -90,8 +91,8 @@ async fn garbage_on_keys_of_others_stops_the_fleet_for_a_moment_only() {
     let known = ledger
         .until("a project with its orchestrator", |records| {
             let po: AgentId = "PO-before".parse().unwrap();
-            let run = records.runs.keys().next()?;
-            records.agents.contains_key(&po).then(|| run.to_string())
+            let run = records.runs.values().next()?;
+            records.agents.contains_key(&po).then(|| JournalName::of(run).subject().to_string())
         })
         .await;
     let owner = owner_of(&fleet);
@@ -103,7 +104,7 @@ async fn garbage_on_keys_of_others_stops_the_fleet_for_a_moment_only() {
         }
     }
     for payload in garbage {
-        put(&control, &format!("run.{known}"), payload).await;
+        put(&control, &known, payload).await;
         put(&control, "$KV.STATE.nonsense.x", payload).await;
         put(&control, "$KV.STATE.agent.W/01", payload).await;
     }

@@ -54,6 +54,8 @@ mod wrong;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use tetrarch_bus::journal::JournalName;
+use tetrarch_core::agent::Agent;
 use tetrarch_core::id::Ulid;
 use tetrarch_tests::{Fleet, python};
 
@@ -65,6 +67,11 @@ fn workspace() -> PathBuf {
 /// A program of this suite.
 fn script(name: &str) -> String {
     format!("{}/e2e/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The journal of what an agent works on.
+fn journal_of(agent: &Agent) -> Option<JournalName> {
+    Some(JournalName { agent: agent.id.clone(), run: agent.work.as_ref()?.run })
 }
 
 /// The command of a hosted agent that does what `agent.py` calls by this name.

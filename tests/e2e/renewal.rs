@@ -5,10 +5,8 @@ use std::path::PathBuf;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use tetrarch_bus::journal::last_checkpoint;
-use tetrarch_bus::subject::Subject;
+use tetrarch_bus::journal::{JournalName, last_checkpoint};
 use tetrarch_core::agent::Agent;
-use tetrarch_core::id::RunId;
 use tetrarch_core::ledger::{Event, EventKind};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
@@ -16,7 +14,7 @@ use tetrarch_core::role::Role;
 use tetrarch_core::run::RunState;
 use tetrarch_tests::{Fleet, Ledger, Program, wait};
 
-use crate::acting;
+use crate::{acting, journal_of};
 
 /// A fleet whose one worker stands after its third step of six.
 struct Standing {
@@ -53,7 +51,7 @@ impl Standing {
         let active = |records: &Records| {
             let worker = worker(records).filter(|it| it.liveness == Liveness::Active)?;
             let session = worker.session?.to_string();
-            Some((worker.id.to_string(), session, worker.work.as_ref()?.run))
+            Some((worker.id.to_string(), session, journal_of(worker)?))
         };
         let (worker, session, run) = ledger.until("an active worker", active).await;
         let standing = Self { fleet, running, ledger, witness, worker, session };
@@ -61,15 +59,15 @@ impl Standing {
         standing
     }
 
-    async fn third_step(&self, run: RunId) {
+    async fn third_step(&self, run: JournalName) {
         let control = self.fleet.control().await;
-        let mut entries = control.client().subscribe(Subject::Run(run).to_string()).await.unwrap();
+        let mut entries = control.client().subscribe(run.subject().to_string()).await.unwrap();
         control.client().flush().await.unwrap();
         wait::soon("the third step's checkpoint", async {
             let third = |state: String| {
                 serde_json::from_str::<Value>(&state).is_ok_and(|state| state["done"] == 3)
             };
-            while !last_checkpoint(&control, run).await.unwrap().is_some_and(third) {
+            while !last_checkpoint(&control, &run).await.unwrap().is_some_and(third) {
                 entries.next().await.unwrap();
             }
         })

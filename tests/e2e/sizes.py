@@ -33,7 +33,7 @@ async def connected(url, credential, name):
 
 async def main(url, credential, name, run):
     subjects = [f"op.agent.status.{name}", f"report.{name}", f"mail.GO.{name}", f"ctl.GO.{name}",
-                f"spawn.request.-.-.{name}", f"run.{run}", f"hb.{name}"]
+                f"spawn.request.-.-.{name}", f"run.{name}.{run}", f"hb.{name}"]
     told = {}
     nc, lost, said = await connected(url, credential, name)
     for subject in subjects:

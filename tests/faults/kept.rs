@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::RUNS;
 use tetrarch_core::id::RunId;
 use tetrarch_core::records::Records;
@@ -47,7 +46,7 @@ async fn a_journal_is_kept_by_the_next_owner_and_read_when_the_stream_has_it_no_
             stage.fleet.ok(args)
         };
         let sheet = described(&["-o", "yaml"]);
-        let subject = Subject::Run(run).to_string();
+        let subject = format!("run.*.{run}");
         stage.control.purge(RUNS, Some(&subject), None).await.unwrap();
         assert_eq!(logs(&[]), all);
         assert_eq!(logs(&["--follow"]), all, "nothing follows");

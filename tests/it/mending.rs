@@ -343,7 +343,7 @@ async fn artifacts_that_nothing_names_go_and_what_is_named_or_stored_again_stays
     // An upload that was cut off.
     put(&bus, &object_chunk("CutOff"), text("a part")).await;
     let named = |sha256: &str| format!("{{\"artifacts\":[{{\"sha256\":\"{sha256}\"}}]}}");
-    put(&bus, "run.01JD8Z5W6T4QK3M9X2V7B1N000", named(&stored[1])).await;
+    put(&bus, "run.PO-x.run_01JD8Z5W6T4QK3M9X2V7B1N000", named(&stored[1])).await;
     put(&bus, "mail.human:ada.GO", named(&stored[2])).await;
     // The journal of a run that is forgotten: nothing names it.
     let lines = format!("{{\"run\":\"run_01JD8Z5W6T4QK3M9X2V7B1N001\"}}\n{}\n", named(&stored[3]));

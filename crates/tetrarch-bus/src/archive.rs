@@ -17,7 +17,6 @@ use crate::codec;
 use crate::error::ReadError;
 use crate::journal::{Journaled, Writer};
 use crate::outbox::{OutboxError, end_journal};
-use crate::subject::Subject;
 use crate::subject::pattern::RUNS;
 use tetrarch_core::id::RunId;
 use tetrarch_core::journal::JournalEvent;
@@ -45,10 +44,10 @@ pub enum ArchiveError {
     #[error(transparent)]
     End(#[from] OutboxError),
     /// The server that was asked does not have all of it.
-    #[error("the journal of {run} was read up to {read} and goes up to {last}; it is read again")]
+    #[error("{journal} was read up to {read} and goes up to {last}; it is read again")]
     Lagging {
-        /// Which run.
-        run: RunId,
+        /// The journal's subject.
+        journal: String,
         /// The sequence of the last entry that was read.
         read: u64,
         /// The sequence of its last entry.
@@ -97,7 +96,7 @@ pub async fn keep(
     overdue: bool,
     bytes_max: usize,
 ) -> Result<Option<String>, ArchiveError> {
-    let subject = Subject::Run(writer.run).to_string();
+    let subject = writer.journal().subject().to_string();
     let found = bus.last_by_subject(RUNS, &subject).await?;
     let last = match found.filter(is_end) {
         Some(end) => end.seq,
@@ -112,7 +111,7 @@ pub async fn keep(
     let mut first = 1;
     loop {
         let (sink, source) = pipe();
-        let part = Part { bus, run: writer.run, first, last, bytes_max };
+        let part = Part { bus, subject: &subject, first, last, bytes_max };
         let (written, sent) = futures::join!(part.write(&header, sink), artifacts.upload(source));
         let next = written?;
         let sha256 = artifacts.name(sent?, MEDIA_TYPE).await?.sha256;
@@ -130,7 +129,7 @@ fn is_end(message: &RawMessage) -> bool {
 /// A stretch of a journal that is written.
 struct Part<'b> {
     bus: &'b Bus,
-    run: RunId,
+    subject: &'b str,
     first: u64,
     last: u64,
     bytes_max: usize,
@@ -144,8 +143,7 @@ impl Part<'_> {
         header: &Header,
         mut sink: DuplexStream,
     ) -> Result<Option<u64>, ArchiveError> {
-        let Self { bus, run, first, last, bytes_max } = self;
-        let subject = Subject::Run(run).to_string();
+        let Self { bus, subject, first, last, bytes_max } = self;
         let (mut text, mut next) = (json(header), first);
         text.push(b'\n');
         let mut bytes = text.len();
@@ -154,7 +152,7 @@ impl Part<'_> {
         }
         loop {
             let read = next - 1;
-            let batch = bus.next_by_subject_batch(RUNS, &subject, next, BATCH).await?;
+            let batch = bus.next_by_subject_batch(RUNS, subject, next, BATCH).await?;
             for message in batch.iter().filter(|message| message.seq <= last) {
                 let line = line(message);
                 bytes += line.len();
@@ -167,7 +165,7 @@ impl Part<'_> {
                 next = message.seq + 1;
             }
             if read == next - 1 {
-                return Err(ArchiveError::Lagging { run, read, last });
+                return Err(ArchiveError::Lagging { journal: subject.to_owned(), read, last });
             }
         }
     }

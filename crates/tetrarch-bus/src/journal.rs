@@ -1,6 +1,8 @@
 //! A run's journal on the bus: appending to it, fenced by the sequence of its last entry, and
 //! reading it (spec 02, 06). What is written is up to whoever executes the run.
 
+mod moving;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +22,10 @@ use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, RunId, SessionId};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
 use tetrarch_core::metering::Tally;
+use tetrarch_core::run::Run;
 use tetrarch_core::time::BusTime;
+
+pub use moving::move_old;
 
 /// How long the end of a journal may take to show; one that is older than what `RUNS` keeps has none.
 const END_SHOWS_WITHIN: Duration = Duration::from_secs(10);
@@ -51,6 +56,29 @@ pub enum JournalError {
     Unreadable(#[from] ReadError),
 }
 
+/// Which journal: a run and the agent that makes it. The server lets nobody else write it but a host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct JournalName {
+    /// The agent.
+    pub agent: AgentId,
+    /// The run.
+    pub run: RunId,
+}
+
+impl JournalName {
+    /// The journal of a run that is known.
+    #[must_use]
+    pub fn of(run: &Run) -> Self {
+        Self { agent: run.agent.clone(), run: run.id }
+    }
+
+    /// Where its entries are.
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        Subject::Run { agent: self.agent.clone(), run: self.run }
+    }
+}
+
 /// Who writes a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Writer {
@@ -62,6 +90,14 @@ pub struct Writer {
     pub session: SessionId,
     /// Its epoch.
     pub epoch: u64,
+}
+
+impl Writer {
+    /// What it writes.
+    #[must_use]
+    pub fn journal(&self) -> JournalName {
+        JournalName { agent: self.agent.clone(), run: self.run }
+    }
 }
 
 /// The one writer of a run's journal.
@@ -81,7 +117,7 @@ impl JournalWriter {
     /// # Errors
     /// See [`JournalError`].
     pub async fn open(bus: Bus, writer: Writer) -> Result<Self, JournalError> {
-        let subject = Subject::Run(writer.run).to_string();
+        let subject = writer.journal().subject().to_string();
         let found = surely::last_by_subject(&bus, RUNS, &subject).await?;
         let last_seq = found.as_ref().map_or(0, |message| message.seq);
         let last = found.and_then(|message| codec::decode_journal(&message.payload).ok());
@@ -125,7 +161,7 @@ impl JournalWriter {
             return Ok(self.last_seq);
         };
         let run = self.writer.run;
-        let subject = Subject::Run(run);
+        let subject = self.writer.journal().subject();
         let headers = stamp::of_session(self.writer.session, self.writer.epoch).headers(&subject);
         let text = subject.to_string();
         let sent = surely::publish(&self.bus, &text, &headers, &payload, Some(self.last_seq));
@@ -172,17 +208,21 @@ impl Journaled {
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read.
-pub async fn read_journal(bus: &Bus, run: RunId, from: u64) -> Result<Vec<Journaled>, ReadError> {
-    stream_journal(bus, run, from).try_collect().await
+pub async fn read_journal(
+    bus: &Bus,
+    journal: &JournalName,
+    from: u64,
+) -> Result<Vec<Journaled>, ReadError> {
+    stream_journal(bus, journal, from).try_collect().await
 }
 
 /// The same, a batch at a time: nothing that was passed on is kept.
 pub fn stream_journal(
     bus: &Bus,
-    run: RunId,
+    journal: &JournalName,
     from: u64,
 ) -> impl Stream<Item = Result<Journaled, ReadError>> + Send + use<> {
-    let (bus, subject) = (bus.clone(), Subject::Run(run).to_string());
+    let (bus, subject) = (bus.clone(), journal.subject().to_string());
     let batches = try_unfold(from, move |next| {
         let (bus, subject) = (bus.clone(), subject.clone());
         async move {
@@ -199,8 +239,8 @@ pub fn stream_journal(
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read.
-pub async fn is_whole(bus: &Bus, run: RunId) -> Result<bool, ReadError> {
-    let subject = Subject::Run(run).to_string();
+pub async fn is_whole(bus: &Bus, journal: &JournalName) -> Result<bool, ReadError> {
+    let subject = journal.subject().to_string();
     let first = bus.next_by_subject_batch(RUNS, &subject, 1, 1).await?;
     let Some(first) = first.first() else { return Ok(false) };
     Ok(codec::decode_journal(&first.payload).map_or(true, |entry| entry.index <= 1))
@@ -210,10 +250,10 @@ pub async fn is_whole(bus: &Bus, run: RunId) -> Result<bool, ReadError> {
 /// while the bus is away.
 pub fn follow_journal(
     bus: &Bus,
-    run: RunId,
+    journal: &JournalName,
     from: u64,
 ) -> impl Stream<Item = Journaled> + Send + use<> {
-    let subject = Subject::Run(run).to_string();
+    let subject = journal.subject().to_string();
     let follower = Follower::new(bus.clone(), RUNS, vec![subject], from);
     unfold(follower, |mut follower| async move {
         let message = follower.next().await;
@@ -229,12 +269,12 @@ pub fn follow_journal(
 /// The bus is away, or does not let this credential read.
 pub async fn journal_end(
     bus: &Bus,
-    run: RunId,
+    journal: &JournalName,
     count: usize,
 ) -> Result<Vec<JournalEntry>, ReadError> {
-    let subject = Subject::Run(run).to_string();
+    let subject = journal.subject().to_string();
     let count = count.clamp(1, BATCH);
-    let Some((from, last)) = end_begins(bus, run, count).await? else { return Ok(Vec::new()) };
+    let Some((from, last)) = end_begins(bus, journal, count).await? else { return Ok(Vec::new()) };
     let end = bus.next_by_subject_batch(RUNS, &subject, from, count).await?;
     let end = if end.iter().any(|it| it.seq == last.seq) { end } else { vec![last] };
     Ok(end.iter().filter_map(|message| codec::decode_journal(&message.payload).ok()).collect())
@@ -248,10 +288,10 @@ pub async fn journal_end(
 /// The bus is away, or does not let this credential read.
 pub async fn end_begins(
     bus: &Bus,
-    run: RunId,
+    journal: &JournalName,
     count: usize,
 ) -> Result<Option<(u64, RawMessage)>, ReadError> {
-    let subject = Subject::Run(run).to_string();
+    let subject = journal.subject().to_string();
     let Some(last) = bus.last_by_subject(RUNS, &subject).await? else { return Ok(None) };
     let Ok(newest) = codec::decode_journal(&last.payload) else { return Ok(None) };
     let before = newest.index.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
@@ -303,8 +343,8 @@ impl Left {
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read.
-pub async fn left(bus: &Bus, run: RunId) -> Result<Left, ReadError> {
-    let subject = Subject::Run(run).to_string();
+pub async fn left(bus: &Bus, journal: &JournalName) -> Result<Left, ReadError> {
+    let subject = journal.subject().to_string();
     let mut left = Left::default();
     let mut next = 1;
     loop {
@@ -322,8 +362,11 @@ pub async fn left(bus: &Bus, run: RunId) -> Result<Left, ReadError> {
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read.
-pub async fn last_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, ReadError> {
-    Ok(left(bus, run).await?.checkpoint)
+pub async fn last_checkpoint(
+    bus: &Bus,
+    journal: &JournalName,
+) -> Result<Option<String>, ReadError> {
+    Ok(left(bus, journal).await?.checkpoint)
 }
 
 /// What a run that another one goes on from left: waits while the bus is away, and for the end of
@@ -331,11 +374,11 @@ pub async fn last_checkpoint(bus: &Bus, run: RunId) -> Result<Option<String>, Re
 ///
 /// # Errors
 /// The bus does not let this credential read.
-pub async fn finally_left(bus: &Bus, run: RunId) -> Result<Left, ReadError> {
+pub async fn finally_left(bus: &Bus, journal: &JournalName) -> Result<Left, ReadError> {
     let mut retry = surely::policy(None);
     let mut lagging = Retry::until(END_SHOWS_WITHIN);
     loop {
-        match left(bus, run).await {
+        match left(bus, journal).await {
             Ok(found) => {
                 if found.ended || !lagging.pause().await {
                     return Ok(found);

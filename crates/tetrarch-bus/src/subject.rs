@@ -114,9 +114,19 @@ pub enum Subject {
     /// A cursor.
     Cursor(AgentId),
     /// A run's journal.
-    Run(RunId),
+    Run {
+        /// Whose run it is.
+        agent: AgentId,
+        /// The run.
+        run: RunId,
+    },
     /// A run's text as it comes.
-    Stream(RunId),
+    Stream {
+        /// Whose run it is.
+        agent: AgentId,
+        /// The run.
+        run: RunId,
+    },
     /// What could not be handled.
     Dead(Origin),
     /// A record's value in STATE.
@@ -164,8 +174,8 @@ impl Subject {
             | Self::PlanReviewNeeded(_)
             | Self::Heartbeat(_)
             | Self::Cursor(_)
-            | Self::Run(_)
-            | Self::Stream(_)
+            | Self::Run { .. }
+            | Self::Stream { .. }
             | Self::Dead(_)
             | Self::State(_)
             | Self::StateMeta
@@ -212,8 +222,8 @@ impl fmt::Display for Subject {
             Self::PlanReviewNeeded(epic) => write!(f, "plan.review_needed.{epic}"),
             Self::Heartbeat(agent) => write!(f, "hb.{agent}"),
             Self::Cursor(agent) => write!(f, "cursor.{agent}"),
-            Self::Run(run) => write!(f, "run.{run}"),
-            Self::Stream(run) => write!(f, "stream.{run}"),
+            Self::Run { agent, run } => write!(f, "run.{agent}.{run}"),
+            Self::Stream { agent, run } => write!(f, "stream.{agent}.{run}"),
             Self::Dead(origin) => write!(f, "dead.{}", origin.as_str()),
             Self::State(record) => write!(f, "{}{}", key::STATE_PREFIX, key::record_key(record)),
             Self::StateMeta => write!(f, "{}{META_KEY}", key::STATE_PREFIX),
@@ -244,8 +254,14 @@ impl FromStr for Subject {
             "plan" => parse_plan(&tokens),
             "hb" => tokens.only(AGENT).map(Self::Heartbeat),
             "cursor" => tokens.only(AGENT).map(Self::Cursor),
-            "run" => tokens.only(RUN).map(Self::Run),
-            "stream" => tokens.only(RUN).map(Self::Stream),
+            "run" => {
+                let read = tokens.pair("run.<agent>.<run>", (AGENT, RUN));
+                read.map(|(agent, run)| Self::Run { agent, run })
+            }
+            "stream" => {
+                let read = tokens.pair("stream.<agent>.<run>", (AGENT, RUN));
+                read.map(|(agent, run)| Self::Stream { agent, run })
+            }
             "dead" => {
                 let found =
                     Origin::ALL.into_iter().find(|origin| origin.as_str() == tokens.word(1));

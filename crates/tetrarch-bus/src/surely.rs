@@ -100,6 +100,24 @@ pub(crate) async fn stream_last_seq(bus: &Bus, stream: &str) -> Result<u64, Read
     }
 }
 
+/// The subjects of a stream that match a pattern.
+pub(crate) async fn stream_subjects(
+    bus: &Bus,
+    stream: &str,
+    pattern: &str,
+) -> Result<Vec<String>, ReadError> {
+    let mut retry = policy(None);
+    loop {
+        match bus.stream_subjects(stream, pattern).await {
+            Err(error) if error.is_passing() => {
+                tracing::warn!(%error, "reading it again");
+                retry.pause().await;
+            }
+            settled => return settled.map(|subjects| subjects.into_keys().collect()),
+        }
+    }
+}
+
 /// Purges a subject, until there is an answer.
 ///
 /// # Errors

@@ -315,7 +315,8 @@ impl AgentState {
                 return self.store(keep).await.map(|kept| Performed::Gave(Input::Stored(kept)));
             }
             Effect::Stream(text) => {
-                let subject = Subject::Stream(self.run.id).to_string();
+                let (agent, run) = (self.run.agent.clone(), self.run.id);
+                let subject = Subject::Stream { agent, run }.to_string();
                 let client = self.session.shared.bus.client();
                 // Best effort by contract: whoever looks can read the journal again.
                 let _unheard = client.publish(subject, text.into()).await;

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use ractor::Actor;
 use tetrarch_bus::Bus;
+use tetrarch_bus::journal::move_old;
 use tetrarch_bus::lease::{AcquireError, Change, Changes, Claim, Lease, LeaseKey, RenewError};
 use tetrarch_bus::subject::pattern::LEASES;
 use tetrarch_bus::topology::{self, Ages, Shape};
@@ -117,6 +118,10 @@ pub async fn serve_global(
     }
     let Some(mut lease) = stand_by(&bus, &config, &mut stop).await? else { return Ok(()) };
     reach(Step::OwnerLeaseHeld);
+    let moved = move_old(&bus).await?;
+    if moved > 0 {
+        tracing::info!(moved, "journals of an earlier version have a new place");
+    }
     let clock = clock_of(&bus, &lease).await?;
     let memoir = Memoir::begin(config.data_dir.clone());
     let (epoch, told) = (lease.epoch(), BTreeSet::new());

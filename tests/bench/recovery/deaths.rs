@@ -121,7 +121,7 @@ impl Floor {
         let report = Subject::Report { from: ho.clone().into(), via: None };
         let (lane, from) = (Lane::Ctl, AgentId::Go.into());
         let launch = Subject::Mail { lane, to: ho.into(), from, via: None };
-        let run = Subject::Run(RunId(new_id().0));
+        let run = Subject::Run { agent: worker.clone(), run: RunId(new_id().0) };
         store(&self.host, &report, SMALL).await;
         store(&self.owner, &Subject::Ledger, COMMIT).await;
         store(&self.owner, &Subject::Cursor(worker.clone()), SMALL).await;

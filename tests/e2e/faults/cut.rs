@@ -15,8 +15,8 @@ use tetrarch_tests::namespaces::{Part, alone, hub};
 use tetrarch_tests::{Cluster, Fleet, Ledger, Program, wait};
 
 use super::block_on;
-use crate::acting;
 use crate::chaos::number;
+use crate::{acting, journal_of};
 
 /// Short enough for a test, long enough for a busy machine.
 const WINDOW: Duration = Duration::from_millis(600);
@@ -93,13 +93,13 @@ async fn a_host_cut_off() {
     let mut ledger = Ledger::follow(&control);
     let placed = |records: &Records| {
         let worker = worker(records)?;
-        Some((on(worker).to_owned(), worker.work.as_ref()?.run))
+        Some((on(worker).to_owned(), journal_of(worker)?))
     };
     let (place, run) = ledger.until("a worker", placed).await;
     assert_eq!(place, "h2");
     let third = Some(r#"{"done":3}"#);
     wait::soon("the third step's checkpoint", async {
-        while last_checkpoint(&control, run).await.unwrap().as_deref() != third {
+        while last_checkpoint(&control, &run).await.unwrap().as_deref() != third {
             tokio::task::yield_now().await;
         }
     })

@@ -54,7 +54,7 @@ async fn a_host_publishes_as_itself_and_with_its_own_token_only() {
         "op.host.join.HO@h1",
         "op.host.join.HO@h1.h1",
         "cursor.PO-x",
-        "run.run_1",
+        "run.PO-x.run_1",
         "dead.MAIL",
         "$KV.LEASES.HO=h1",
     ];
@@ -100,7 +100,7 @@ async fn an_external_agent_speaks_only_as_itself() {
         "op.agent.register.PO-demo",
         "report.PO-demo",
         "cursor.PO-demo",
-        "run.run_1",
+        "run.PO-demo.run_1",
     ];
     let refused = [
         "ledger.main",
@@ -126,6 +126,10 @@ async fn an_external_agent_speaks_only_as_itself() {
         "$JS.fleet.API.DIRECT.GET.MAIL",
         "$JS.fleet.API.CONSUMER.CREATE.MAIL.mail-PO-demo.mail.PO-demo.>",
         "inbox.open.PO-other",
+        "run.PO-other.run_1",
+        "stream.PO-other.run_1",
+        "$JS.fleet.API.DIRECT.GET.RUNS.run.PO-other.run_1",
+        "$JS.fleet.API.DIRECT.GET.RUNS",
         "$O.ARTIFACTS.C.x",
     ];
     check(&bus, &allowed, &refused).await;
@@ -197,7 +201,7 @@ async fn an_answer_that_is_wanted_elsewhere_is_stored_nowhere() {
             subject.replace("{{name()}}", &name).replace('*', "x1").replace('>', "x2")
         });
         let elsewhere =
-            ["ledger.main", "$KV.STATE.agent.GO", "$KV.LEASES.GO", "ctl.HO@h1.GO", "run.r9"];
+            ["ledger.main", "$KV.STATE.agent.GO", "$KV.LEASES.GO", "ctl.HO@h1.GO", "run.x.r9"];
         for (place, ask) in asks.enumerate() {
             let reply = elsewhere[place % elsewhere.len()];
             bus.client()
@@ -214,7 +218,7 @@ async fn an_answer_that_is_wanted_elsewhere_is_stored_nowhere() {
             ("KV_STATE", "$KV.STATE.agent.GO"),
             ("KV_LEASES", "$KV.LEASES.GO"),
             ("MAIL", "ctl.HO@h1.GO"),
-            ("RUNS", "run.r9"),
+            ("RUNS", "run.x.r9"),
         ] {
             let found = control.last_by_subject(stream, subject).await.unwrap();
             assert!(found.is_none(), "{party:?}: {subject}: {found:?}");
@@ -258,7 +262,7 @@ async fn a_human_asks_under_their_own_name_and_reads_what_is_public() {
         "$KV.STATE.agent.x",
         "$KV.LEASES.GO",
         "cursor.PO-x",
-        "run.run_1",
+        "run.PO-x.run_1",
         "report.PO-x",
     ];
     check(&bus, &allowed, &refused).await;

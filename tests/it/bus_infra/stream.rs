@@ -103,14 +103,14 @@ async fn publishes_in_flight_are_stored_in_order() {
     let mut waiting = Vec::new();
     for number in 0..500u32 {
         let payload = number.to_string().into();
-        waiting.push(bus.start_publish("run.r1", HeaderMap::new(), payload, None).await.unwrap());
+        waiting.push(bus.start_publish("run.a.r1", HeaderMap::new(), payload, None).await.unwrap());
     }
     let mut seqs = Vec::new();
     for ack in waiting {
         seqs.push(ack.stored().await.unwrap());
     }
     assert!(seqs.is_sorted());
-    let read = bus.next_by_subject_batch("RUNS", "run.r1", 0, 1000).await.unwrap();
+    let read = bus.next_by_subject_batch("RUNS", "run.a.r1", 0, 1000).await.unwrap();
     let texts: Vec<String> =
         read.iter().map(|m| String::from_utf8_lossy(&m.payload).into_owned()).collect();
     let wanted: Vec<String> = (0..500).map(|number| number.to_string()).collect();
@@ -169,4 +169,32 @@ async fn a_stock_key_value_client_reads_state() {
     let state = bus.jetstream().get_key_value("STATE").await.unwrap();
     let value = state.get("agent.PO-a").await.unwrap().unwrap();
     assert_eq!(value.as_ref(), b"{}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_cannot_say_itself_where_when_and_under_which_subject_it_was_stored() {
+    let (fixture, control) = Fixture::with_streams().await;
+    let sender = fixture.bus(&Party::External("PO-demo".parse().unwrap())).await;
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("Nats-Stream", "LEDGER"),
+        ("Nats-Subject", "mail.GO.human:ada"),
+        ("Nats-Sequence", "77"),
+        ("Nats-Time-Stamp", "2001-01-01T00:00:00Z"),
+        ("Nats-Last-Sequence", "66"),
+        ("Nats-Num-Pending", "55"),
+    ] {
+        headers.insert(name, value);
+    }
+    let subject = "mail.GO.PO-demo";
+    for _ in 0..2 {
+        sender.publish_expect(subject, headers.clone(), "{}".into(), None).await.unwrap();
+    }
+    let mut read = control.next_by_subject_batch("MAIL", "mail.>", 0, 10).await.unwrap();
+    read.push(control.last_by_subject("MAIL", subject).await.unwrap().unwrap());
+    read.push(control.get_seq("MAIL", 1).await.unwrap().unwrap());
+    let seen: Vec<(u64, &str)> = read.iter().map(|it| (it.seq, it.subject.as_str())).collect();
+    assert_eq!(seen, [(1, subject), (2, subject), (2, subject), (1, subject)]);
+    assert!(read.iter().all(|it| it.time_unix_ms > 1_700_000_000_000), "{read:?}");
+    assert_eq!(read[0].header("Nats-Num-Pending"), Some("1"));
 }

@@ -5,7 +5,6 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::archive::{Archive, ArchiveError, MEDIA_TYPE, keep};
 use tetrarch_bus::artifact::{ArtifactError, Artifacts};
 use tetrarch_bus::journal::{JournalError, JournalWriter, Writer, is_whole, read_journal};
-use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::RUNS;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{RunId, SessionId, Ulid};
@@ -49,7 +48,7 @@ async fn kept(bus: &Bus, sha256: &str) -> Vec<String> {
 }
 
 async fn in_the_stream(bus: &Bus) -> Vec<String> {
-    let entries = read_journal(bus, RUN, 1).await.unwrap();
+    let entries = read_journal(bus, &writer(1).journal(), 1).await.unwrap();
     entries.iter().map(|entry| format!("{entry:?}")).collect()
 }
 
@@ -71,9 +70,9 @@ async fn a_journal_is_kept_as_it_is_once_it_has_ended() {
     assert!(stored.iter().all(|it| it.is_journal) && stored.len() == 1, "{stored:?}");
     assert_eq!(Artifacts::new(&bus).uploads().await.unwrap(), [stored[0].upload.clone()]);
 
-    assert!(is_whole(&bus, RUN).await.unwrap());
-    bus.purge(RUNS, Some(&Subject::Run(RUN).to_string()), None).await.unwrap();
-    assert!(!is_whole(&bus, RUN).await.unwrap());
+    assert!(is_whole(&bus, &writer(1).journal()).await.unwrap());
+    bus.purge(RUNS, Some(&writer(1).journal().subject().to_string()), None).await.unwrap();
+    assert!(!is_whole(&bus, &writer(1).journal()).await.unwrap());
     assert_eq!(kept(&bus, &sha256).await, expected);
 }
 

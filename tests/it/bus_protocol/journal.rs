@@ -6,9 +6,11 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::read_cursor;
 use tetrarch_bus::journal::{
-    JournalError, JournalWriter, Writer, finally_left, journal_end, last_checkpoint, read_journal,
+    JournalError, JournalName, JournalWriter, Writer, finally_left, journal_end, last_checkpoint,
+    move_old, read_journal,
 };
-use tetrarch_bus::subject::Subject;
+use tetrarch_bus::subject::pattern::RUNS;
+use tetrarch_bus::topology;
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{RunId, SessionId, Ulid};
 use tetrarch_core::journal::{JournalEntry, JournalEvent};
@@ -31,7 +33,7 @@ fn checkpoint(state: &str) -> JournalEvent {
 }
 
 async fn entries(bus: &Bus) -> Vec<JournalEntry> {
-    let found = read_journal(bus, RUN, 1).await.unwrap();
+    let found = read_journal(bus, &writer(1).journal(), 1).await.unwrap();
     found.into_iter().map(|it| it.entry.unwrap()).collect()
 }
 
@@ -48,8 +50,9 @@ async fn a_successor_goes_on_where_the_journal_ends() {
     let found = entries(&bus).await;
     let told: Vec<(u64, u64)> = found.iter().map(|entry| (entry.index, entry.epoch)).collect();
     assert_eq!(told, [(1, 1), (2, 1), (3, 2), (4, 2)]);
-    assert_eq!(last_checkpoint(&bus, RUN).await.unwrap().unwrap(), "{\"n\":2}");
-    assert_eq!(last_checkpoint(&bus, RunId(Ulid(78))).await.unwrap(), None);
+    assert_eq!(last_checkpoint(&bus, &writer(1).journal()).await.unwrap().unwrap(), "{\"n\":2}");
+    let other = JournalName { agent: worker(1), run: RunId(Ulid(78)) };
+    assert_eq!(last_checkpoint(&bus, &other).await.unwrap(), None);
     let fenced = first.append(at(9, 9), JournalEvent::Unblocked).await;
     assert!(matches!(fenced, Err(JournalError::Fenced { .. })), "{fenced:?}");
     let zombie = JournalWriter::open(bus.clone(), writer(1)).await;
@@ -87,7 +90,7 @@ async fn an_entry_whose_answer_was_lost_is_written_once() {
     let event = JournalEvent::Unblocked;
     let lost = JournalEntry { run, agent, session, epoch, index: 1, positions: at(1, 1), event };
     let payload = codec::encode_journal(&lost).unwrap().into();
-    let subject = Subject::Run(RUN).to_string();
+    let subject = writer(1).journal().subject().to_string();
     let landed = bus.publish_expect(&subject, Default::default(), payload, Some(0)).await.unwrap();
     assert_eq!(journal.append(at(1, 1), JournalEvent::Unblocked).await.unwrap(), landed);
     journal.append(at(2, 2), JournalEvent::Unblocked).await.unwrap();
@@ -115,7 +118,8 @@ async fn what_a_run_left_is_read_when_its_journal_has_ended() {
     let bus = server.control().await;
     let mut old = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
     old.append(at(1, 0), checkpoint("{\"n\":1}")).await.unwrap();
-    let mut reading = Box::pin(finally_left(&bus, RUN));
+    let name = writer(1).journal();
+    let mut reading = Box::pin(finally_left(&bus, &name));
     let early = tokio::time::timeout(Duration::from_millis(300), &mut reading).await;
     assert!(early.is_err(), "a replica that lags shows no more than this: {early:?}");
     old.append(at(2, 0), checkpoint("{\"n\":2}")).await.unwrap();
@@ -132,7 +136,7 @@ async fn the_end_of_a_journal_is_found_among_those_of_others() {
     let bus = server.control().await;
     let other = Writer { run: RunId(Ulid(78)), ..writer(1) };
     let mut other = JournalWriter::open(bus.clone(), other).await.unwrap();
-    assert_eq!(journal_end(&bus, RUN, 20).await.unwrap(), []);
+    assert_eq!(journal_end(&bus, &writer(1).journal(), 20).await.unwrap(), []);
     let mut journal = JournalWriter::open(bus.clone(), writer(1)).await.unwrap();
     for place in 1..=45u64 {
         for _ in 0..place % 4 {
@@ -141,17 +145,54 @@ async fn the_end_of_a_journal_is_found_among_those_of_others() {
         journal.append(at(place, 0), JournalEvent::Unblocked).await.unwrap();
         let whole = entries(&bus).await;
         let expected = whole.get(whole.len().saturating_sub(20)..).unwrap();
-        assert_eq!(journal_end(&bus, RUN, 20).await.unwrap(), expected, "of {place}");
+        assert_eq!(
+            journal_end(&bus, &writer(1).journal(), 20).await.unwrap(),
+            expected,
+            "of {place}"
+        );
     }
     other.append(at(0, 0), JournalEvent::Unblocked).await.unwrap();
-    let end = journal_end(&bus, RUN, 1).await.unwrap();
+    let end = journal_end(&bus, &writer(1).journal(), 1).await.unwrap();
     assert_eq!(end.iter().map(|entry| entry.index).collect::<Vec<_>>(), [45]);
     // Whoever may write a journal may also write one whose places do not grow.
     let mut odd = end[0].clone();
     odd.index = 3;
     let payload = codec::encode_journal(&odd).unwrap().into();
-    let subject = Subject::Run(RUN).to_string();
+    let subject = writer(1).journal().subject().to_string();
     bus.publish_expect(&subject, Default::default(), payload, None).await.unwrap();
-    let end = journal_end(&bus, RUN, 2).await.unwrap();
+    let end = journal_end(&bus, &writer(1).journal(), 2).await.unwrap();
     assert_eq!(end, [odd], "what is not the end is not taken for it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_of_the_earlier_layout_are_moved_once_and_whole() {
+    let server = tetrarch_tests::server().await;
+    let bus = server.control().await;
+    let mut config = bus.jetstream().get_stream(RUNS).await.unwrap().cached_info().config.clone();
+    config.subjects = vec!["run.*".to_owned(), "run.*.*".to_owned()];
+    bus.jetstream().update_stream(&config).await.unwrap();
+    let writer = writer(1);
+    let old = format!("run.{RUN}");
+    let mut put = Vec::new();
+    for index in 1..=600 {
+        let Writer { run, agent, session, epoch } = writer.clone();
+        let (positions, event) = (at(index, 0), checkpoint("{}"));
+        let entry = JournalEntry { run, agent, session, epoch, index, positions, event };
+        let payload = codec::encode_journal(&entry).unwrap();
+        // The first ones were moved before somebody cut it off.
+        if index <= 3 {
+            let subject = writer.journal().subject().to_string();
+            bus.publish_expect(&subject, Default::default(), payload.clone().into(), None)
+                .await
+                .unwrap();
+        }
+        bus.publish_expect(&old, Default::default(), payload.into(), None).await.unwrap();
+        put.push(entry);
+    }
+    bus.publish_expect("run.nonsense", Default::default(), "?".into(), None).await.unwrap();
+    topology::apply(&bus, 1).await.unwrap();
+    assert_eq!(move_old(&bus).await.unwrap(), 2);
+    assert_eq!(entries(&bus).await, put);
+    assert!(bus.last_by_subject(RUNS, &old).await.unwrap().is_none());
+    assert_eq!(move_old(&bus).await.unwrap(), 0);
 }

@@ -221,9 +221,9 @@ async fn a_journal_with_the_highest_number_there_is_ends_like_any_other() {
         epoch: 1,
         index: u64::MAX,
         positions: Positions { mail: u64::MAX, ctl: u64::MAX },
-        event: JournalEvent::Log { text: "any external agent may write here".to_owned() },
+        event: JournalEvent::Log { text: "any host may write here".to_owned() },
     };
-    let subject = Subject::Run(run).to_string();
+    let subject = Subject::Run { agent: worker(1), run }.to_string();
     let payload = codec::encode_journal(&forged).unwrap().into();
     bus.publish_expect(&subject, Default::default(), payload, None).await.unwrap();
     let next = Seal { ends: Some(run), ..seal(&worker(1), 2) };

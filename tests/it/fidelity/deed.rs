@@ -155,7 +155,11 @@ pub(super) fn deeds(seed: u64, count: usize, dice: &mut Dice) -> Vec<Deed> {
     let mut make = |at: usize| {
         let few = |dice: &mut Dice| dice.below(FEW);
         let agent = |dice: &mut Dice| AgentId::Worker(Ulid(base | few(dice) as u128));
-        let run = |dice: &mut Dice| RunId(Ulid(base | few(dice) as u128));
+        // A run is one agent's.
+        let made = |dice: &mut Dice| {
+            let ulid = Ulid(base | few(dice) as u128);
+            (RunId(ulid), AgentId::Worker(ulid))
+        };
         let epoch = |dice: &mut Dice| dice.range(1, 1 + at / 15) as u64;
         match dice.below(20) {
             0 | 1 => {
@@ -169,9 +173,9 @@ pub(super) fn deeds(seed: u64, count: usize, dice: &mut Dice) -> Vec<Deed> {
                 Deed::Commit { owner: few(dice), commit, unheard: dice.percent(30) }
             }
             5 | 6 => {
-                let (agent, epoch) = (agent(dice), epoch(dice));
+                let ((run, agent), epoch) = (made(dice), epoch(dice));
                 let session = SessionId(Ulid(base | u128::from(epoch)));
-                let ends = dice.percent(50).then(|| run(dice));
+                let ends = dice.percent(50).then_some(run);
                 Deed::Seal(Seal {
                     agent,
                     session,
@@ -188,7 +192,7 @@ pub(super) fn deeds(seed: u64, count: usize, dice: &mut Dice) -> Vec<Deed> {
             }
             9 | 10 => Deed::Move { slot: few(dice), mail: at as u64, again: dice.percent(30) },
             11 => {
-                let (run, agent) = (run(dice), agent(dice));
+                let (run, agent) = made(dice);
                 Deed::Open { slot: few(dice), run, agent, epoch: epoch(dice) }
             }
             12 | 13 => {

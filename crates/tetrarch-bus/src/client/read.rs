@@ -85,7 +85,7 @@ impl Bus {
         subject: &str,
     ) -> Result<Option<RawMessage>, ReadError> {
         let at = pattern::direct_get_last(self.api_prefix(), stream, subject);
-        let answer = self.ask(subject, at, Bytes::new()).await?;
+        let answer = believed(self.ask(subject, at, Bytes::new()).await?);
         match answer.status {
             None => stored(subject, answer).map(Some),
             Some(StatusCode::NOT_FOUND) => Ok(None),
@@ -280,6 +280,29 @@ impl Bus {
     }
 }
 
+/// What the server says of a message in the headers of its answer.
+const SAID: [&str; 6] = [
+    "Nats-Stream",
+    "Nats-Subject",
+    "Nats-Sequence",
+    "Nats-Time-Stamp",
+    "Nats-Num-Pending",
+    LAST_SEQUENCE,
+];
+
+/// Believes the server and not the message: it adds its headers behind those that are stored, and any sender
+/// can store some of the same names.
+fn believed(mut answer: Message) -> Message {
+    if let Some(headers) = &mut answer.headers {
+        for name in SAID {
+            if let Some(said) = headers.get_last(name).cloned() {
+                headers.insert(name, said);
+            }
+        }
+    }
+    answer
+}
+
 /// All messages of a batch, up to the answer that ends it.
 async fn collect(stream: &str, answers: &mut Subscriber) -> Result<Vec<RawMessage>, ReadError> {
     let unanswered =
@@ -290,6 +313,7 @@ async fn collect(stream: &str, answers: &mut Subscriber) -> Result<Vec<RawMessag
             .await
             .map_err(|_| unanswered("no answer in time"))?
             .ok_or_else(|| unanswered("the connection was closed"))?;
+        let answer = believed(answer);
         let before = messages.last().map_or(0, |message| message.seq);
         match answer.status {
             None => messages.push(following(stream, before, answer)?),

@@ -65,7 +65,7 @@ pub struct JournalEnd {
 /// See [`OutboxError`].
 pub async fn end_journal(bus: &Bus, next: &Writer, cause: &str) -> Result<JournalEnd, OutboxError> {
     let Writer { run, agent, session, epoch } = next.clone();
-    let subject = Subject::Run(run);
+    let subject = next.journal().subject();
     let headers = stamp::of_session(session, epoch).headers(&subject);
     let subject = subject.to_string();
     let mut found = surely::last_by_subject(bus, RUNS, &subject).await?;

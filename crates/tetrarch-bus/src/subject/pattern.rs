@@ -26,6 +26,8 @@ pub const PLANS: &str = "PLANS";
 pub const CURSORS: &str = "CURSORS";
 /// Stream of run journals.
 pub const RUNS: &str = "RUNS";
+/// Journals as an earlier version kept them.
+pub const OLD_JOURNALS: &str = "run.*";
 /// Stream of what could not be handled.
 pub const DEAD: &str = "DEAD";
 /// Stream behind the LEASES bucket.
@@ -45,7 +47,7 @@ pub const TAKES: [(&str, &[&str]); 10] = [
     (MAIL, &["mail.>", "ctl.>"]),
     (PLANS, &["plan.created.*", "plan.updated.*", "plan.review_needed.*"]),
     (CURSORS, &["cursor.*"]),
-    (RUNS, &["run.*"]),
+    (RUNS, &["run.*.*"]),
     (DEAD, &["dead.*"]),
     (LEASES, &["$KV.LEASES.>"]),
     (ARTIFACTS, &["$O.ARTIFACTS.C.>", "$O.ARTIFACTS.M.>"]),

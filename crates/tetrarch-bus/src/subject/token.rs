@@ -134,4 +134,20 @@ impl<'a> Tokens<'a> {
         self.exactly(expected, 2)?;
         self.parse(1, expected)
     }
+
+    /// Reads the second and third token of a subject of three.
+    pub(super) fn pair<A, B>(
+        &self,
+        form: &'static str,
+        (first, second): (&'static str, &'static str),
+    ) -> Result<(A, B), SubjectError>
+    where
+        A: FromStr + Display,
+        A::Err: Display,
+        B: FromStr + Display,
+        B::Err: Display,
+    {
+        self.exactly(form, 3)?;
+        Ok((self.parse(1, first)?, self.parse(2, second)?))
+    }
 }

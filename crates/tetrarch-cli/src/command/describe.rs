@@ -10,7 +10,7 @@ mod whole;
 use std::collections::VecDeque;
 
 use tetrarch_bus::Bus;
-use tetrarch_bus::journal::Journaled;
+use tetrarch_bus::journal::{JournalName, Journaled};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::{AgentId, EpicId, HostName, NodeId, ProjectName, RunId};
@@ -210,16 +210,22 @@ async fn journal_of(
         }
         Thing::Goal(_) | Thing::Node(..) | Thing::Project(_) | Thing::Host(_) => None,
     };
-    let Some(run) = run else { return Ok(Vec::new()) };
-    let kept = snapshot.records.run_status.get(&run).and_then(|status| status.archive.clone());
-    match last_of(bus, run, kept).await {
+    let Some(run) = run.and_then(|run| snapshot.records.runs.get(&run)) else {
+        return Ok(Vec::new());
+    };
+    let kept = snapshot.records.run_status.get(&run.id).and_then(|status| status.archive.clone());
+    match last_of(bus, &JournalName::of(run), kept).await {
         // Kept for long enough, and removed.
         Err(error) if error.code == Code::NotFound => Ok(Vec::new()),
         entries => entries,
     }
 }
 
-async fn last_of(bus: &Bus, run: RunId, kept: Option<String>) -> Result<Vec<Journaled>, CliError> {
+async fn last_of(
+    bus: &Bus,
+    run: &JournalName,
+    kept: Option<String>,
+) -> Result<Vec<Journaled>, CliError> {
     let mut entries = Entries::of(bus, run, kept).await?;
     let mut last = VecDeque::with_capacity(JOURNAL_SHOWN + 1);
     while let Some(entry) = entries.next().await? {

@@ -8,10 +8,12 @@ use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
 use tetrarch_bus::archive::{Archive, ArchiveError};
 use tetrarch_bus::error::ReadError;
-use tetrarch_bus::journal::{Journaled, end_begins, follow_journal, is_whole, stream_journal};
+use tetrarch_bus::journal::{
+    JournalName, Journaled, end_begins, follow_journal, is_whole, stream_journal,
+};
 use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
-use tetrarch_core::id::{AgentId, RunId};
+use tetrarch_core::id::AgentId;
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::ledger::RecordKey;
 
@@ -61,7 +63,8 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliErro
         (None, Some(name.to_ascii_lowercase()))
     } else {
         let (run, kept) = named(&bus, &name).await?;
-        (Some(run), needed(&bus, run, kept).await?)
+        let kept = needed(&bus, &run, kept).await?;
+        (Some(run), kept)
     };
     if let Some(sha256) = kept {
         shown.pour(Entries::kept(&bus, &sha256).await?).await?;
@@ -69,21 +72,21 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliErro
     }
     let Some(run) = run else { return Ok(()) };
     let begins = match tail {
-        Some(count) => end_begins(&bus, run, count.max(1)).await?.map_or(1, |(from, _)| from),
+        Some(count) => end_begins(&bus, &run, count.max(1)).await?.map_or(1, |(from, _)| from),
         None => 1,
     };
-    shown.pour(Entries::stored(&bus, run, begins)).await?;
+    shown.pour(Entries::stored(&bus, &run, begins)).await?;
     if begins > 1 && shown.lacks() {
         // Its places do not say where its end begins.
         shown = Shown::new(output, tail);
-        shown.pour(Entries::stored(&bus, run, 1)).await?;
+        shown.pour(Entries::stored(&bus, &run, 1)).await?;
     }
     shown.end()?;
     let seen = shown.seen;
     if !follow || shown.ended || shown.gone {
         return Ok(());
     }
-    let mut coming = std::pin::pin!(follow_journal(&bus, run, seen + 1));
+    let mut coming = std::pin::pin!(follow_journal(&bus, &run, seen + 1));
     while let Some(entry) = coming.next().await {
         if show(output, &entry)? == Reader::Gone || is_end(&entry) {
             return Ok(());
@@ -94,7 +97,11 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<(), CliErro
 
 /// The artifact that a run's journal is kept as, unless the stream has all of it: from there it takes
 /// fewer reads to begin.
-async fn needed(bus: &Bus, run: RunId, kept: Option<String>) -> Result<Option<String>, CliError> {
+async fn needed(
+    bus: &Bus,
+    run: &JournalName,
+    kept: Option<String>,
+) -> Result<Option<String>, CliError> {
     Ok(if kept.is_some() && is_whole(bus, run).await? { None } else { kept })
 }
 
@@ -105,7 +112,7 @@ pub(super) enum Entries {
 }
 
 impl Entries {
-    fn stored(bus: &Bus, run: RunId, from: u64) -> Self {
+    fn stored(bus: &Bus, run: &JournalName, from: u64) -> Self {
         Self::Stored(Box::pin(stream_journal(bus, run, from)))
     }
 
@@ -118,7 +125,11 @@ impl Entries {
     ///
     /// # Errors
     /// It is kept and cannot be read, or the bus cannot be.
-    pub(super) async fn of(bus: &Bus, run: RunId, kept: Option<String>) -> Result<Self, CliError> {
+    pub(super) async fn of(
+        bus: &Bus,
+        run: &JournalName,
+        kept: Option<String>,
+    ) -> Result<Self, CliError> {
         match needed(bus, run, kept).await? {
             Some(sha256) => Self::kept(bus, &sha256).await,
             None => Ok(Self::stored(bus, run, 1)),
@@ -200,7 +211,7 @@ fn unread(error: ArchiveError) -> CliError {
 
 /// The run of that name, or the one that an agent of that name makes or made last; with the artifact that
 /// its journal is kept as.
-async fn named(bus: &Bus, name: &str) -> Result<(RunId, Option<String>), CliError> {
+async fn named(bus: &Bus, name: &str) -> Result<(JournalName, Option<String>), CliError> {
     let wrong = |error: tetrarch_core::id::IdError| {
         CliError::new(Code::Usage, error.to_string())
             .hint("name an agent, a run (run_<ulid>) or the sha256 of a kept journal")
@@ -227,11 +238,12 @@ async fn named(bus: &Bus, name: &str) -> Result<(RunId, Option<String>), CliErro
             missing(format!("{agent} {what}"))
         })?
     };
-    let known = Snapshot::read(bus, &[Select::One(RecordKey::RunStatus(run))]).await?;
-    let Some(status) = known.records.run_status.get(&run) else {
+    let wanted = [RecordKey::Run(run), RecordKey::RunStatus(run)].map(Select::One);
+    let known = Snapshot::read(bus, &wanted).await?.records;
+    let (Some(made), Some(status)) = (known.runs.get(&run), known.run_status.get(&run)) else {
         return Err(missing(format!("there is no {run}")));
     };
-    Ok((run, status.archive.clone()))
+    Ok((JournalName::of(made), status.archive.clone()))
 }
 
 fn is_end(stored: &Journaled) -> bool {

@@ -1,6 +1,6 @@
 //! What a session goes on from: the state, the conversation and the spending that the runs before it left.
 
-use tetrarch_bus::journal::finally_left;
+use tetrarch_bus::journal::{JournalName, finally_left};
 use tetrarch_bus::state::record_after;
 use tetrarch_core::budget::Spend;
 use tetrarch_core::converse::recorded::Gathered;
@@ -32,11 +32,16 @@ impl AgentState {
         while let Some(id) = before {
             first = id;
             let found = record_after(bus, RecordKey::Run(id), self.ledger_seq).await?;
-            before = if let Some(Record::Run(run)) = found { run.continues } else { None };
+            // One that is not known any more was made by the same agent, as every one is.
+            let mut journal = JournalName { agent: self.run.agent.clone(), run: id };
+            before = None;
+            if let Some(Record::Run(run)) = found {
+                (before, journal) = (run.continues, JournalName::of(&run));
+            }
             if !wanted {
                 continue;
             }
-            let left = finally_left(bus, id).await?;
+            let left = finally_left(bus, &journal).await?;
             if !counted {
                 spent = spent.plus(left.tally.charge());
                 counted = left.tally.tells_of_earlier_runs();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use ractor::ActorRef;
 use tetrarch_bus::Bus;
-use tetrarch_bus::journal::journal_end;
+use tetrarch_bus::journal::{JournalName, journal_end};
 use tetrarch_core::id::RunId;
 use tetrarch_core::limits::DIAGNOSED_ENTRIES;
 use tetrarch_core::overseer::Diagnosis;
@@ -48,19 +48,23 @@ impl Diagnosing {
         self.known.clone()
     }
 
-    /// Begins to read the journals of `runs`; the owner is told what they say. False when there is
+    /// Begins to read journals; the owner is told what they say. False when there is
     /// nothing to wait for.
-    pub(super) fn begins(&mut self, runs: Vec<RunId>, owner: &ActorRef<OwnerMsg>) -> bool {
+    pub(super) fn begins(
+        &mut self,
+        journals: Vec<JournalName>,
+        owner: &ActorRef<OwnerMsg>,
+    ) -> bool {
         if self.reading.is_some() {
             return true;
         }
-        if runs.is_empty() {
+        if journals.is_empty() {
             self.known = Diagnosed::default();
             return false;
         }
         let (bus, owner) = (self.bus.clone(), owner.clone());
         self.reading = Some(Pump::run(async move {
-            let known = whatever_comes(read(&bus, runs)).await;
+            let known = whatever_comes(read(&bus, journals)).await;
             // An actor that ended has no use for it.
             let _ended = owner.cast(OwnerMsg::Diagnosed(known));
         }));
@@ -84,11 +88,12 @@ async fn whatever_comes(reading: impl Future<Output = Diagnosed>) -> Diagnosed {
 }
 
 /// What was read until the deadline.
-async fn read(bus: &Bus, runs: Vec<RunId>) -> Diagnosed {
+async fn read(bus: &Bus, journals: Vec<JournalName>) -> Diagnosed {
     let mut known = Diagnosed::default();
     let all = async {
-        for run in runs {
-            match journal_end(bus, run, DIAGNOSED_ENTRIES).await {
+        for journal in journals {
+            let run = journal.run;
+            match journal_end(bus, &journal, DIAGNOSED_ENTRIES).await {
                 Ok(end) => {
                     let events: Vec<_> = end.into_iter().map(|entry| entry.event).collect();
                     known.diagnoses.insert(run, diagnose(&events));

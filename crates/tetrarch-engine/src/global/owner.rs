@@ -10,6 +10,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
+use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::mailbox::opening::Openings;
 use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_bus::subject::Origin;
@@ -233,8 +234,10 @@ impl Actor for OwnerActor {
             }
             OwnerMsg::Oversee => {
                 let (now, telemetry) = (state.clock.now(), state.telemetry());
-                let runs = stalling(&state.records, &state.policy, &telemetry, now);
-                if !state.diagnosing.begins(runs, &myself) {
+                let stalling = stalling(&state.records, &state.policy, &telemetry, now);
+                let known = stalling.iter().filter_map(|run| state.records.runs.get(run));
+                let journals = known.map(|run| JournalName::of(run)).collect();
+                if !state.diagnosing.begins(journals, &myself) {
                     state.oversee();
                 }
             }
@@ -277,7 +280,7 @@ impl OwnerState {
         }
         let lost = unsettled(&self.records);
         if !lost.is_empty() {
-            self.settling.begins(lost, myself);
+            self.settling.begins(&self.records, lost, myself);
         }
     }
 

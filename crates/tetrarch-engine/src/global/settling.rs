@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use ractor::ActorRef;
 use tetrarch_bus::Bus;
-use tetrarch_bus::journal::left;
+use tetrarch_bus::journal::{JournalName, left};
 use tetrarch_core::id::{AgentId, RunId};
 use tetrarch_core::owner::Settlement;
+use tetrarch_core::records::Records;
 
 use super::owner::OwnerMsg;
 use crate::pump::Pump;
@@ -21,7 +22,7 @@ pub(super) struct Settling {
     bus: Bus,
     reading: Option<Pump>,
     /// What was read last: when the same is still to be read, its journals have not ended.
-    last: Vec<(AgentId, RunId)>,
+    last: Vec<(AgentId, JournalName)>,
 }
 
 impl Settling {
@@ -36,7 +37,18 @@ impl Settling {
     }
 
     /// Begins to read these journals; the owner is told what they say.
-    pub(super) fn begins(&mut self, runs: Vec<(AgentId, RunId)>, owner: &ActorRef<OwnerMsg>) {
+    pub(super) fn begins(
+        &mut self,
+        records: &Records,
+        lost: Vec<(AgentId, RunId)>,
+        owner: &ActorRef<OwnerMsg>,
+    ) {
+        let journal = |(holder, run): (AgentId, RunId)| {
+            let known = records.runs.get(&run).map(JournalName::of);
+            let journal = known.unwrap_or_else(|| JournalName { agent: holder.clone(), run });
+            (holder, journal)
+        };
+        let runs: Vec<(AgentId, JournalName)> = lost.into_iter().map(journal).collect();
         let wait = if runs == self.last { LOOK_AGAIN } else { Duration::ZERO };
         self.last.clone_from(&runs);
         let (bus, owner) = (self.bus.clone(), owner.clone());
@@ -54,10 +66,11 @@ impl Settling {
     }
 }
 
-async fn read(bus: &Bus, runs: Vec<(AgentId, RunId)>) -> Vec<Settlement> {
+async fn read(bus: &Bus, runs: Vec<(AgentId, JournalName)>) -> Vec<Settlement> {
     let mut settled = Vec::with_capacity(runs.len());
-    for (holder, run) in runs {
-        match left(bus, run).await {
+    for (holder, journal) in runs {
+        let run = journal.run;
+        match left(bus, &journal).await {
             Ok(left) => {
                 let (charge, ended) = (left.tally.own_charge(), left.ended);
                 settled.push(Settlement { holder, run, charge, ended });

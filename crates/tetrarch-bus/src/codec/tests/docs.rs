@@ -42,7 +42,7 @@ fn every_example_is_read() {
             decode_heartbeat(agent, body).unwrap();
         } else if let Subject::Cursor(_) = &parsed {
             decode_cursor(body).unwrap();
-        } else if let Subject::Run(_) = &parsed {
+        } else if let Subject::Run { .. } = &parsed {
             decode_journal(body).unwrap();
         } else {
             let request = decode_request(&parsed, &headers, body, 1).unwrap();

@@ -95,7 +95,7 @@ pub enum Crossing {
 }
 
 /// The border of the accounts: each subject of the control plane that the fleet reaches, and how.
-/// What the fleet says under `stream.*` does not cross it. No consumer is created across it: where one delivers
+/// What the fleet says under `stream.*.*` does not cross it. No consumer is created across it: where one delivers
 /// is its creator's to say, and would be a subject of the control plane.
 #[must_use]
 pub fn crossings() -> Vec<(Crossing, String)> {
@@ -112,7 +112,7 @@ pub fn crossings() -> Vec<(Crossing, String)> {
         "report.*.*",
         "hb.*",
         "cursor.*",
-        "run.*",
+        "run.*.*",
         "dead.*",
         "inbox.open.*",
         "$KV.LEASES.*",
@@ -132,7 +132,7 @@ pub fn crossings() -> Vec<(Crossing, String)> {
         "ctl.>",
         "plan.>",
         "cursor.*",
-        "run.*",
+        "run.*.*",
         "hb.*",
         "$KV.STATE.>",
         "$KV.LEASES.>",
@@ -189,7 +189,7 @@ fn control() -> Grant {
         "ctl.>",
         "plan.>",
         "cursor.*",
-        "run.*",
+        "run.>",
         "dead.*",
         "hb.*",
         // Answers to what the fleet asks, under the name that the server gives their way back.
@@ -206,7 +206,7 @@ fn control() -> Grant {
         "ctl.>",
         "plan.>",
         "cursor.*",
-        "run.*",
+        "run.*.*",
         "dead.*",
         "hb.*",
         "inbox.open.*",
@@ -228,7 +228,7 @@ fn host() -> Grant {
         format!("$KV.LEASES.HO={NAME}"),
     ];
     publish.extend(sends_as(&format!("HO@{NAME}")));
-    publish.extend(owned(&["cursor.*", "run.*", "stream.*", "dead.*"]));
+    publish.extend(owned(&["cursor.*", "run.*.*", "stream.*.*", "dead.*"]));
     publish.extend(owned(&["$O.ARTIFACTS.C.*", "$O.ARTIFACTS.M.*"]));
     for stream in [MAIL, CURSORS, RUNS, ARTIFACTS, LEASES, PLANS, STATE] {
         publish.extend(reads(stream));
@@ -238,7 +238,7 @@ fn host() -> Grant {
         "ctl.*.>",
         "plan.>",
         "cursor.*",
-        "run.*",
+        "run.*.*",
         "$KV.STATE.>",
         "$KV.LEASES.>",
     ]);
@@ -250,10 +250,10 @@ fn external() -> Grant {
     let mut publish = sends_as(NAME);
     publish.push(format!("hb.{NAME}"));
     publish.push(format!("cursor.{NAME}"));
-    publish.extend(owned(&["run.*", "stream.*"]));
+    publish.extend([format!("run.{NAME}.*"), format!("stream.{NAME}.*")]);
     publish.extend(inbox_consumers(NAME));
     publish.push(format!("{FLEET_API}.DIRECT.GET.{CURSORS}.cursor.{NAME}"));
-    publish.push(format!("{FLEET_API}.DIRECT.GET.{RUNS}.run.*"));
+    publish.push(format!("{FLEET_API}.DIRECT.GET.{RUNS}.run.{NAME}.*"));
     publish.push(format!("{FLEET_API}.DIRECT.GET.{STATE}"));
     publish.push(format!("{FLEET_API}.DIRECT.GET.{STATE}.>"));
     let mut subscribe = vec![format!("mail.{NAME}.>"), format!("ctl.{NAME}.>")];
@@ -274,8 +274,8 @@ fn human() -> Grant {
     subscribe.extend(owned(&[
         LEDGER_SUBJECT,
         "plan.>",
-        "run.*",
-        "stream.*",
+        "run.*.*",
+        "stream.*.*",
         "hb.*",
         "$KV.STATE.>",
         "$KV.LEASES.>",
