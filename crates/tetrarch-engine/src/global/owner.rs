@@ -236,7 +236,7 @@ impl Actor for OwnerActor {
                 let (now, telemetry) = (state.clock.now(), state.telemetry());
                 let stalling = stalling(&state.records, &state.policy, &telemetry, now);
                 let known = stalling.iter().filter_map(|run| state.records.runs.get(run));
-                let journals = known.map(|run| JournalName::of(run)).collect();
+                let journals = known.map(JournalName::of).collect();
                 if !state.diagnosing.begins(journals, &myself) {
                     state.oversee();
                 }
