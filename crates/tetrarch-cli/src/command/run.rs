@@ -5,6 +5,7 @@ mod fleet;
 mod follow;
 mod prepare;
 mod profiles;
+mod progress;
 mod summary;
 mod watching;
 
@@ -236,9 +237,11 @@ async fn follow(
     quiet: bool,
 ) -> Result<(), CliError> {
     let Given { epic, from, started, is_own } = *given;
-    let mut follower = Follower::new(quiet, started);
+    let mut follower = Follower::new(quiet, started, context.output);
     let ending = follower.follow(context, desk, epic, wait).await?;
-    let report = follower.result();
+    let report = follower.result().cloned();
+    drop(follower);
+    let report = report.as_ref();
     let summary = summary::print(context, desk, epic, from, started.elapsed(), report, quiet);
     if matches!(ending, Ending::Interrupted) {
         // Whoever gives up waiting does not wait for a bus that is away.

@@ -13,11 +13,13 @@ use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::plan::{NodeStatus, NodeView, PlanEvent};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::progress::{Line, Progress};
 use super::watching::{LOOK_EVERY, News, Watch};
+use crate::args::Output;
 use crate::context::{Context, Desk};
 use crate::exit::CliError;
 use crate::obstacles;
-use crate::output::{self, say, stamp, visible};
+use crate::output::{self, stamp, visible};
 
 /// How long the ledger may take to tell what a plan event has told already.
 const KNOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -46,13 +48,16 @@ pub(super) struct Follower {
     /// Why each node is where it is.
     whys: BTreeMap<NodeId, String>,
     result: Option<GoalResult>,
+    progress: Progress,
+    line: Line,
 }
 
 impl Follower {
     /// A follower that counts time from `started`.
-    pub(super) fn new(quiet: bool, started: Instant) -> Self {
+    pub(super) fn new(quiet: bool, started: Instant, output: Output) -> Self {
         let (titles, whys) = (BTreeMap::new(), BTreeMap::new());
-        Self { quiet, started, titles, whys, result: None }
+        let line = Line::new(!quiet && !output::is_for_programs(output));
+        Self { quiet, started, titles, whys, result: None, progress: Progress::default(), line }
     }
 
     /// What the goal came to.
@@ -94,6 +99,9 @@ impl Follower {
                 _ = look.tick(), if completed.is_none() => {
                     let news = watch.look();
                     self.tell(context, &news)?;
+                    self.progress.spent = watch.spent();
+                    self.progress.wait_for(&watch.present);
+                    self.line.draw(&self.progress, self.started.elapsed());
                     if news.gives_up && !wait {
                         return Ok(Ending::Stuck(Vec::new(), watch.present));
                     }
@@ -104,6 +112,8 @@ impl Follower {
             let whys = event.changes.iter().map(|change| (change.node, change.why.clone()));
             self.whys.extend(whys);
             self.print(context, &event)?;
+            self.progress.take(&event);
+            self.line.draw(&self.progress, self.started.elapsed());
             if event.result.is_some() {
                 self.result.clone_from(&event.result);
             }
@@ -137,7 +147,7 @@ impl Follower {
                 output::item(context.output, &told, "")?;
             } else if !self.quiet {
                 let cancel = context.command(&format!("goal cancel {epic}"));
-                say(&format!(
+                self.line.say(&format!(
                     "also open in this project: {epic}  {}; give it up with {cancel}",
                     visible(title)
                 ));
@@ -163,14 +173,14 @@ impl Follower {
         let at = self.started.elapsed().as_secs_f32();
         for obstacle in &news.gone {
             let kind = obstacles::kind(obstacle);
-            say(&format!("{at:6.2}s  gone  {kind}: {}", obstacle.subject));
+            self.line.say(&format!("{at:6.2}s  gone  {kind}: {}", obstacle.subject));
         }
         for obstacle in &news.appeared {
             let (kind, held) = (obstacles::kind(obstacle), obstacle.holds_up);
             let what = visible(&obstacle.what);
-            say(&format!("{at:6.2}s  wait  {kind}, holds up {held}: {what}"));
+            self.line.say(&format!("{at:6.2}s  wait  {kind}, holds up {held}: {what}"));
             for command in obstacles::commands(context, obstacle) {
-                say(&format!("               next: {command}"));
+                self.line.say(&format!("               next: {command}"));
             }
         }
         Ok(())
@@ -189,11 +199,11 @@ impl Follower {
         let at = self.started.elapsed().as_secs_f32();
         if event.version == 1 {
             let nodes = event.nodes.iter().filter(|view| event.is_leaf(view.id)).count();
-            say(&format!("{at:6.2}s  v1   {} ({nodes} pieces of work)", event.title));
+            self.line.say(&format!("{at:6.2}s  v1   {} ({nodes} pieces of work)", event.title));
         }
         for change in &event.changes {
             let title = self.titles.get(&change.node).map_or("", String::as_str);
-            say(&format!(
+            self.line.say(&format!(
                 "{at:6.2}s  v{:<3} {:<7} {:<12} {title}: {}",
                 event.version,
                 change.node.to_string(),

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use tetrarch_bus::state::load_meta;
-use tetrarch_core::id::EpicId;
+use tetrarch_core::budget::Spend;
+use tetrarch_core::id::{AgentId, EpicId};
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::obstacle::{Obstacle, ObstacleKind, Telemetry, of_epic, standstill};
 use tokio::sync::watch;
@@ -27,6 +28,8 @@ pub(super) struct Watch {
     pub(super) present: Vec<Obstacle>,
     /// Since when nothing goes on.
     standing: Option<Instant>,
+    /// What the project had spent when the goal was first looked at.
+    before: Spend,
 }
 
 /// What changed between two looks.
@@ -58,7 +61,10 @@ impl Watch {
         let from = meta.map_or(1, |meta| meta.outbox_through + 1);
         let snapshot = obstacles::read(bus, Some(epic)).await?;
         let telemetry = follow_telemetry(desk.clone());
-        Ok((Self { epic, snapshot, telemetry, present: Vec::new(), standing: None }, from))
+        let (present, standing, before) = (Vec::new(), None, Spend::default());
+        let mut watch = Self { epic, snapshot, telemetry, present, standing, before };
+        watch.before = watch.spent();
+        Ok((watch, from))
     }
 
     /// Folds an entry of the ledger in.
@@ -69,6 +75,14 @@ impl Watch {
     /// The version of the plan that is known.
     pub(super) fn version(&self) -> u32 {
         self.snapshot.records.plans.get(&self.epic).map_or(0, |plan| plan.version)
+    }
+
+    /// What the project has spent since it is watched, as far as it is known.
+    pub(super) fn spent(&self) -> Spend {
+        let records = &self.snapshot.records;
+        let project = records.goals.get(&self.epic).map(|goal| AgentId::Po(goal.project.clone()));
+        let account = project.and_then(|id| records.agents.get(&id)).map(|agent| agent.account);
+        account.map_or_else(Spend::default, |account| account.spent.minus(self.before))
     }
 
     /// Other goals of the same project that are worked on, with their titles.
