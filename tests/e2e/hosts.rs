@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tetrarch_bus::creds::Party;
 use tetrarch_core::id::HostName;
+use tetrarch_core::liveness::Liveness;
+use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
 use tetrarch_tests::{Fleet, Ledger};
 
@@ -78,4 +80,49 @@ async fn two_hosts_share_the_work_of_one_plan() {
     second.signal(rustix::process::Signal::INT);
     let ended = second.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_drained_hands_its_agents_to_another_and_takes_none_until_that_is_undone() {
+    let fleet = Fleet::up();
+    let gate = fleet.cwd().join("gate");
+    let task = json!({
+        "id": "T1.1", "name": "wait", "profile": "waits", "acceptance": ["x"],
+    });
+    let plan = json!({
+        "project": "moved",
+        "goal": {"title": "Move"},
+        "phases": [{"id": "P1", "name": "Move", "tasks": [task]}],
+        "profiles": {"waits": {"argv": acting(&["gate", gate.to_str().unwrap()]), "wall": "60s"}},
+    });
+    let plan = fleet.file("moved.json", &plan.to_string());
+    fleet.ok(["run", plan.to_str().unwrap(), "--detach"]);
+    let mut ledger = Ledger::follow(&fleet.control().await);
+    let on = |host: &'static str| {
+        move |records: &Records| {
+            let at_work = records.agents.values().filter(|it| Role::of(&it.id) == Role::Worker);
+            let mut at_work = at_work.filter(|it| it.liveness == Liveness::Active);
+            let worker = at_work.find(|it| {
+                it.placement.as_ref().is_some_and(|placement| placement.host.as_str() == host)
+            })?;
+            Some(worker.id.clone())
+        }
+    };
+    let worker = ledger.until("a worker on the first host", on("h1")).await;
+    let mut second = fleet.spawn(["host", "--name", "h2"]);
+    second.line(|line| line.trim() == "ready");
+
+    let asked = fleet.run(["host", "drain", "h1"]);
+    assert_eq!(asked.code, Some(2), "{}", asked.err);
+    assert!(asked.err.contains("`tetrarch host drain h1 --yes`"), "{}", asked.err);
+    fleet.ok(["host", "drain", "h1", "--yes"]);
+    assert_eq!(ledger.until("the worker on the second host", on("h2")).await, worker);
+    let hosts = fleet.ok(["get", "hosts"]);
+    assert!(hosts.contains("drained"), "{hosts}");
+    fleet.ok(["host", "drain", "h1", "--undo"]);
+    let hosts = fleet.ok(["get", "hosts"]);
+    assert!(!hosts.contains("drained"), "{hosts}");
+    std::fs::File::create(&gate).unwrap();
+    fleet.ok(["wait", "@last", "--for", "completed", "--timeout", "60s"]);
+    fleet.ok(["doctor", "--check-ledger"]);
 }
