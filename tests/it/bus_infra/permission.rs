@@ -148,12 +148,17 @@ async fn an_external_agent_hears_only_its_own_mail() {
     let mut foreign = bus.client().subscribe("mail.PO-other.>").await.unwrap();
     let mut all = bus.client().subscribe("mail.>").await.unwrap();
     let mut own = bus.client().subscribe("mail.PO-demo.>").await.unwrap();
+    let mut shared = bus.client().subscribe("_INBOX.>").await.unwrap();
+    let mut answers = bus.client().subscribe("_INBOX_human:ada.>").await.unwrap();
     publish(&bus, "report.PO-demo").await.unwrap();
+    fixture.bus(&human()).await.stream_last_seq("KV_STATE").await.unwrap();
     publish(&control, "mail.PO-other.GO").await.unwrap();
     publish(&control, "mail.PO-demo.GO").await.unwrap();
     assert_eq!(own.next().await.unwrap().subject.as_str(), "mail.PO-demo.GO");
     assert!(foreign.next().now_or_never().is_none());
     assert!(all.next().now_or_never().is_none());
+    assert!(shared.next().now_or_never().is_none());
+    assert!(answers.next().now_or_never().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
