@@ -84,7 +84,7 @@ async fn two_hosts_share_the_work_of_one_plan() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_drained_hands_its_agents_to_another_and_takes_none_until_that_is_undone() {
-    let fleet = Fleet::up();
+    let fleet = Fleet::prepared().with_env("TETRARCH_RUNS_DRAIN", "1s").started();
     let gate = fleet.cwd().join("gate");
     let task = json!({
         "id": "T1.1", "name": "wait", "profile": "waits", "acceptance": ["x"],

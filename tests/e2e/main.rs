@@ -35,6 +35,7 @@ mod offline;
 mod overseeing;
 mod own_tools;
 mod pauses;
+mod plan_document;
 mod planner;
 mod planning;
 mod profiles;
