@@ -97,6 +97,20 @@ fn a_failed_attempt_is_made_again_with_what_was_found_and_then_blocked() {
 }
 
 #[test]
+fn the_history_of_a_node_says_why_an_attempt_failed_in_one_short_line() {
+    let why = |error: &str| {
+        let (mut fleet, epic) = Fleet::with_goal(tasks(1));
+        let worker = fleet.worker(epic, "T1.1");
+        let entry = fleet.end(&worker, failure(error));
+        entry.plans[0].changes[0].why.clone()
+    };
+    assert_eq!(why("exit code 3; no disk\nand more"), "the attempt failed: exit code 3; no disk");
+    assert_eq!(why(""), "the attempt failed: it failed");
+    let long = why(&"x".repeat(4_000));
+    assert!(long.len() < 230 && long.ends_with("[cut]"), "{long}");
+}
+
+#[test]
 fn a_program_that_cannot_be_started_never_was_active() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(1));
     let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![wish(Role::Worker)]));
