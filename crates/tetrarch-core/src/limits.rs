@@ -38,8 +38,8 @@ pub const MESSAGE_ID_BYTES_MAX: usize = 512;
 pub const RECEIPTS_OWED_MAX: usize = 256;
 /// Largest control message, in bytes (spec 09).
 pub const CONTROL_BYTES_MAX: usize = 64 * 1024;
-/// Largest request, operation or report, in bytes; `goal.create` carries a whole plan (spec 02).
-pub const REQUEST_BYTES_MAX: usize = COMMIT_BYTES_MAX;
+/// Largest request, operation or report, in bytes: what their stream takes (spec 09).
+pub const REQUEST_BYTES_MAX: usize = MAIL_BYTES_MAX;
 /// Largest plan event, in bytes (spec 02, the bound of a plan).
 pub const PLAN_EVENT_BYTES_MAX: usize = COMMIT_BYTES_MAX;
 /// Largest entry of a run's journal, in bytes.
