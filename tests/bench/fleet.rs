@@ -221,7 +221,7 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
         mass: MassPolicy::default(),
         replicas: 1,
         halted: tokio::sync::watch::channel(None).1,
-        policy: Policy::default(),
+        policy: Policy { requests_per_second: 1_000_000, ..Policy::default() },
         tick_every: None,
         planner: None,
         retention: Retention::default(),

@@ -8,3 +8,4 @@ mod fidelity;
 mod life;
 mod mending;
 mod ownership;
+mod shares;

@@ -104,7 +104,9 @@ impl Life {
         let retention =
             Retention { ledger: kept, entries: self.snapshot_every, ..Retention::default() };
         let kept = Kept { decisions: kept, ended: kept, goals: kept, within: Millis(1_000) };
-        let policy = Policy { kept, ..Policy::default() };
+        // One sender asks as fast as it is answered.
+        let requests_per_second = 1_000_000;
+        let policy = Policy { kept, requests_per_second, ..Policy::default() };
         GlobalConfig { retention, policy, ..Owner::config("life", 10) }
     }
 

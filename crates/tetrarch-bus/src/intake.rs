@@ -29,8 +29,8 @@ const HEADER_CHARS_MAX: usize = 512;
 /// One message of `REQUESTS`.
 #[derive(Debug)]
 pub enum Intaken {
-    /// A request, malformed ones of a known sender too.
-    Request(Box<Request>),
+    /// A request, malformed ones of a known sender too, and when it was stored.
+    Request(Box<Request>, BusTime),
     /// Nobody can be told about it: it goes to the dead letters.
     Undecodable(DeadLetter),
 }
@@ -40,7 +40,7 @@ impl Intaken {
     #[must_use]
     pub fn seq(&self) -> u64 {
         match self {
-            Self::Request(request) => request.seq,
+            Self::Request(request, _) => request.seq,
             Self::Undecodable(letter) => letter.seq,
         }
     }
@@ -106,9 +106,9 @@ impl Intake {
 }
 
 fn intaken(message: RawMessage) -> Intaken {
-    let RawMessage { seq, subject, headers, payload, .. } = message;
+    let RawMessage { seq, subject, headers, payload, time_unix_ms } = message;
     match codec::decode_request_at(&subject, &headers, &payload, seq) {
-        Ok(request) => Intaken::Request(Box::new(request)),
+        Ok(request) => Intaken::Request(Box::new(request), BusTime(time_unix_ms)),
         Err(error) => Intaken::Undecodable(DeadLetter {
             origin: Origin::Requests,
             seq,

@@ -25,7 +25,7 @@ use crate::surely;
 use plan::Tip;
 pub use seal::{JournalEnd, end_journal};
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
-use tetrarch_core::mail::{Duty, MailBody};
+use tetrarch_core::mail::{Duty, Mail, MailBody};
 use tetrarch_failpoint::{Step, reach_if};
 
 /// Publishes of one class that are on their way at once.
@@ -146,6 +146,21 @@ impl Announcer {
         }
         Ok(())
     }
+}
+
+/// Sends answers to what only read the records: each once, as its request names it. Waits while the bus is
+/// away.
+///
+/// # Errors
+/// See [`OutboxError`].
+pub async fn reply(bus: &Bus, answers: &[Mail], epoch: u64) -> Result<(), OutboxError> {
+    let letters: Vec<post::Letter> =
+        answers.iter().map(|mail| post::answer(mail, epoch)).collect::<Result<_, _>>()?;
+    run(letters.into_iter().map(|letter| {
+        let bus = bus.clone();
+        async move { post::send(&bus, &letter).await }
+    }))
+    .await
 }
 
 /// A key of STATE that is not what the ledger says.

@@ -16,7 +16,7 @@ use crate::follow::Follower;
 use crate::state::{self, Select};
 use crate::subject::Subject;
 use crate::subject::pattern::PLANS;
-use tetrarch_core::id::{AgentId, EpicId, Principal, RequestId};
+use tetrarch_core::id::{AgentId, EpicId, Principal, RequestId, SessionId};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::{Lane, Mail};
 use tetrarch_core::plan::PlanEvent;
@@ -76,6 +76,8 @@ pub struct Beat {
     pub agent: AgentId,
     /// Its epoch; 1 when it did not say.
     pub epoch: u64,
+    /// Its session, when it said.
+    pub session: Option<SessionId>,
 }
 
 /// Hears of every heartbeat of an external agent, and of the owner's own, as it happens.
@@ -102,9 +104,11 @@ impl Heartbeats {
             let Ok(Subject::Heartbeat(agent)) = beat.subject.as_str().parse::<Subject>() else {
                 continue;
             };
-            let told = codec::decode_heartbeat(&agent, &beat.payload).ok().map(|told| told.epoch);
+            // What cannot be read is a sign of life all the same; it says nothing of whose.
+            let told = codec::decode_heartbeat(&agent, &beat.payload).ok();
             let header = beat.headers.as_ref().and_then(envelope::epoch);
-            return Beat { agent, epoch: header.or(told).unwrap_or(1) };
+            let epoch = header.or(told.as_ref().map(|told| told.epoch)).unwrap_or(1);
+            return Beat { agent, epoch, session: told.map(|told| told.session) };
         }
     }
 

@@ -122,6 +122,8 @@ pub(crate) struct LimitsConfig {
     pub(crate) max_depth: u8,
     /// Sub-agents per parent.
     pub(crate) max_children: usize,
+    /// What one sender outside may ask a second.
+    pub(crate) requests_per_second: u64,
     /// Failures of a parent's children that are borne, and in what time.
     pub(crate) intensity: Intensity,
     /// The mode of new projects.
@@ -198,6 +200,7 @@ impl Config {
             limits: LimitsConfig {
                 max_depth: fitted(settings.whole("limits.max_depth"), u8::MAX),
                 max_children: fitted(settings.whole("limits.max_children"), usize::MAX),
+                requests_per_second: settings.whole("limits.requests_per_second"),
                 intensity: Intensity {
                     max: fitted(settings.whole("limits.max_restarts"), u32::MAX),
                     window: settings.millis("limits.restart_window"),

@@ -50,6 +50,10 @@ pub const RECOVERED_MAX: usize = 16;
 pub const LOST_MAX: usize = 64;
 /// Decisions remembered by request id (spec 03).
 pub const DECISIONS_MAX: usize = 1_000_000;
+/// How old a request that only reads may be when it is answered: whoever asked waits no longer.
+pub const ANSWERED_WITHIN: Millis = Millis::from_secs(60);
+/// Requests a second that one sender outside may ask, unless configured (spec 09, On the bus).
+pub const REQUESTS_PER_SECOND: u64 = 1_000;
 /// How long a decision is remembered (spec 03).
 pub const DECISION_KEPT: Millis = Millis::from_secs(24 * 3600);
 /// How long terminated agents, ended runs and their assignments are kept (spec 02, Streams).

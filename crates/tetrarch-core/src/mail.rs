@@ -225,6 +225,8 @@ pub enum Alert {
     StreamShrank,
     /// STATE was not what the ledger says, and was mended.
     StateMended,
+    /// Senders asked for more than their share.
+    OverShare,
     /// Records that this version cannot read are left as they are.
     RecordsHeld,
     /// Work changed files that it may not.
@@ -235,7 +237,7 @@ pub enum Alert {
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::CircuitOpen,
         Self::MassSilence,
         Self::RunOverdue,
@@ -243,6 +245,7 @@ impl Alert {
         Self::LedgerInvalid,
         Self::StreamShrank,
         Self::StateMended,
+        Self::OverShare,
         Self::RecordsHeld,
         Self::GuardViolation,
         Self::BudgetWarning,
@@ -259,6 +262,7 @@ impl Alert {
             Self::LedgerInvalid => "ledger.invalid",
             Self::StreamShrank => "stream.shrank",
             Self::StateMended => "state.mended",
+            Self::OverShare => "share.exceeded",
             Self::RecordsHeld => "records.held",
             Self::GuardViolation => "guard.violation",
             Self::BudgetWarning => "budget.warning",

@@ -69,10 +69,10 @@ use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, DispatchId, Principal, SessionId};
 use crate::intensity::{Circuit, Intensity};
 use crate::ledger::{EventKind, Record};
-use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, WINDOW};
+use crate::limits::{APPROVAL_TTL, CHILDREN_MAX, DEPTH_CEILING, REQUESTS_PER_SECOND, WINDOW};
 use crate::liveness::Liveness;
 use crate::mail::receipt::SetAside;
-use crate::mail::{Alert, MailBody, OpReply, SessionOrder};
+use crate::mail::{Alert, MailBody, OpReply};
 use crate::overseer::reach::Reach;
 use crate::overseer::{Patience, Telemetry};
 use crate::planner::{Planner, Proposal};
@@ -93,6 +93,7 @@ pub use group::Group;
 pub use judging::asked_of;
 pub use overseeing::stalling;
 pub use post::{Posted, refusal as refusal_of_mail};
+pub use requests::answer;
 pub use restoring::{Frame, restoring};
 pub use settling::{Settlement, unsettled};
 
@@ -103,6 +104,8 @@ pub struct Policy {
     pub max_depth: u8,
     /// Sub-agents per parent, at most 3.
     pub max_children: usize,
+    /// What one sender outside may ask a second (spec 09, On the bus).
+    pub requests_per_second: u64,
     /// Failures of a parent's children that are borne (spec 04, Restart intensity).
     pub intensity: Intensity,
     /// How long a run may stand in a state (spec 06).
@@ -134,6 +137,7 @@ impl Default for Policy {
         Self {
             max_depth: DEPTH_CEILING,
             max_children: CHILDREN_MAX,
+            requests_per_second: REQUESTS_PER_SECOND,
             intensity: Intensity::default(),
             deadlines: Deadlines::default(),
             window: WINDOW,
@@ -162,6 +166,8 @@ pub enum Input {
     },
     /// A message of `REQUESTS`.
     Request(Box<Request>),
+    /// A message of `REQUESTS` of a sender that asked more than its share, which is so many a second.
+    OverShare(Box<Request>, u64),
     /// A message to GO.
     Post(Box<Posted>),
     /// A message that its reader has not read and that is not kept for much longer.
@@ -172,6 +178,8 @@ pub enum Input {
         agent: AgentId,
         /// Its epoch; 1 when it did not say.
         epoch: u64,
+        /// Its session, when it said.
+        session: Option<SessionId>,
     },
     /// The sweeper found something of a session.
     Swept {
@@ -245,6 +253,7 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
     match input {
         Input::Request(request) => holding::request(records, now, request, step),
         Input::Started { .. }
+        | Input::OverShare(..)
         | Input::Post(_)
         | Input::Unread(..)
         | Input::Heard { .. }
@@ -266,13 +275,16 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
     match input {
         Input::Started { epoch, instance } => started(records, policy, now, *epoch, instance),
         Input::Request(request) => requests::decide(records, policy, now, request),
+        Input::OverShare(request, rate) => requests::over_share(records, now, request, *rate),
         Input::Unread(reader, letter) => {
             let mut draft = Draft::new(records, now, go());
             post::set_aside(&mut draft, reader, letter);
             draft.finish()
         }
         Input::Post(posted) => post::posted(records, now, posted),
-        Input::Heard { agent, epoch } => heard(records, now, agent, *epoch),
+        Input::Heard { agent, epoch, session } => {
+            silence::heard(records, now, agent, (*epoch, *session))
+        }
         Input::Swept { agent, epoch, found } => {
             let mut draft = Draft::new(records, now, go());
             silence::swept(&mut draft, policy, agent, *epoch, *found);
@@ -376,24 +388,6 @@ fn started(records: &Records, policy: &Policy, now: BusTime, epoch: u64, instanc
     draft
         .event(EventKind::OwnerStarted, "04 The GO lease", format!("epoch {epoch} of {instance}"))
         .agent = Some(AgentId::Go);
-    draft.finish()
-}
-
-fn heard(records: &Records, now: BusTime, id: &AgentId, epoch: u64) -> Step {
-    let mut draft = Draft::new(records, now, Principal::Agent(id.clone()));
-    let Some(agent) = records.agents.get(id) else { return draft.finish() };
-    if agent.epoch != epoch {
-        let order = SessionOrder {
-            agent: id.clone(),
-            session: None,
-            epoch,
-            host_epoch: 0,
-            reason: format!("epoch {epoch} is not the current one, which is {}", agent.epoch),
-        };
-        draft.mail(Principal::Agent(id.clone()), None, MailBody::Superseded(order));
-        return draft.finish();
-    }
-    sessions::first_heartbeat(&mut draft, id);
     draft.finish()
 }
 

@@ -10,6 +10,7 @@ pub mod work;
 mod budget;
 mod files;
 mod gate;
+mod reading;
 
 use crate::agent::{Mode, Profile};
 use crate::brief::{RunResult, Tools, Usage, Verdict, Worktree};
@@ -39,6 +40,7 @@ use planning::PlanOp;
 pub use budget::BudgetOp;
 pub use files::FileOp;
 pub use gate::{GateOp, GateVerdict};
+pub use reading::Page;
 
 /// Who sent something, as the subject and the headers say.
 #[derive(Debug, Clone, PartialEq, Eq)]

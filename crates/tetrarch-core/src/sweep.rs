@@ -46,6 +46,9 @@ pub struct Watch<K> {
     pub agents: u32,
 }
 
+/// Senders that are told in one window that they are superseded.
+const CORRECTED_MAX: usize = 10_000;
+
 /// What a sign of life came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
@@ -128,6 +131,8 @@ pub struct Sweeper<K> {
     queue: BTreeSet<(Moment, K)>,
     waiting: BTreeSet<(Moment, K)>,
     resumed: BTreeSet<K>,
+    /// When whoever is superseded was told so last.
+    corrected: BTreeMap<K, Moment>,
     census: Census,
     guard: Guard,
 }
@@ -143,6 +148,7 @@ impl<K: Ord + Clone> Sweeper<K> {
             queue: BTreeSet::new(),
             waiting: BTreeSet::new(),
             resumed: BTreeSet::new(),
+            corrected: BTreeMap::new(),
             census: Census::default(),
             guard: Guard::new(policy),
         }
@@ -213,6 +219,24 @@ impl<K: Ord + Clone> Sweeper<K> {
                 self.census.silence(&mut watched.share, &watched.host);
             }
         }
+    }
+
+    /// Whether a sender that is superseded or unknown is to be told now: once in a window, however often
+    /// it is heard of.
+    pub fn corrects(&mut self, who: &K, now: Moment) -> bool {
+        let window = self.windows.window();
+        let lately = |told: &Moment| now.0.saturating_sub(told.0) < window.0;
+        if self.corrected.get(who).is_some_and(lately) {
+            return false;
+        }
+        if self.corrected.len() >= CORRECTED_MAX {
+            self.corrected.retain(|_, told| lately(told));
+        }
+        let room = self.corrected.len() < CORRECTED_MAX;
+        if room {
+            self.corrected.insert(who.clone(), now);
+        }
+        room
     }
 
     /// A sign of life of a session, heard at `at`.

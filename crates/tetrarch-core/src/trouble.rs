@@ -1,6 +1,8 @@
 //! What a shell met on the bus that people have to look at, though the owner goes on by itself.
 //! Data only; the words are `owner::troubles`'.
 
+use crate::share::Holder;
+
 /// Something that is wrong and was dealt with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
@@ -39,6 +41,13 @@ pub enum Trouble {
         dropped: u64,
         /// What gave occasion to look, in words.
         reason: String,
+    },
+    /// Senders asked for more than their share, and what was beyond it was not decided on.
+    OverShare {
+        /// Who, with how many requests.
+        senders: Vec<(Holder, u64)>,
+        /// A share, in requests a second.
+        rate: u64,
     },
     /// Records that this version cannot read; they are left as they are.
     RecordsHeld {

@@ -14,7 +14,9 @@ mod owner;
 mod planning;
 mod posting;
 mod publishing;
+mod queue;
 mod reached;
+mod replying;
 mod restore;
 mod settling;
 mod spans;
@@ -171,7 +173,8 @@ impl Reign {
             Trouble::NoCommits { cause, .. } => self.told.insert(*cause),
             Trouble::IntakeShrank { .. }
             | Trouble::InboxShrank { .. }
-            | Trouble::StateMended { .. } => true,
+            | Trouble::StateMended { .. }
+            | Trouble::OverShare { .. } => true,
             Trouble::RecordsHeld { .. } => !std::mem::replace(&mut self.told_of_held, true),
         });
         news

@@ -11,12 +11,19 @@ use tokio::task::JoinHandle;
 /// Messages of one inbox that are in its actor's mailbox.
 const INBOX_IN_MAILBOX: usize = 64;
 
+/// A place in a mailbox, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
 /// Something with its place in a mailbox.
 #[derive(Debug)]
 pub(crate) struct Placed<T> {
     /// What it is.
     pub(crate) it: T,
-    _place: OwnedSemaphorePermit,
+    /// Where it is.
+    pub(crate) place: Place,
 }
 
 /// The places of a mailbox.
@@ -31,8 +38,14 @@ impl Places {
 
     /// Waits for a place; none when the process is ending.
     pub(crate) async fn place<T>(&self, it: T) -> Option<Placed<T>> {
-        let place = Arc::clone(&self.0).acquire_owned().await.ok()?;
-        Some(Placed { it, _place: place })
+        let permit = Arc::clone(&self.0).acquire_owned().await.ok()?;
+        Some(Placed { it, place: Place { _permit: permit } })
+    }
+
+    /// Takes a place when one is free.
+    pub(crate) fn try_place<T>(&self, it: T) -> Option<Placed<T>> {
+        let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
+        Some(Placed { it, place: Place { _permit: permit } })
     }
 }
 

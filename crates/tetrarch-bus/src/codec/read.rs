@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use tetrarch_core::request::Page;
 use tetrarch_core::time::Millis;
 
 use super::error::CodecError;
@@ -27,6 +28,22 @@ where
         return Ok(None);
     }
     value.parse().map(Some).map_err(|error: T::Err| CodecError::field(field, error.to_string()))
+}
+
+/// A page of a list, from its `limit` (0: as many as there is room for) and its `after`.
+pub(super) fn page<K>(limit: u32, after: &str) -> Result<Page<K>, CodecError>
+where
+    K: FromStr,
+    K::Err: Display,
+{
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    Ok(Page { limit: Some(most).filter(|most| *most > 0), after: optional("after", after)? })
+}
+
+/// A page's `limit` and `after`.
+pub(super) fn shown_page<K: Display>(page: &Page<K>) -> (u32, String) {
+    let limit = page.limit.map_or(0, |most| u32::try_from(most).unwrap_or(u32::MAX));
+    (limit, show(page.after.as_ref()))
 }
 
 /// One of a closed set of words.

@@ -65,9 +65,9 @@ pub(super) fn encode(op: &FileOp, id: RequestId) -> Result<Vec<u8>, CodecError> 
             let reservation = reservation.to_string();
             op::finish("FileRelease", &pb::FileRelease { request_id, sender, reservation })
         }
-        FileOp::List { project } => {
-            let project = read::show(project.as_ref());
-            op::finish("FileList", &pb::FileList { request_id, sender, project })
+        FileOp::List { project, page } => {
+            let (project, (limit, after)) = (read::show(project.as_ref()), read::shown_page(page));
+            op::finish("FileList", &pb::FileList { request_id, sender, project, limit, after })
         }
     }
 }
@@ -92,5 +92,6 @@ pub(super) fn release(body: Value) -> Result<FileOp, CodecError> {
 /// Reads the body of `file.list`.
 pub(super) fn list(body: Value) -> Result<FileOp, CodecError> {
     let list: pb::FileList = json::message("FileList", body, Unknown::Refused)?;
-    Ok(FileOp::List { project: read::optional("project", &list.project)? })
+    let page = read::page(list.limit, &list.after)?;
+    Ok(FileOp::List { project: read::optional("project", &list.project)?, page })
 }

@@ -125,7 +125,10 @@ pub(super) fn encode(op: &ScheduleOp, id: RequestId) -> Result<Vec<u8>, CodecErr
             let schedule = schedule.to_string();
             finish("ScheduleDelete", &pb::ScheduleDelete { request_id, sender, schedule })
         }
-        ScheduleOp::List => finish("ScheduleList", &pb::ScheduleList { request_id, sender }),
+        ScheduleOp::List { page } => {
+            let (limit, after) = read::shown_page(page);
+            finish("ScheduleList", &pb::ScheduleList { request_id, sender, limit, after })
+        }
     }
 }
 
@@ -147,8 +150,8 @@ pub(super) fn decode(verb: &str, body: Value) -> Result<Op, CodecError> {
             ScheduleOp::Delete { schedule: read::text("schedule", &delete.schedule)? }
         }
         "list" => {
-            let _: pb::ScheduleList = json::message("ScheduleList", body, Unknown::Refused)?;
-            ScheduleOp::List
+            let list: pb::ScheduleList = json::message("ScheduleList", body, Unknown::Refused)?;
+            ScheduleOp::List { page: read::page(list.limit, &list.after)? }
         }
         other => return Err(super::op::unknown(&format!("schedule.{other}"))),
     }))

@@ -32,9 +32,10 @@ pub(super) fn encode(op: &WorkOp, id: RequestId) -> Result<Vec<u8>, CodecError> 
                 reason: done.reason.clone(),
             },
         ),
-        WorkVerb::List { status } => {
+        WorkVerb::List { status, page } => {
             let status = status.map_or("", NodeStatus::as_str).to_owned();
-            finish("TodoList", &pb::TodoList { request_id, sender, epic, status })
+            let (limit, after) = read::shown_page(page);
+            finish("TodoList", &pb::TodoList { request_id, sender, epic, status, limit, after })
         }
         WorkVerb::Reprioritise { priorities, reason } => {
             let each = priorities.iter().map(|(node, said)| pb::NodePriority {
@@ -45,8 +46,9 @@ pub(super) fn encode(op: &WorkOp, id: RequestId) -> Result<Vec<u8>, CodecError> 
             let message = pb::TodoReprioritise { request_id, sender, epic, priorities, reason };
             finish("TodoReprioritise", &message)
         }
-        WorkVerb::Insights => {
-            finish("TodoInsights", &pb::TodoInsights { request_id, sender, epic })
+        WorkVerb::Insights { page } => {
+            let (limit, after) = read::shown_page(page);
+            finish("TodoInsights", &pb::TodoInsights { request_id, sender, epic, limit, after })
         }
         WorkVerb::Recommend { limit } => {
             let limit = *limit;
@@ -66,12 +68,13 @@ pub(super) fn decode(name: &str, body: Value) -> Result<Op, CodecError> {
         "todo.list" => {
             let list: pb::TodoList = json::message("TodoList", body, Unknown::Refused)?;
             let wanted = read::some(list.status).map(|word| status("status", &word)).transpose()?;
-            (list.epic, WorkVerb::List { status: wanted })
+            let page = read::page(list.limit, &list.after)?;
+            (list.epic, WorkVerb::List { status: wanted, page })
         }
         "todo.reprioritise" => reprioritise(body)?,
         "todo.graph_insights" => {
             let shape: pb::TodoInsights = json::message("TodoInsights", body, Unknown::Refused)?;
-            (shape.epic, WorkVerb::Insights)
+            (shape.epic, WorkVerb::Insights { page: read::page(shape.limit, &shape.after)? })
         }
         "todo.recommend" => {
             let best: pb::TodoRecommend = json::message("TodoRecommend", body, Unknown::Refused)?;

@@ -11,6 +11,7 @@ use crate::envelope::{Envelope, Place};
 use crate::{codec, send, surely};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::Entry;
+use tetrarch_core::mail::Mail;
 
 use super::OutboxError;
 
@@ -43,6 +44,22 @@ pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Letter>, Outb
         }
     }
     Ok(letters)
+}
+
+/// An answer that stands in no entry: it has no place in the ledger, and is known again by its request.
+pub(super) fn answer(mail: &Mail, epoch: u64) -> Result<Letter, OutboxError> {
+    let subject = send::mail_subject(mail, &AgentId::Go.into(), None);
+    let envelope = Envelope {
+        msg_id: mail.correlation.map(|request| format!("{}-{request}", mail.to)),
+        epoch: Some(epoch),
+        trace: mail.trace.clone(),
+        ..Envelope::default()
+    };
+    Ok(Letter {
+        subject: subject.to_string(),
+        headers: envelope.headers(&subject),
+        payload: codec::encode_mail(mail)?.into(),
+    })
 }
 
 /// Sends one until it is stored; a repetition within the stream's window is known again by its id.

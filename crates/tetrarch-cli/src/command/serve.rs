@@ -56,6 +56,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
         policy: Policy {
             max_depth: context.config.limits.max_depth,
             max_children: context.config.limits.max_children,
+            requests_per_second: context.config.limits.requests_per_second,
             intensity: context.config.limits.intensity,
             deadlines: context.config.deadlines,
             window: Millis(u64::try_from(window.as_millis()).unwrap_or(u64::MAX)),

@@ -68,6 +68,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("liveness.replacements_per_second", Whole(1, NAMED), Is("50")),
     used("limits.max_depth", Whole(1, 3), Is("3")),
     used("limits.max_children", Whole(0, 3), Is("3")),
+    used("limits.requests_per_second", Whole(1, 1_000_000), Is("1000")),
     used("limits.mode", Word(MODES), Is("orchestrator")),
     used("limits.max_restarts", Whole(0, 1000), Is("3")),
     used("limits.restart_window", Span(SECOND, 24 * HOUR), Is("60s")),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Project;
 use crate::error::{ErrorCode, Refusal};
-use crate::id::{ProjectName, ReservationId};
+use crate::id::{Principal, ProjectName, ReservationId};
 use crate::ledger::{EventKind, Record, RecordKey};
 use crate::limits::{
     ANSWER_BYTES_MAX, LIST_MAX, RESERVATIONS_MAX, RESERVED_FOR, RESERVED_FOR_MAX, TEXT_BYTES_MAX,
@@ -63,19 +63,39 @@ pub(super) fn operate(
             end(draft, &held, "released");
             Ok(OpReply { agent: Some(held.agent), ..reply })
         }
-        FileOp::List { project } => {
-            let project = match project {
-                Some(project) => project.clone(),
-                None => own_project(draft, request)?,
-            };
-            let all = draft.base().reserved_in(&project, draft.now).map(shown);
-            let (data, left_out) = within_answer(all.collect());
-            let detail = match left_out {
-                0 => String::new(),
-                count => format!("{count} more are not listed"),
+        FileOp::List { project, page } => {
+            let project = listed_project(draft, request, project.as_ref())?;
+            let held = draft.base().reserved_in(&project, draft.now);
+            let wanted: Vec<&Reservation> = held.filter(|it| Some(it.id) > page.after).collect();
+            let most = page.limit.unwrap_or(usize::MAX);
+            let (data, kept) = within_answer(wanted.iter().take(most).map(|it| shown(it)));
+            let detail = match wanted.get(..kept) {
+                Some([.., last]) if kept < wanted.len() => {
+                    format!("{} more are not listed; go on after {}", wanted.len() - kept, last.id)
+                }
+                Some(_) | None => String::new(),
             };
             Ok(OpReply { detail, data: Some(data), ..reply })
         }
+    }
+}
+
+/// The project whose reservations are told: an agent's own, any for people.
+fn listed_project(
+    draft: &Draft<'_>,
+    request: &Request,
+    named: Option<&ProjectName>,
+) -> Result<ProjectName, Refusal> {
+    if let (Principal::Human(_), Some(named)) = (&request.sender.from, named) {
+        return Ok(named.clone());
+    }
+    let own = own_project(draft, request)?;
+    match named {
+        Some(named) if *named != own => {
+            let detail = format!("{} has no part in {named}", request.sender.from);
+            Err(Refusal::new(ErrorCode::Unauthorized, detail))
+        }
+        Some(_) | None => Ok(own),
     }
 }
 
@@ -208,19 +228,19 @@ fn shown(held: &Reservation) -> Value {
 }
 
 /// As many as an answer has room for, as JSON text, and how many it has not.
-fn within_answer(all: Vec<Value>) -> (String, usize) {
-    let (mut text, mut left_out) = ("[".to_owned(), 0);
+fn within_answer(all: impl Iterator<Item = Value>) -> (String, usize) {
+    let (mut text, mut kept) = ("[".to_owned(), 0);
     for one in all {
         let one = one.to_string();
-        if left_out > 0 || text.len() + one.len() + 2 > ANSWER_BYTES_MAX {
-            left_out += 1;
-            continue;
+        if text.len() + one.len() + 2 > ANSWER_BYTES_MAX {
+            break;
         }
-        if text.len() > 1 {
+        if kept > 0 {
             text.push(',');
         }
         text.push_str(&one);
+        kept += 1;
     }
     text.push(']');
-    (text, left_out)
+    (text, kept)
 }

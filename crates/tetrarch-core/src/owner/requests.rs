@@ -4,8 +4,9 @@
 use crate::error::{ErrorCode, Refusal};
 use crate::ledger::{Decision, EventKind, Record};
 use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX};
+use crate::mail::Mail;
 use crate::records::Records;
-use crate::request::{MalformedKind, Request, RequestBody};
+use crate::request::{MalformedKind, Op, Request, RequestBody};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
@@ -18,12 +19,50 @@ pub(super) fn decide(records: &Records, policy: &Policy, now: BusTime, request: 
     if weight <= STEP_BYTES_MAX { step } else { too_large(records, policy, now, request, weight) }
 }
 
+/// Refuses a request beyond its sender's share, which is `rate` a second. It is not decided on: the same may
+/// be asked again.
+pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, rate: u64) -> Step {
+    let mut draft = Draft::new(records, now, request.sender.from.clone());
+    draft.request = Some(request.id);
+    draft.trace.clone_from(&request.trace);
+    let detail = format!(
+        "{} asks for more than its share, which is {rate} a second (limits.requests_per_second); send \
+         the same again later",
+        request.sender.from
+    );
+    refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
+    draft.finish()
+}
+
+/// The operation, when it only reads.
+fn read(request: &Request) -> Option<&Op> {
+    match &request.body {
+        RequestBody::Op(op) if op.is_read() => Some(op),
+        RequestBody::Op(_)
+        | RequestBody::Spawn(_)
+        | RequestBody::Report(_)
+        | RequestBody::Malformed { .. } => None,
+    }
+}
+
+/// The answer to a request that only reads; none when it is one to decide on.
+#[must_use]
+pub fn answer(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Option<Mail> {
+    read(request)?;
+    let step = decide(records, policy, now, request);
+    step.mail.into_iter().next()
+}
+
 fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
     let mut draft = Draft::new(records, now, request.sender.from.clone());
     draft.request = Some(request.id);
     draft.trace.clone_from(&request.trace);
     if let RequestBody::Report(report) = &request.body {
         reports::report(&mut draft, policy, request, report);
+        return draft.finish();
+    }
+    if let Some(op) = read(request) {
+        operations::operate(&mut draft, policy, request, op);
         return draft.finish();
     }
     if let Some(decision) = records.decisions.get(&request.id) {

@@ -47,9 +47,10 @@ pub(super) fn operate(
             delete(draft, from, *schedule)?;
             Ok(OpReply { detail: schedule.to_string(), ..reply })
         }
-        ScheduleOp::List => {
+        ScheduleOp::List { page } => {
             let mut answer = Answer::default();
-            answer.list("schedules", draft.base().schedules.values().map(told));
+            let all = draft.base().schedules.iter().map(|(id, schedule)| (*id, told(schedule)));
+            answer.page("schedules", all, *page);
             Ok(OpReply { data: Some(answer.finish()), ..reply })
         }
     }

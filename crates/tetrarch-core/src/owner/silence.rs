@@ -4,13 +4,15 @@
 //! ended for the shell, which takes its lease.
 
 use crate::agent::{Agent, Hosting};
-use crate::id::AgentId;
+use crate::id::{AgentId, Principal, SessionId};
 use crate::intensity::FailureCause;
 use crate::ledger::EventKind;
 use crate::liveness::Liveness;
-use crate::mail::Alert;
-use crate::step::Draft;
+use crate::mail::{Alert, MailBody, SessionOrder};
+use crate::records::Records;
+use crate::step::{Draft, Step};
 use crate::sweep::Absence;
+use crate::time::BusTime;
 
 use super::{Policy, Silence, ending, recovery, sessions};
 
@@ -86,4 +88,29 @@ pub(super) fn mass_silence(draft: &mut Draft<'_>, silent: u64, active: u64) {
     let text =
         format!("{silent} of {active} are silent at once; nobody is declared offline for a window");
     sessions::alert(draft, &AgentId::Go, Alert::MassSilence, "04 The sweeper", &text);
+}
+
+/// A sign of life: the first of a session makes it active, one that is not the current session's is
+/// answered.
+pub(super) fn heard(
+    records: &Records,
+    now: BusTime,
+    id: &AgentId,
+    (epoch, session): (u64, Option<SessionId>),
+) -> Step {
+    let mut draft = Draft::new(records, now, Principal::Agent(id.clone()));
+    let Some(agent) = records.agents.get(id) else { return draft.finish() };
+    let fits = session.is_none_or(|session| agent.session == Some(session));
+    if agent.epoch != epoch || !fits {
+        let reason = if fits {
+            format!("epoch {epoch} is not the current one, which is {}", agent.epoch)
+        } else {
+            format!("epoch {epoch} is another session's")
+        };
+        let order = SessionOrder { agent: id.clone(), session, epoch, host_epoch: 0, reason };
+        draft.mail(Principal::Agent(id.clone()), None, MailBody::Superseded(order));
+        return draft.finish();
+    }
+    sessions::first_heartbeat(&mut draft, id);
+    draft.finish()
 }

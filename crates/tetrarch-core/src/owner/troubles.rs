@@ -10,6 +10,7 @@ use super::sessions;
 
 const MEMORY: &str = "02 Amnesia guard";
 const LEDGER: &str = "02 One ledger, one owner";
+const SHARES: &str = "09 On the bus";
 const ENCODINGS: &str = "02 Encodings";
 /// Records that one alert names.
 const NAMED_MAX: usize = 10;
@@ -53,6 +54,19 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
                  find out who else has its credential"
             );
             (Alert::StateMended, LEDGER, text)
+        }
+        Trouble::OverShare { senders, rate } => {
+            let named = senders.iter().take(NAMED_MAX);
+            let named: Vec<String> =
+                named.map(|(who, count)| format!("{who} ({count} requests)")).collect();
+            let text = format!(
+                "{} senders asked for more than {rate} a second, and what was beyond that was not \
+                 decided on: {}{}. Stop what asks, or raise limits.requests_per_second",
+                senders.len(),
+                named.join(", "),
+                if senders.len() > NAMED_MAX { " and others" } else { "" },
+            );
+            (Alert::OverShare, SHARES, text)
         }
         Trouble::RecordsHeld { held } => {
             let (count, some) = (held.len(), held.len().min(NAMED_MAX));

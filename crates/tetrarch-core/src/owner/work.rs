@@ -52,8 +52,8 @@ pub(super) fn operate(
             let count = reprioritise(draft, epic, &sender, priorities, reason)?;
             Ok(OpReply { detail: format!("{count} leaves changed"), ..reply })
         }
-        WorkVerb::List { status } => told(telling::list(draft, epic, *status)),
-        WorkVerb::Insights => told(telling::insights(draft, epic)),
+        WorkVerb::List { status, page } => told(telling::list(draft, epic, *status, *page)),
+        WorkVerb::Insights { page } => told(telling::insights(draft, epic, *page)),
         WorkVerb::Recommend { limit } => told(telling::recommended(draft, epic, *limit)),
     }
 }

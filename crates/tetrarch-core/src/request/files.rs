@@ -4,6 +4,8 @@ use crate::id::{ProjectName, ReservationId};
 use crate::reservation::Mode;
 use crate::time::Millis;
 
+use super::Page;
+
 /// `file.*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOp {
@@ -27,6 +29,8 @@ pub enum FileOp {
     List {
         /// Which; the sender's own unless said.
         project: Option<ProjectName>,
+        /// Which of it.
+        page: Page<ReservationId>,
     },
 }
 

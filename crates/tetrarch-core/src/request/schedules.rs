@@ -4,6 +4,8 @@
 use crate::id::ScheduleId;
 use crate::schedule::{Deed, Rhythm};
 
+use super::Page;
+
 /// An operation on schedules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScheduleOp {
@@ -20,7 +22,10 @@ pub enum ScheduleOp {
         schedule: ScheduleId,
     },
     /// What begins at set times is told.
-    List,
+    List {
+        /// Which of it.
+        page: Page<ScheduleId>,
+    },
 }
 
 impl ScheduleOp {
@@ -33,7 +38,7 @@ impl ScheduleOp {
         match self {
             Self::Create { .. } => "schedule.create",
             Self::Delete { .. } => "schedule.delete",
-            Self::List => "schedule.list",
+            Self::List { .. } => "schedule.list",
         }
     }
 }

@@ -6,6 +6,8 @@ use crate::id::{EpicId, NodeId};
 use crate::plan::NodeStatus;
 use crate::priority::Priority;
 
+use super::Page;
+
 /// An operation on the work of a goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkOp {
@@ -24,6 +26,8 @@ pub enum WorkVerb {
     List {
         /// Only those that stand there.
         status: Option<NodeStatus>,
+        /// Which of them.
+        page: Page<NodeId>,
     },
     /// Nodes are this urgent, as the asker sees it.
     Reprioritise {
@@ -34,7 +38,10 @@ pub enum WorkVerb {
         reason: String,
     },
     /// What the shape of its plan says.
-    Insights,
+    Insights {
+        /// Of which nodes it tells each.
+        page: Page<NodeId>,
+    },
     /// Which of its nodes to take first.
     Recommend {
         /// How many at most; 0 is as many as usual.
@@ -80,7 +87,7 @@ impl WorkOp {
             WorkVerb::Complete(_) => "todo.complete",
             WorkVerb::List { .. } => "todo.list",
             WorkVerb::Reprioritise { .. } => "todo.reprioritise",
-            WorkVerb::Insights => "todo.graph_insights",
+            WorkVerb::Insights { .. } => "todo.graph_insights",
             WorkVerb::Recommend { .. } => "todo.recommend",
             WorkVerb::Unblock { .. } => "work.unblock",
         }

@@ -398,3 +398,15 @@ fn balanced(sweeper: &Sweeper<u32>) -> Result<(), TestCaseError> {
     prop_assert_eq!(sweeper.census.silent_hosts(), hosts.len());
     Ok(())
 }
+
+#[test]
+fn a_superseded_sender_is_told_once_in_a_window_and_senders_are_bounded() {
+    let mut stage = Stage::new();
+    let mut tells = |who: u32, at: u64| stage.sweeper.corrects(&who, Moment(at));
+    assert!(tells(1, 0) && tells(2, 0), "each by itself");
+    assert!(!tells(1, W - 1));
+    assert!(tells(1, W) && tells(2, W));
+    assert!((3..).take(CORRECTED_MAX - 2).all(|who| tells(who, W)));
+    assert!(!tells(0, W), "as many as there may be");
+    assert!(tells(0, 2 * W));
+}

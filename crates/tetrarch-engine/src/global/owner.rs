@@ -1,7 +1,9 @@
 //! The owner's actor: decides on what the intake brings, commits, and hands committed entries
 //! to the outbox. It holds core's records and decides nothing itself.
 
-use std::collections::{HashSet, VecDeque};
+mod taking;
+
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,21 +11,21 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::Bus;
 use tetrarch_bus::commit::{CommitError, Committer};
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
+use tetrarch_bus::intake::Intaken;
 use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::mailbox::opening::Openings;
 use tetrarch_bus::outbox::{Announcer, Recorder};
-use tetrarch_bus::subject::Origin;
 use tetrarch_core::id::{CommitId, HostName};
 use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::mail::Mail;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Archived, Group, Input, Policy, Settlement, decide, forgetting_is_late, is_due, next_deadline,
-    refusal_of_mail, stalling, unanswering_hosts, unarchived, unsettled,
+    Archived, Group, Input, Policy, Settlement, answer, decide, forgetting_is_late, is_due,
+    next_deadline, stalling, unanswering_hosts, unarchived, unsettled,
 };
 use tetrarch_core::records::Records;
-use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::snapshot::Retention;
+use tetrarch_core::step::Step;
 use tetrarch_core::time::BusTime;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -39,13 +41,15 @@ use super::memory::Kept;
 use super::planning::{self, Asking, PlannerConfig, Question};
 use super::posting;
 use super::publishing::{Committed, ENTRIES_FOR_OUTBOX, announce, record};
+use super::queue::{Next, Queue};
 use super::reached;
+use super::replying::Replying;
 use super::restore::Restored;
 use super::settling::Settling;
 use super::spans::traced;
 use super::sweeping::{self, Patience, Told, is_watched};
 use crate::clock::Clock;
-use crate::error::{EngineError, note_dead};
+use crate::error::EngineError;
 use crate::metrics::Leading;
 use crate::pump::{Placed, Pump};
 
@@ -53,6 +57,9 @@ use crate::pump::{Placed, Pump};
 const TICK_EVERY: Duration = Duration::from_secs(60);
 /// The least time to a deadline's tick: what one tick left over is not done in one go with requests.
 const DEADLINE_PAUSE: Duration = Duration::from_millis(20);
+
+/// Answers to reads that wait for the commit of what they tell; no more is read meanwhile.
+const ANSWERS_MAX: usize = 1024;
 
 /// What the owner's actor is told.
 pub(super) enum OwnerMsg {
@@ -117,7 +124,10 @@ pub(super) struct OwnerState {
     archiving: Archiving,
     records: Records,
     group: Group,
-    waiting: VecDeque<(Input, Option<u64>)>,
+    queue: Queue,
+    /// Answers that wait for the commit of what they tell.
+    answers: Vec<Mail>,
+    replying: Replying,
     committer: Option<Committer>,
     commits: usize,
     sweeper: mpsc::Sender<Told>,
@@ -176,6 +186,9 @@ impl Actor for OwnerActor {
         pumps.push(inboxes(&bus, &myself));
         pumps.push(posting::start(&bus, &records, &myself));
         pumps.push(expiring::start(&bus, mail_age, clock, &myself));
+        let found = troubles.into_iter().chain(shrunk).map(Input::Trouble);
+        let first = std::iter::once(Input::Started { epoch, instance: instance.clone() });
+        let queue = Queue::new(policy.requests_per_second, first.chain(found));
         let mut state = OwnerState {
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             hearing,
@@ -183,6 +196,7 @@ impl Actor for OwnerActor {
             looked: BusTime(0),
             leading: Leading::new(),
             settling: Settling::new(bus.clone()),
+            replying: Replying::new(bus.clone(), epoch),
             archiving: Archiving::new(bus.clone()),
             bus,
             policy,
@@ -192,7 +206,8 @@ impl Actor for OwnerActor {
             clock,
             records,
             group: Group::default(),
-            waiting: VecDeque::new(),
+            queue,
+            answers: Vec::new(),
             commits: 0,
             sweeper,
             asking,
@@ -204,10 +219,6 @@ impl Actor for OwnerActor {
             timer: None,
             revoked: HashSet::new(),
         };
-        let started = Input::Started { epoch, instance: state.instance.clone() };
-        state.waiting.push_back((started, None));
-        let found = troubles.into_iter().chain(shrunk);
-        state.waiting.extend(found.map(|trouble| (Input::Trouble(trouble), None)));
         state.advance(&myself);
         Ok(state)
     }
@@ -219,18 +230,20 @@ impl Actor for OwnerActor {
         state: &mut OwnerState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            OwnerMsg::Intake(batch) => {
-                for taken in batch.it {
-                    state.take(taken).await;
+            OwnerMsg::Intake(Placed { it: batch, place }) => {
+                let place = Arc::new(place);
+                for taken in batch {
+                    state.take(taken, &place).await;
                 }
             }
-            OwnerMsg::Posted(incoming) => state.post(*incoming.it).await,
-            OwnerMsg::Heard(heard) => state.waiting.push_back((heard.it, None)),
-            OwnerMsg::Found(found) => state.waiting.push_back((*found, None)),
+            OwnerMsg::Posted(Placed { it, place }) => state.post(*it, place).await,
+            OwnerMsg::Heard(Placed { it, place }) => state.queue.push_placed(it, place),
+            OwnerMsg::Found(found) => state.queue.push(*found),
             OwnerMsg::Tick => {
                 // Another is set when more is due.
                 state.timer = None;
-                state.waiting.push_back((Input::Tick, None));
+                state.queue.tell_over_share();
+                state.queue.push(Input::Tick);
             }
             OwnerMsg::Oversee => {
                 let (now, telemetry) = (state.clock.now(), state.telemetry());
@@ -248,12 +261,14 @@ impl Actor for OwnerActor {
             OwnerMsg::Settled(read) => {
                 state.settling.ended();
                 if !read.is_empty() {
-                    state.waiting.push_back((Input::Settled(read), None));
+                    state.queue.push(Input::Settled(read));
                 }
             }
             OwnerMsg::Archived(kept) => {
                 state.archiving.ended();
-                state.waiting.extend(kept.into_iter().map(|it| (Input::Archived(it), None)));
+                for it in kept {
+                    state.queue.push(Input::Archived(it));
+                }
             }
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
@@ -275,7 +290,7 @@ impl OwnerState {
 
     /// Has the journals read of runs that ended without a result.
     fn settle_the_lost(&mut self, myself: &ActorRef<OwnerMsg>) {
-        if self.settling.is_reading() || !self.waiting.is_empty() {
+        if self.settling.is_reading() || !self.queue.is_empty() {
             return;
         }
         let lost = unsettled(&self.records);
@@ -286,7 +301,7 @@ impl OwnerState {
 
     /// Has the journals kept of runs that ended, when nothing else is to be decided on.
     fn keep_journals(&mut self, myself: &ActorRef<OwnerMsg>) {
-        let busy = self.archiving.is_working() || !self.waiting.is_empty();
+        let busy = self.archiving.is_working() || !self.queue.is_empty();
         if busy || self.policy.halted.is_some() {
             return;
         }
@@ -299,40 +314,7 @@ impl OwnerState {
     fn oversee(&mut self) {
         let telemetry = self.telemetry();
         self.looked = self.clock.now();
-        self.waiting.push_back((Input::Oversee(telemetry), None));
-    }
-
-    async fn take(&mut self, taken: Intaken) {
-        match taken {
-            Intaken::Request(mut request) => {
-                if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
-                    *telemetry = self.telemetry();
-                }
-                let seq = request.seq;
-                reached::taken(&request);
-                self.waiting.push_back((Input::Request(request), Some(seq)));
-            }
-            Intaken::Undecodable(letter) => self.set_aside(&letter).await,
-        }
-    }
-
-    /// Decides on a message to GO; one that it does not take is kept with the reason first.
-    async fn post(&mut self, incoming: Incoming) {
-        let Some(posted) = posting::posted(&incoming) else { return };
-        if let Some(reason) = refusal_of_mail(&self.records, &posted) {
-            let Incoming { seq, subject, payload, .. } = incoming;
-            let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
-            self.set_aside(&letter).await;
-        }
-        self.waiting.push_back((Input::Post(Box::new(posted)), None));
-    }
-
-    async fn set_aside(&self, letter: &DeadLetter) {
-        note_dead(letter);
-        self.leading.metrics.set_aside();
-        if let Err(error) = dead_letter(&self.bus, letter).await {
-            tracing::error!(%error, "a dead letter could not be kept");
-        }
+        self.queue.push(Input::Oversee(telemetry));
     }
 
     /// Decides on what waits, as far as it fits into one entry, and commits when no commit is in
@@ -341,15 +323,12 @@ impl OwnerState {
         if self.halted.has_changed().unwrap_or(false) {
             self.policy.halted.clone_from(&self.halted.borrow_and_update());
         }
-        while !self.group.is_full()
-            && let Some((input, seq)) = self.waiting.pop_front()
-        {
-            let input = traced(input);
-            let step = decide(&self.records, &self.policy, self.clock.now(), &input);
-            self.group.add(&mut self.records, step, seq);
-        }
-        self.leading.look(&self.records, self.waiting.len());
+        self.decide_what_fits();
+        self.leading.look(&self.records, self.queue.len());
         if self.group.is_empty() {
+            if self.committer.is_some() {
+                self.replying.send(std::mem::take(&mut self.answers));
+            }
             return;
         }
         let Some(mut committer) = self.committer.take() else { return };
@@ -363,6 +342,7 @@ impl OwnerState {
         let questions = Question::all_of(&entry, &self.records);
         let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
         let (asking, metrics) = (self.asking.clone(), self.leading.metrics.clone());
+        let (replying, answers) = (self.replying.clone(), std::mem::take(&mut self.answers));
         // The task reports back by itself; a dropped actor has no use for the outcome.
         drop(tokio::spawn(async move {
             reached::decided(&entry);
@@ -371,6 +351,7 @@ impl OwnerState {
             if let Ok((seq, _)) = &outcome {
                 reached::committed(&entry);
                 metrics.committed(&entry, began.elapsed());
+                replying.send(answers);
                 memory.send_modify(|kept| kept.ledger.high = kept.ledger.high.max(*seq));
                 asking.ask(questions).await;
                 // A closed outbox has told why.
@@ -381,9 +362,31 @@ impl OwnerState {
         }));
     }
 
+    /// Decides until an entry is full. What only reads is answered from the records as they then are.
+    fn decide_what_fits(&mut self) {
+        let now = self.clock.now();
+        while !self.group.is_full()
+            && self.answers.len() < ANSWERS_MAX
+            && let Some(next) = self.queue.next(now)
+        {
+            let (step, seq) = match next {
+                Next::Decide(input, seq) => {
+                    let input = traced(input);
+                    (decide(&self.records, &self.policy, now, &input), seq)
+                }
+                Next::Read(request, seq) => {
+                    self.answers.extend(answer(&self.records, &self.policy, now, &request));
+                    (Step::default(), Some(seq))
+                }
+                Next::Passed(seq) => (Step::default(), Some(seq)),
+            };
+            self.group.add(&mut self.records, step, seq);
+        }
+    }
+
     /// Wakes this actor when the next deadline passes.
     fn set_timer(&mut self, myself: &ActorRef<OwnerMsg>) {
-        if !self.waiting.is_empty() {
+        if !self.queue.is_empty() {
             // What waits for room in a commit is decided first.
             return;
         }
@@ -436,7 +439,7 @@ impl OwnerState {
             Ok(committer) => {
                 self.committer = Some(committer);
                 if is_due(&self.records) {
-                    self.waiting.push_back((Input::Tick, None));
+                    self.queue.push(Input::Tick);
                 }
                 // Whoever waits for readiness may be gone.
                 let _unwatched = self.ready.send(true);

@@ -2,6 +2,7 @@
 //! external agents, its own heartbeat as canary among them, and tells the owner what core's
 //! sweeper proposes. A silent host counts as lost only when its lease could be taken from it.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use ractor::ActorRef;
@@ -10,7 +11,7 @@ use tetrarch_bus::error::PublishError;
 use tetrarch_bus::lease::{Lease, LeaseKey, LeaseSeen, Renewal, Renewals};
 use tetrarch_bus::watch::{Beat, Heartbeats};
 use tetrarch_core::agent::{Agent, Hosting};
-use tetrarch_core::id::{AgentId, HostName};
+use tetrarch_core::id::{AgentId, HostName, SessionId};
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::owner::{Input, Silence};
 use tetrarch_core::records::Records;
@@ -94,6 +95,7 @@ pub(super) async fn start(
         owner,
         places: Places::new(HEARD_IN_MAILBOX),
         hearing,
+        sessions: HashMap::new(),
     };
     for agent in records.agents.values().filter(|agent| is_watched(agent)) {
         sweeping.track(agent);
@@ -125,6 +127,8 @@ struct Sweeping {
     owner: ActorRef<OwnerMsg>,
     places: Places,
     hearing: Hearing,
+    /// The current sessions of those who say by themselves that they are alive.
+    sessions: HashMap<AgentId, SessionId>,
 }
 
 impl Sweeping {
@@ -151,7 +155,7 @@ impl Sweeping {
                     Some(Told::Revoke(host, epoch)) => self.revoke(host, epoch),
                     None => return,
                 },
-                beat = beats.next() => self.beat(beat).await,
+                beat = beats.next() => self.beat(beat),
                 renewal = renewals.next() => self.renewed(&renewal),
                 _ = canaries.tick() => beats.send_canary().await,
                 _ = sweeps.tick() => self.sweep(),
@@ -170,8 +174,12 @@ impl Sweeping {
             return;
         }
         match agent.liveness {
-            Liveness::Terminated | Liveness::Offline => self.sweeper.forget(&agent.id),
+            Liveness::Terminated | Liveness::Offline => {
+                self.sessions.remove(&agent.id);
+                self.sweeper.forget(&agent.id);
+            }
             state @ (Liveness::Register | Liveness::Active | Liveness::Stale) => {
+                self.sessions.extend(agent.session.map(|session| (agent.id.clone(), session)));
                 // Of a session that it watches already the sweeper knows more than the record.
                 if self.sweeper.epoch(&agent.id) == Some(agent.epoch) {
                     return;
@@ -198,20 +206,29 @@ impl Sweeping {
         }
     }
 
-    async fn beat(&mut self, Beat { agent, epoch }: Beat) {
+    fn beat(&mut self, Beat { agent, epoch, session }: Beat) {
         let now = self.now();
         if agent == AgentId::Go {
             self.sweeper.canary(now);
             return;
         }
         let first = self.sweeper.state(&agent) == Some(Liveness::Register);
-        match self.sweeper.observe(&agent, epoch, now) {
-            Heard::Alive if !first => return,
-            Heard::Alive | Heard::Unknown | Heard::Superseded => {}
+        let known = self.sessions.get(&agent);
+        let other = session.is_some_and(|session| known.is_some_and(|known| *known != session));
+        let heard =
+            if other { Heard::Superseded } else { self.sweeper.observe(&agent, epoch, now) };
+        let told = match heard {
+            Heard::Alive => first,
+            Heard::Unknown | Heard::Superseded => self.sweeper.corrects(&agent, now),
+        };
+        if !told {
+            return;
         }
-        let Some(placed) = self.places.place(Input::Heard { agent, epoch }).await else { return };
-        // An owner that ended needs no heartbeats.
-        let _ended = self.owner.cast(OwnerMsg::Heard(placed));
+        // With the owner behind by so many, the next heartbeat says the same.
+        if let Some(placed) = self.places.try_place(Input::Heard { agent, epoch, session }) {
+            // An owner that ended needs no heartbeats.
+            let _ended = self.owner.cast(OwnerMsg::Heard(placed));
+        }
     }
 
     fn renewed(&mut self, renewal: &Renewal) {

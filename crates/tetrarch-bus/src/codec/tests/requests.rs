@@ -15,7 +15,7 @@ use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::verbs::VerbOp;
 use tetrarch_core::request::{
-    BudgetOp, FileOp, HostDrain, HostJoin, MalformedKind, Op, ProjectCreate, Report, Request,
+    BudgetOp, FileOp, HostDrain, HostJoin, MalformedKind, Op, Page, ProjectCreate, Report, Request,
     RequestBody, TaskWish,
 };
 use tetrarch_core::run::RunEvent;
@@ -101,8 +101,11 @@ fn ops() -> Vec<Op> {
             reason: "r".to_owned(),
         }),
         Op::File(FileOp::Release { reservation: id("rsv_~") }),
-        Op::File(FileOp::List { project: Some(id("demo")) }),
-        Op::File(FileOp::List { project: None }),
+        Op::File(FileOp::List { project: Some(id("demo")), page: Page::default() }),
+        Op::File(FileOp::List {
+            project: None,
+            page: Page { limit: Some(5), after: Some(id("rsv_01JD8Z5W6T4QK3M9X2V7B1N0AC")) },
+        }),
         Op::WorkBlock { epic: id("goal_~"), node: id("T1.2"), blocker: blocker() },
     ];
     ops.extend(goals::ops().chain(gates::ops()));

@@ -9,7 +9,7 @@ use crate::ledger::EventKind;
 use crate::limits::{LIST_MAX, RESERVATIONS_MAX, RESERVED_FOR, RESERVED_FOR_MAX};
 use crate::mail::OpReply;
 use crate::owner::{Input, next_deadline};
-use crate::request::{FileOp, Op, ProjectCreate, Report};
+use crate::request::{FileOp, Op, Page, ProjectCreate, Report};
 use crate::reservation::Mode;
 use crate::time::{BusTime, Millis};
 
@@ -39,7 +39,7 @@ fn data(reply: &OpReply) -> Value {
 
 fn listed(fleet: &mut Fleet) -> Value {
     let project = Some(ProjectName::new("demo").unwrap());
-    data(&fleet.op(&human(), Op::File(FileOp::List { project })))
+    data(&fleet.op(&human(), Op::File(FileOp::List { project, page: Page::default() })))
 }
 
 #[test]
@@ -133,11 +133,27 @@ fn what_is_wanted_is_bounded_and_a_sessions_own() {
     let full = ask(&mut fleet, &other, &["d"], Mode::Shared);
     assert_eq!(full.error, Some(ErrorCode::Unavailable), "{full:?}");
     let project = Some(ProjectName::new("demo").unwrap());
-    let list = fleet.op(&Principal::Agent(po()), Op::File(FileOp::List { project: None }));
+    let list = fleet.op(
+        &Principal::Agent(po()),
+        Op::File(FileOp::List { project: None, page: Page::default() }),
+    );
     let short = data(&list).as_array().unwrap().len();
     assert!(short > 50 && list.detail.contains("more are not listed"), "{short}: {}", list.detail);
-    let again = fleet.op(&human(), Op::File(FileOp::List { project }));
+    let again = fleet.op(&human(), Op::File(FileOp::List { project, page: Page::default() }));
     assert_eq!(again.data, list.data);
+    let after = list.detail.rsplit(' ').next().unwrap().parse().ok();
+    let page = Page { limit: Some(1), after };
+    let next = fleet.op(
+        &human(),
+        Op::File(FileOp::List { project: Some(ProjectName::new("demo").unwrap()), page }),
+    );
+    let last = data(&list).as_array().unwrap().last().cloned();
+    assert_ne!(data(&next).as_array().unwrap().first().cloned(), last);
+    assert_eq!(data(&next).as_array().unwrap().len(), 1);
+    let foreign =
+        FileOp::List { project: Some(ProjectName::new("other").unwrap()), page: Page::default() };
+    let refused = fleet.op(&Principal::Agent(po()), Op::File(foreign));
+    assert_eq!(refused.error, Some(ErrorCode::Unauthorized), "{refused:?}");
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn foreign() -> (Fleet, AgentId) {
     fleet.join("h1", "life1", 20);
     assert_eq!(fleet.op(&human(), Op::ProjectCreate(create(true))).error, None);
     assert_eq!(fleet.op(&po().into(), Op::AgentRegister).error, None);
-    fleet.one(Input::Heard { agent: po(), epoch: fleet.agent(&po()).epoch });
+    fleet.one(Input::Heard { agent: po(), epoch: fleet.agent(&po()).epoch, session: None });
     let epic = fleet.goal(tasks(1));
     let answer = fleet.spawn(&po(), request(epic, "T1.1", vec![wish(Role::Worker)]));
     let worker = answer.spawned.first().unwrap_or_else(|| panic!("{answer:?}")).agent.clone();

@@ -259,15 +259,15 @@ fn a_crashed_orchestrator_goes_on_where_it_was() {
 
     let mut fleet = Fleet::new();
     fleet.op(&human(), Op::ProjectCreate(create(true)));
-    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    fleet.one(Input::Heard { agent: po(), epoch: 1, session: None });
     let registered = fleet.op(&po().into(), Op::AgentRegister);
     assert_eq!(registered.error, None);
-    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    fleet.one(Input::Heard { agent: po(), epoch: 1, session: None });
     fleet.report(&po(), Report::Crashed { cause: "a bug".to_owned() });
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline, "it has to register again");
     assert_eq!(fleet.agent(&po()).hosting, Hosting::External);
     fleet.op(&po().into(), Op::AgentRegister);
-    fleet.one(Input::Heard { agent: po(), epoch: 2 });
+    fleet.one(Input::Heard { agent: po(), epoch: 2, session: None });
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Active);
 }
 

@@ -12,7 +12,7 @@ use crate::limits::{FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, TEXT_BYTE
 use crate::mail::{MailBody, OpReply};
 use crate::owner::{Input, decide, next_deadline};
 use crate::request::schedules::ScheduleOp;
-use crate::request::{Op, RequestBody};
+use crate::request::{Op, Page, RequestBody};
 use crate::schedule::{Deed, Rhythm, UTC};
 use crate::time::{BusTime, Millis};
 
@@ -256,7 +256,7 @@ fn the_list_tells_when_and_what_came_of_it() {
     let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
     let due = next(&fleet, id);
     tick(&mut fleet, due);
-    let list = RequestBody::Op(Op::Schedule(ScheduleOp::List));
+    let list = RequestBody::Op(Op::Schedule(ScheduleOp::List { page: Page::default() }));
     let input = fleet.asking(&human(), list);
     let data = reply(&fleet.one(input)).data.unwrap();
     let told: Value = serde_json::from_str(&data).unwrap();

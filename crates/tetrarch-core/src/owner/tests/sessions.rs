@@ -8,12 +8,12 @@ use serde_json::json;
 
 use crate::agent::Mode;
 use crate::error::ErrorCode;
-use crate::id::{AgentId, HumanName, Principal, ProfileName, RequestId, Ulid};
+use crate::id::{AgentId, HumanName, Principal, ProfileName, RequestId, SessionId, Ulid};
 use crate::ledger::EventKind;
 use crate::limits::DECISION_KEPT;
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
-use crate::owner::Input;
+use crate::owner::{self, Input};
 use crate::request::{Op, ProjectCreate, Report, RequestBody};
 use crate::role::Role;
 use crate::time::{BusTime, Millis};
@@ -46,17 +46,25 @@ fn an_external_agent_registers_is_heard_and_registers_again() {
     assert_eq!((registered.agent_epoch, registered.error), (Some(1), None));
     assert_eq!(fleet.ledger.last().unwrap().seals[0].agent, po());
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Register);
-    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    fleet.one(Input::Heard { agent: po(), epoch: 1, session: None });
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Active);
-    assert_eq!(fleet.one(Input::Heard { agent: po(), epoch: 1 }).records, []);
+    assert_eq!(fleet.one(Input::Heard { agent: po(), epoch: 1, session: None }).records, []);
 
     fleet.op(&po().into(), Op::AgentRegister);
-    let zombie = fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    let zombie = fleet.one(Input::Heard { agent: po(), epoch: 1, session: None });
     assert_eq!(topics(&zombie, &po()), ["superseded"]);
     assert_eq!(zombie.records, []);
-    fleet.one(Input::Heard { agent: po(), epoch: 2 });
+    fleet.one(Input::Heard { agent: po(), epoch: 2, session: None });
     assert_eq!((fleet.agent(&po()).liveness, fleet.agent(&po()).epoch), (Liveness::Active, 2));
-    assert!(fleet.one(Input::Heard { agent: id("PO-none"), epoch: 1 }).mail.is_empty());
+    let session = Some(SessionId(Ulid(77)));
+    let other = fleet.one(Input::Heard { agent: po(), epoch: 2, session });
+    assert_eq!(topics(&other, &po()), ["superseded"]);
+    assert_eq!(other.records, []);
+    let MailBody::Superseded(order) = &other.mail[0].body else { panic!("{other:?}") };
+    assert_eq!((order.session, order.epoch), (session, 2), "its predecessor goes on");
+    assert!(
+        fleet.one(Input::Heard { agent: id("PO-none"), epoch: 1, session: None }).mail.is_empty()
+    );
 }
 
 #[test]
@@ -76,7 +84,7 @@ fn only_external_agents_of_living_projects_register() {
 fn an_external_project_can_be_made_again_and_its_old_program_stays_out() {
     let mut fleet = external();
     fleet.op(&po().into(), Op::AgentRegister);
-    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    fleet.one(Input::Heard { agent: po(), epoch: 1, session: None });
     let epic = fleet.goal(tasks(1));
     let old = fleet
         .ask(&po().into(), RequestBody::Spawn(request(epic, "T1.1", vec![wish(Role::Worker)])));
@@ -192,10 +200,37 @@ fn profiles_are_the_projects_own() {
     assert_eq!(run.brief.runner.model, "small");
 }
 
+fn mode(mode: Mode) -> Op {
+    Op::ProjectMode { project: project(), mode }
+}
+
+#[test]
+fn a_read_is_answered_and_leaves_nothing() {
+    let mut fleet = Fleet::ready();
+    let status = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: po() }));
+    let mail = owner::answer(&fleet.records, &fleet.policy, fleet.now, &status).unwrap();
+    assert_eq!((mail.to, mail.correlation), (human(), Some(status.id)));
+    let step =
+        owner::decide(&fleet.records, &fleet.policy, fleet.now, &Input::Request(Box::new(status)));
+    assert!(step.records.is_empty() && step.events.is_empty(), "{step:?}");
+    let decided = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
+    assert_eq!(owner::answer(&fleet.records, &fleet.policy, fleet.now, &decided), None);
+}
+
+#[test]
+fn a_request_beyond_the_share_is_refused_and_may_be_asked_again() {
+    let mut fleet = Fleet::ready();
+    let asked = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
+    let refused = reply(&fleet.one(Input::OverShare(Box::new(asked.clone()), 100)));
+    assert_eq!(refused.error, Some(ErrorCode::Unavailable), "{refused:?}");
+    assert!(refused.detail.contains("100 a second"), "{refused:?}");
+    assert_eq!(reply(&fleet.one(Input::Request(Box::new(asked)))).error, None);
+}
+
 #[test]
 fn decisions_are_forgotten_after_their_time_and_made_anew() {
     let mut fleet = Fleet::ready();
-    let mut status = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: po() }));
+    let mut status = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
     status.id = RequestId(Ulid(9));
     fleet.one(Input::Request(Box::new(status.clone())));
     let at = fleet.records.decisions[&status.id].at;
@@ -224,11 +259,11 @@ fn a_sponsors_silence_is_told_to_it() {
 #[test]
 fn an_operation_under_a_used_id_with_another_body_is_a_conflict() {
     let mut fleet = Fleet::ready();
-    let first = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: po() }));
+    let first = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
     let once = reply(&fleet.one(Input::Request(Box::new(first.clone()))));
     let twice = reply(&fleet.one(Input::Request(Box::new(first.clone()))));
     assert_eq!(once, twice);
-    let mut other = fleet.ask(&human(), RequestBody::Op(Op::AgentStatus { agent: AgentId::Go }));
+    let mut other = fleet.ask(&human(), RequestBody::Op(mode(Mode::Solo)));
     other.id = first.id;
     assert_eq!(reply(&fleet.one(Input::Request(Box::new(other)))).error, Some(ErrorCode::Conflict));
     let mut thief = first;

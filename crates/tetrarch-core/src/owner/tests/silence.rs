@@ -85,14 +85,14 @@ fn a_silent_external_agent_has_to_register_again() {
     let mut fleet = Fleet::new();
     fleet.op(&human(), Op::ProjectCreate(create(true)));
     fleet.op(&po().into(), Op::AgentRegister);
-    fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    fleet.one(Input::Heard { agent: po(), epoch: 1, session: None });
     swept(&mut fleet, &po(), Silence::Begun { missed: 1 });
     swept(&mut fleet, &po(), Silence::Long { missed: 3 });
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline);
-    let entry = fleet.one(Input::Heard { agent: po(), epoch: 1 });
+    let entry = fleet.one(Input::Heard { agent: po(), epoch: 1, session: None });
     assert_eq!(entry.records, [], "an offline session never comes back");
     fleet.op(&po().into(), Op::AgentRegister);
-    fleet.one(Input::Heard { agent: po(), epoch: 2 });
+    fleet.one(Input::Heard { agent: po(), epoch: 2, session: None });
     assert_eq!(fleet.agent(&po()).liveness, Liveness::Active);
 }
 

@@ -9,6 +9,7 @@ use crate::ledger::{Entry, Event, EventKind, Record, RecordKey};
 use crate::owner::{Frame, Input, restoring};
 use crate::records::Records;
 use crate::request::{Op, RequestBody};
+use crate::share::Holder;
 use crate::time::BusTime;
 use crate::trouble::{NoCommit, Trouble};
 
@@ -31,6 +32,14 @@ fn each_trouble_is_one_alert_with_its_numbers() {
             "ledger.invalid: 2 messages of the ledger, the first at 9,",
         ),
         (Trouble::StateMended { written: 2, dropped: 1, reason }, "state.mended: STATE differed"),
+        (
+            Trouble::OverShare {
+                senders: vec![(Holder::Own(human()), 12), (Holder::Host("h1".parse().unwrap()), 3)],
+                rate: 100,
+            },
+            "share.exceeded: 2 senders asked for more than 100 a second, and what was beyond that was \
+             not decided on: human:Shai (12 requests), HO@h1 (3 requests)",
+        ),
     ] {
         let entry = fleet.one(Input::Trouble(trouble));
         let [told] = &entry.events[..] else { panic!("{entry:?}") };

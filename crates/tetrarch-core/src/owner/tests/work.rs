@@ -21,7 +21,7 @@ use crate::priority::{Priorities, Priority};
 use crate::question::QuestionStatus;
 use crate::request::goals::GoalVerb;
 use crate::request::work::{Completion, WorkOp, WorkVerb};
-use crate::request::{Op, Report, RequestBody};
+use crate::request::{Op, Page, Report, RequestBody};
 use crate::role::Role;
 use crate::run::RunState;
 use crate::time::Millis;
@@ -342,17 +342,18 @@ fn the_list_tells_nodes_in_order_and_can_be_asked_for_a_status() {
     let (mut fleet, epic) = two();
     let worker = fleet.worker(epic, "T1.1");
     let from = Principal::Agent(worker.clone());
-    let all = told(&mut fleet, &from, epic, WorkVerb::List { status: None });
+    let all = told(&mut fleet, &from, epic, WorkVerb::List { status: None, page: Page::default() });
     let ids: Vec<&str> =
         all["nodes"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
     assert_eq!((ids, &all["more"]), (vec!["P1", "T1.1", "T1.2"], &json!(false)));
     assert_eq!(all["nodes"][1]["assignee"], json!(worker.to_string()));
     let status = Some(NodeStatus::Todo);
-    let waits = told(&mut fleet, &human(), epic, WorkVerb::List { status });
+    let waits = told(&mut fleet, &human(), epic, WorkVerb::List { status, page: Page::default() });
     assert_eq!(waits["nodes"].as_array().unwrap().len(), 1);
     assert_eq!(waits["nodes"][0]["dependsOn"], json!(["T1.1"]));
     let host = Principal::Agent(id("HO@h1"));
-    let refused = does(&mut fleet, &host, epic, WorkVerb::List { status: None }).1;
+    let refused =
+        does(&mut fleet, &host, epic, WorkVerb::List { status: None, page: Page::default() }).1;
     assert_eq!(refused.error, Some(ErrorCode::Unauthorized));
 }
 
@@ -364,7 +365,8 @@ fn a_list_without_room_is_cut_at_whole_items_and_says_so() {
     let tasks: Vec<Value> =
         (1..=7).map(|t| task(&format!("T1.{t}"), json!({"subtasks": subtasks(t)}))).collect();
     let (mut fleet, epic) = Fleet::with_goal(plan_of(&tasks));
-    let all = told(&mut fleet, &human(), epic, WorkVerb::List { status: None });
+    let all =
+        told(&mut fleet, &human(), epic, WorkVerb::List { status: None, page: Page::default() });
     let count = all["nodes"].as_array().unwrap().len();
     assert!((20..50).contains(&count) && all["more"] == json!(true), "{count}");
     let best = told(&mut fleet, &human(), epic, WorkVerb::Recommend { limit: u32::MAX });
@@ -372,9 +374,31 @@ fn a_list_without_room_is_cut_at_whole_items_and_says_so() {
 }
 
 #[test]
+fn pages_of_a_list_are_the_whole_list_in_order() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(5));
+    let (mut ids, mut page) = (Vec::new(), Page { limit: Some(2), after: None });
+    loop {
+        let told = told(&mut fleet, &human(), epic, WorkVerb::List { status: None, page });
+        let nodes = told["nodes"].as_array().unwrap();
+        assert!((1..=2).contains(&nodes.len()), "{told}");
+        ids.extend(nodes.iter().map(|node| node["id"].as_str().unwrap().to_owned()));
+        let Some(next) = told["next"].as_str() else {
+            assert_eq!(told["more"], json!(false));
+            break;
+        };
+        page.after = Some(node(next));
+    }
+    assert_eq!(ids, ["P1", "T1.1", "T1.2", "T1.3", "T1.4", "T1.5"]);
+    let whole = WorkVerb::List { status: None, page: Page { limit: Some(6), after: None } };
+    assert_eq!(told(&mut fleet, &human(), epic, whole)["more"], json!(false));
+    let rest = WorkVerb::Insights { page: Page { limit: None, after: Some(node("T1.4")) } };
+    assert_eq!(told(&mut fleet, &human(), epic, rest)["nodes"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn insights_tell_the_shape() {
     let (mut fleet, epic) = two();
-    let shape = told(&mut fleet, &human(), epic, WorkVerb::Insights);
+    let shape = told(&mut fleet, &human(), epic, WorkVerb::Insights { page: Page::default() });
     assert_eq!(shape["criticalPath"], json!(["T1.1", "T1.2"]));
     assert_eq!(shape["ready"], json!(["T1.1"]));
     assert_eq!(shape["bottlenecks"], json!([["T1.1", 1]]));

@@ -12,6 +12,7 @@ use crate::plan::insight::of_plan;
 use crate::plan::rollup::rollup;
 use crate::plan::{Node, NodeState, NodeStatus};
 use crate::priority::Priorities;
+use crate::request::Page;
 use crate::step::Draft;
 
 /// Bytes kept for names, brackets and the word that there is more.
@@ -56,6 +57,30 @@ impl Answer {
         self
     }
 
+    /// The items of a page, in their order: as many as there is room for and are wanted. Where there are
+    /// more, `next` says after which to go on.
+    pub(in crate::owner) fn page<K: Ord + Copy + ToString>(
+        &mut self,
+        name: &str,
+        items: impl IntoIterator<Item = (K, Value)>,
+        page: Page<K>,
+    ) -> &mut Self {
+        let wanted = page.limit.unwrap_or(usize::MAX);
+        let mut keys = Vec::new();
+        let mut rest = items.into_iter().filter(|(key, _)| Some(*key) > page.after).peekable();
+        let taken = rest.by_ref().take(wanted).map(|(key, item)| {
+            keys.push(key);
+            item
+        });
+        self.list(name, taken.collect::<Vec<_>>());
+        let kept = self.fields.get(name).and_then(Value::as_array).map_or(0, Vec::len);
+        self.more |= rest.peek().is_some();
+        if let Some(last) = keys.get(kept.wrapping_sub(1)).filter(|_| self.more) {
+            self.fields.insert("next".to_owned(), json!(last.to_string()));
+        }
+        self
+    }
+
     /// Its JSON text.
     pub(in crate::owner) fn finish(mut self) -> String {
         self.fields.insert("more".to_owned(), json!(self.more));
@@ -64,17 +89,22 @@ impl Answer {
 }
 
 /// `todo.list`: the nodes of a plan in its order.
-pub(super) fn list(draft: &Draft<'_>, epic: EpicId, wanted: Option<NodeStatus>) -> String {
+pub(super) fn list(
+    draft: &Draft<'_>,
+    epic: EpicId,
+    wanted: Option<NodeStatus>,
+    page: Page<NodeId>,
+) -> String {
     let nodes = draft.nodes(epic);
     let ids: Vec<NodeId> = nodes.keys().copied().collect();
     let statuses = rollup(&draft.leaf_statuses(epic), &ids).statuses;
     let listed = nodes.values().filter_map(|node| {
         let status = statuses.get(&node.id).copied().unwrap_or(NodeStatus::Todo);
         let listed = wanted.is_none_or(|wanted| wanted == status);
-        listed.then(|| item(node, status, draft.node_state(epic, node.id)))
+        listed.then(|| (node.id, item(node, status, draft.node_state(epic, node.id))))
     });
     let mut answer = Answer::new(epic);
-    answer.list("nodes", listed);
+    answer.page("nodes", listed, page);
     answer.finish()
 }
 
@@ -116,7 +146,7 @@ fn texts(ids: &[NodeId]) -> Vec<String> {
 }
 
 /// `todo.graph_insights`: the shape of a plan (spec 05, Insights).
-pub(super) fn insights(draft: &Draft<'_>, epic: EpicId) -> String {
+pub(super) fn insights(draft: &Draft<'_>, epic: EpicId, page: Page<NodeId>) -> String {
     let found = of_plan(&draft.nodes(epic), &draft.leaf_statuses(epic));
     let names = |ids: &[NodeId]| texts(ids).into_iter().map(Value::String).collect::<Vec<_>>();
     let mut answer = Answer::new(epic);
@@ -130,15 +160,16 @@ pub(super) fn insights(draft: &Draft<'_>, epic: EpicId) -> String {
         )
         .list("topological", names(&found.topological));
     let nodes = found.pagerank.iter().map(|(id, rank)| {
-        json!({
+        let node = json!({
             "id": id.to_string(),
             "longest": found.longest.get(id),
             "inDegree": found.in_degree.get(id),
             "outDegree": found.out_degree.get(id),
             "pagerank": rank,
-        })
+        });
+        (*id, node)
     });
-    answer.list("nodes", nodes);
+    answer.page("nodes", nodes, page);
     answer.finish()
 }
 

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use tetrarch_core::brief::Evidence;
 use tetrarch_core::plan::NodeStatus;
 use tetrarch_core::priority::Priority;
-use tetrarch_core::request::Op;
 use tetrarch_core::request::goals::{GoalOp, GoalVerb};
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
+use tetrarch_core::request::{Op, Page};
 
 use super::complaint;
 use crate::codec::tests::samples::{U, id, result, schedule};
@@ -39,10 +39,10 @@ fn work_ops() -> impl Iterator<Item = Op> {
     let verbs = [
         done("c", result().evidence, "r"),
         done("", Evidence::default(), ""),
-        WorkVerb::List { status: None },
-        WorkVerb::List { status: Some(NodeStatus::InProgress) },
+        WorkVerb::List { status: None, page: Page { limit: Some(5), after: Some(id("T1.2")) } },
+        WorkVerb::List { status: Some(NodeStatus::InProgress), page: Page::default() },
         WorkVerb::Reprioritise { priorities, reason: "r".to_owned() },
-        WorkVerb::Insights,
+        WorkVerb::Insights { page: Page { limit: None, after: Some(id("T1.2")) } },
         WorkVerb::Recommend { limit: 3 },
         WorkVerb::Unblock { node: id("T1.2"), note: "n".to_owned() },
     ];
@@ -55,7 +55,12 @@ fn schedule_ops() -> impl Iterator<Item = Op> {
         deed: Box::new(schedule::deed(goal)),
     };
     let delete = ScheduleOp::Delete { schedule: id("sch_~") };
-    let ops = [create(true, false), create(false, true), delete, ScheduleOp::List];
+    let ops = [
+        create(true, false),
+        create(false, true),
+        delete,
+        ScheduleOp::List { page: Page::default() },
+    ];
     ops.into_iter().map(Op::Schedule)
 }
 

@@ -1,0 +1,217 @@
+//! Fair shares: how much one sender may ask in a time, so that it does not take the time of others (spec 09,
+//! On the bus). A token bucket for each sender, filled by the bus's own time: what waited while no owner
+//! was up counts when it was sent.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::id::{HostName, Principal};
+use crate::request::{Request, RequestBody, Sender};
+use crate::time::BusTime;
+
+/// Senders that are remembered; those who asked nothing of late are forgotten first.
+const SENDERS_MAX: usize = 10_000;
+/// Seconds of its rate that a sender may ask at once.
+const BURST_SECONDS: u64 = 2;
+/// How many times as much a host may ask, which asks for all its agents.
+const HOST_TIMES: u64 = 10;
+/// Requests beyond its share that a sender is told of, in a second.
+const TOLD_PER_SECOND: u64 = 10;
+
+/// Whose share it is: the credential that published.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Holder {
+    /// An agent outside, or a person.
+    Own(Principal),
+    /// A host, for every agent that it hosts.
+    Host(HostName),
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(who) => who.fmt(f),
+            Self::Host(host) => write!(f, "HO@{host}"),
+        }
+    }
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is decided on.
+    Within,
+    /// It is refused, and its sender told.
+    Refused,
+    /// It is dropped, as so many of its sender's were just refused.
+    Dropped,
+}
+
+/// Tokens, in thousandths.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    tokens: u64,
+    at: BusTime,
+}
+
+impl Bucket {
+    fn full(rate: u64, at: BusTime) -> Self {
+        Self { tokens: rate * BURST_SECONDS * 1_000, at }
+    }
+
+    /// Takes one, when there is one; `rate` a second come in.
+    fn take(&mut self, rate: u64, at: BusTime) -> bool {
+        let passed = at.0.saturating_sub(self.at.0);
+        let most = Self::full(rate, at).tokens;
+        self.tokens = self.tokens.saturating_add(passed.saturating_mul(rate)).min(most);
+        self.at = self.at.max(at);
+        let taken = self.tokens >= 1_000;
+        self.tokens -= if taken { 1_000 } else { 0 };
+        taken
+    }
+}
+
+/// What every sender has left.
+#[derive(Debug, Clone)]
+pub struct Shares {
+    rate: u64,
+    left: BTreeMap<Holder, [Bucket; 2]>,
+    beyond: BTreeMap<Holder, u64>,
+}
+
+impl Shares {
+    /// Shares of `rate` requests a second, at least one.
+    #[must_use]
+    pub fn new(rate: u64) -> Self {
+        Self { rate: rate.max(1), left: BTreeMap::new(), beyond: BTreeMap::new() }
+    }
+
+    /// Counts a request that was stored at a moment. What a host reports of its agents is never too much:
+    /// it is told once.
+    pub fn judge(&mut self, request: &Request, at: BusTime) -> Verdict {
+        let Sender { from, via, .. } = &request.sender;
+        match (via, &request.body) {
+            (Some(_), RequestBody::Report(_)) => Verdict::Within,
+            (
+                Some(host),
+                RequestBody::Spawn(_) | RequestBody::Op(_) | RequestBody::Malformed { .. },
+            ) => self.take(&Holder::Host(host.clone()), at),
+            (None, _) => self.take(&Holder::Own(from.clone()), at),
+        }
+    }
+
+    fn take(&mut self, holder: &Holder, at: BusTime) -> Verdict {
+        let rate = match holder {
+            Holder::Own(_) => self.rate,
+            Holder::Host(_) => self.rate.saturating_mul(HOST_TIMES),
+        };
+        if !self.left.contains_key(holder) {
+            self.forget();
+            let full = [Bucket::full(rate, at), Bucket::full(TOLD_PER_SECOND, at)];
+            self.left.insert(holder.clone(), full);
+        }
+        let Some([asked, told]) = self.left.get_mut(holder) else { return Verdict::Within };
+        if asked.take(rate, at) {
+            return Verdict::Within;
+        }
+        *self.beyond.entry(holder.clone()).or_default() += 1;
+        if told.take(TOLD_PER_SECOND, at) { Verdict::Refused } else { Verdict::Dropped }
+    }
+
+    /// Who asked more than its share since this was asked last, and how many requests were beyond it.
+    pub fn beyond(&mut self) -> Vec<(Holder, u64)> {
+        std::mem::take(&mut self.beyond).into_iter().collect()
+    }
+
+    /// Requests a second.
+    #[must_use]
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// Makes room for one more: who asked longest ago has its whole share again, or nearly.
+    fn forget(&mut self) {
+        if self.left.len() < SENDERS_MAX {
+            return;
+        }
+        let oldest = self.left.iter().min_by_key(|(_, [asked, _])| asked.at);
+        if let Some(holder) = oldest.map(|(holder, _)| holder.clone()) {
+            self.left.remove(&holder);
+        }
+        if self.beyond.len() >= SENDERS_MAX {
+            self.beyond.pop_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Holder {
+        Holder::Own(name.parse().unwrap())
+    }
+
+    fn taken(shares: &mut Shares, holder: &Holder, at: u64, times: usize) -> [usize; 3] {
+        let mut counts = [0; 3];
+        for _ in 0..times {
+            counts[match shares.take(holder, BusTime(at)) {
+                Verdict::Within => 0,
+                Verdict::Refused => 1,
+                Verdict::Dropped => 2,
+            }] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn a_burst_of_two_seconds_is_within_the_share_and_one_more_is_not() {
+        let mut shares = Shares::new(100);
+        assert_eq!(taken(&mut shares, &of("PO-a"), 0, 201), [200, 1, 0]);
+        assert_eq!(taken(&mut shares, &of("PO-b"), 0, 200), [200, 0, 0], "each has its own");
+    }
+
+    #[test]
+    fn a_share_comes_back_with_the_time_and_never_beyond_the_burst() {
+        let mut shares = Shares::new(100);
+        taken(&mut shares, &of("PO-a"), 0, 200);
+        assert_eq!(taken(&mut shares, &of("PO-a"), 9, 1), [0, 1, 0], "a tenth of 100 ms is 0.9");
+        assert_eq!(taken(&mut shares, &of("PO-a"), 10, 2), [1, 1, 0]);
+        assert_eq!(taken(&mut shares, &of("PO-a"), 3_600_000, 201), [200, 1, 0]);
+    }
+
+    #[test]
+    fn refusals_are_told_at_a_rate_of_their_own() {
+        let mut shares = Shares::new(1);
+        assert_eq!(taken(&mut shares, &of("PO-a"), 0, 1_000), [2, 20, 978]);
+        assert_eq!(taken(&mut shares, &of("PO-a"), 1_000, 1_000), [1, 10, 989]);
+        assert_eq!(shares.beyond(), [(of("PO-a"), 1_997)]);
+        assert_eq!(shares.beyond(), []);
+    }
+
+    #[test]
+    fn a_host_may_ask_for_its_agents() {
+        let mut shares = Shares::new(100);
+        let host = Holder::Host(HostName::new("h1").unwrap());
+        assert_eq!(taken(&mut shares, &host, 0, 2_001), [2_000, 1, 0]);
+    }
+
+    #[test]
+    fn an_earlier_moment_gives_nothing_back() {
+        let mut shares = Shares::new(100);
+        taken(&mut shares, &of("PO-a"), 5_000, 200);
+        assert_eq!(taken(&mut shares, &of("PO-a"), 0, 1), [0, 1, 0]);
+        assert_eq!(taken(&mut shares, &of("PO-a"), 5_000, 1), [0, 1, 0]);
+    }
+
+    #[test]
+    fn senders_are_bounded_and_the_oldest_is_forgotten() {
+        let mut shares = Shares::new(1);
+        for number in 0..=SENDERS_MAX {
+            let at = u64::try_from(number).unwrap();
+            taken(&mut shares, &of(&format!("PO-{number}")), at, 3);
+        }
+        assert_eq!(shares.left.len(), SENDERS_MAX);
+        assert!(!shares.left.contains_key(&of("PO-0")));
+    }
+}

@@ -1,0 +1,50 @@
+//! What is put into the owner's queue, and what is set aside before.
+
+use std::sync::Arc;
+
+use tetrarch_bus::inbox::Incoming;
+use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
+use tetrarch_bus::subject::Origin;
+use tetrarch_core::owner::{Input, refusal_of_mail};
+use tetrarch_core::request::{Op, RequestBody};
+
+use super::OwnerState;
+use crate::error::note_dead;
+use crate::global::{posting, reached};
+use crate::pump::Place;
+
+impl OwnerState {
+    /// Queues what was read of `REQUESTS`; what is none is set aside.
+    pub(super) async fn take(&mut self, taken: Intaken, place: &Arc<Place>) {
+        match taken {
+            Intaken::Request(mut request, at) => {
+                if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
+                    *telemetry = self.telemetry();
+                }
+                let stored = (request.seq, at);
+                reached::taken(&request);
+                self.queue.push_request(request, stored, place);
+            }
+            Intaken::Undecodable(letter) => self.set_aside(&letter).await,
+        }
+    }
+
+    /// Queues a message to GO; one that it does not take is kept with the reason first.
+    pub(super) async fn post(&mut self, incoming: Incoming, place: Place) {
+        let Some(posted) = posting::posted(&incoming) else { return };
+        if let Some(reason) = refusal_of_mail(&self.records, &posted) {
+            let Incoming { seq, subject, payload, .. } = incoming;
+            let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
+            self.set_aside(&letter).await;
+        }
+        self.queue.push_placed(Input::Post(Box::new(posted)), place);
+    }
+
+    async fn set_aside(&self, letter: &DeadLetter) {
+        note_dead(letter);
+        self.leading.metrics.set_aside();
+        if let Err(error) = dead_letter(&self.bus, letter).await {
+            tracing::error!(%error, "a dead letter could not be kept");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What waits for the owner's decision, in its order, with the places it holds until then: what is not
+//! decided on is not read from the bus either. Requests beyond their sender's share are told apart here
+//! by core's rule.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tetrarch_core::limits::ANSWERED_WITHIN;
+use tetrarch_core::owner::Input;
+use tetrarch_core::request::{Request, RequestBody};
+use tetrarch_core::share::{Shares, Verdict};
+use tetrarch_core::time::BusTime;
+use tetrarch_core::trouble::Trouble;
+
+use crate::pump::Place;
+
+/// What is next.
+pub(super) enum Next {
+    /// It is decided on. A request has its sequence.
+    Decide(Input, Option<u64>),
+    /// It is answered from the records.
+    Read(Box<Request>, u64),
+    /// Nothing becomes of the request with this sequence.
+    Passed(u64),
+}
+
+/// Where a request stands in `REQUESTS`: its sequence, and when it was stored.
+type Stored = (u64, BusTime);
+
+struct Waiting {
+    input: Input,
+    stored: Option<Stored>,
+    /// Given back with the last of its batch.
+    _place: Option<Arc<Place>>,
+}
+
+/// The queue.
+pub(super) struct Queue {
+    waiting: VecDeque<Waiting>,
+    shares: Shares,
+}
+
+impl Queue {
+    /// A queue that begins with these, and has shares of so many requests a second.
+    pub(super) fn new(requests_per_second: u64, first: impl Iterator<Item = Input>) -> Self {
+        let waiting = first.map(|input| Waiting { input, stored: None, _place: None }).collect();
+        Self { waiting, shares: Shares::new(requests_per_second) }
+    }
+
+    /// Adds what holds no place: there are few of it.
+    pub(super) fn push(&mut self, input: Input) {
+        self.waiting.push_back(Waiting { input, stored: None, _place: None });
+    }
+
+    /// Adds what holds a place until it is decided on.
+    pub(super) fn push_placed(&mut self, input: Input, place: Place) {
+        self.waiting.push_back(Waiting { input, stored: None, _place: Some(Arc::new(place)) });
+    }
+
+    /// Adds a request of a batch.
+    pub(super) fn push_request(
+        &mut self,
+        request: Box<Request>,
+        stored: Stored,
+        place: &Arc<Place>,
+    ) {
+        let (input, place) = (Input::Request(request), Some(Arc::clone(place)));
+        self.waiting.push_back(Waiting { input, stored: Some(stored), _place: place });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes what is next. A read that nobody waits for any more is passed over.
+    pub(super) fn next(&mut self, now: BusTime) -> Option<Next> {
+        let Waiting { input, stored, .. } = self.waiting.pop_front()?;
+        let Some((seq, at)) = stored else { return Some(Next::Decide(input, None)) };
+        let Input::Request(request) = input else { return Some(Next::Decide(input, Some(seq))) };
+        Some(match self.shares.judge(&request, at) {
+            Verdict::Within if is_read(&request) => {
+                if now - at > ANSWERED_WITHIN {
+                    Next::Passed(seq)
+                } else {
+                    Next::Read(request, seq)
+                }
+            }
+            Verdict::Within => Next::Decide(Input::Request(request), Some(seq)),
+            Verdict::Refused => {
+                Next::Decide(Input::OverShare(request, self.shares.rate()), Some(seq))
+            }
+            Verdict::Dropped => Next::Passed(seq),
+        })
+    }
+
+    /// Tells people who asked for more than its share since the last time.
+    pub(super) fn tell_over_share(&mut self) {
+        let senders = self.shares.beyond();
+        if !senders.is_empty() {
+            let rate = self.shares.rate();
+            self.push(Input::Trouble(Trouble::OverShare { senders, rate }));
+        }
+    }
+}
+
+fn is_read(request: &Request) -> bool {
+    matches!(&request.body, RequestBody::Op(op) if op.is_read())
+}

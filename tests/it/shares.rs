@@ -1,0 +1,163 @@
+//! Fair shares: a sender that asks for more than its own is refused and slows nobody, and what only reads
+//! leaves nothing behind (spec 09, On the bus; spec 02, Reads decide nothing).
+
+use futures::future::join_all;
+use tetrarch_bus::creds::Party;
+use tetrarch_bus::envelope::Envelope;
+use tetrarch_bus::send::send_request;
+use tetrarch_bus::subject::pattern::{LEDGER, MAIL, STATE};
+use tetrarch_bus::subject::{OpName, Subject};
+use tetrarch_bus::watch::Replies;
+use tetrarch_bus::{Bus, codec};
+use tetrarch_core::agent::Mode;
+use tetrarch_core::error::ErrorCode;
+use tetrarch_core::id::{AgentId, HumanName, Principal, ProjectName, RequestId, Ulid};
+use tetrarch_core::mail::{MailBody, OpReply};
+use tetrarch_core::owner::Policy;
+use tetrarch_core::request::Op;
+use tetrarch_engine::GlobalConfig;
+use tetrarch_tests::wait::soon;
+use tetrarch_tests::{Owner, Server};
+
+/// Requests a second that one sender may ask here.
+const RATE: u64 = 50;
+/// Requests of a flood.
+const FLOOD: u128 = 3_000;
+
+struct Asker {
+    from: Principal,
+    bus: Bus,
+    replies: Replies,
+}
+
+impl Asker {
+    async fn new(server: &Server, name: &str) -> Self {
+        let name = HumanName::new(name).unwrap();
+        let bus = server.bus(&Party::Human(name.clone())).await;
+        let from = Principal::Human(name);
+        let replies = Replies::open(&bus, &from).await.unwrap();
+        Self { from, bus, replies }
+    }
+
+    async fn send(&self, id: RequestId, op: &Op) {
+        let subject = Subject::Op { op: OpName::of(op), from: self.from.clone(), via: None };
+        let headers = Envelope { msg_id: Some(id.to_string()), ..Envelope::default() };
+        let payload = codec::encode_op(op, id).unwrap().into();
+        send_request(&self.bus, &subject, headers.headers(&subject), payload, None).await.unwrap();
+    }
+
+    /// The next answer to this one's requests.
+    async fn answer(&mut self) -> (RequestId, OpReply) {
+        let mail = soon("an answer", self.replies.next()).await.unwrap();
+        let MailBody::Reply(reply) = mail.body else { panic!("{mail:?}") };
+        (mail.correlation.unwrap(), reply)
+    }
+}
+
+async fn owner(server: &Server) -> Owner {
+    let policy = Policy { requests_per_second: RATE, ..Policy::default() };
+    let mut owner =
+        Owner::start(server, GlobalConfig { policy, ..Owner::config("owner", 600) }).await;
+    owner.until_ready().await;
+    owner
+}
+
+/// An operation that is decided on, and refused.
+fn op() -> Op {
+    Op::ProjectMode { project: ProjectName::new("none").unwrap(), mode: Mode::Tight }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_one_sender_is_refused_and_another_is_answered() {
+    let server = tetrarch_tests::server().await;
+    let owner = owner(&server).await;
+    let (mut loud, mut quiet) =
+        (Asker::new(&server, "loud").await, Asker::new(&server, "quiet").await);
+    let ids = (1..=FLOOD).map(|id| RequestId(Ulid(id)));
+    join_all(ids.map(|id| {
+        let (loud, op) = (&loud, op());
+        async move { loud.send(id, &op).await }
+    }))
+    .await;
+    let last = RequestId(Ulid(FLOOD + 1));
+    quiet.send(last, &op()).await;
+    assert_eq!(quiet.answer().await.1.error, Some(ErrorCode::NotFound), "it is decided on");
+    // Its answer is behind every one of the flood: what is not answered by now never is.
+    let (mut decided, mut refused) = (0, Vec::new());
+    let control = server.control().await;
+    let stored = control.stream_last_seq(MAIL).await.unwrap();
+    while decided + refused.len() + 1 < usize::try_from(stored).unwrap() {
+        let (id, reply) = loud.answer().await;
+        match reply.error {
+            Some(ErrorCode::NotFound) => decided += 1,
+            Some(ErrorCode::Unavailable) => refused.push((id, reply.detail)),
+            other => panic!("{other:?}: {reply:?}"),
+        }
+    }
+    assert!((100..1_000).contains(&decided), "a burst and what came back meanwhile: {decided}");
+    assert!((1..300).contains(&refused.len()), "most are dropped: {}", refused.len());
+    let (again, words) = refused.remove(0);
+    assert!(
+        words.contains("human:loud asks for more than its share, which is 50 a second"),
+        "{words}"
+    );
+    // A refusal is no decision. The stream knows a message id for two minutes, so it gets another.
+    let subject = Subject::Op { op: OpName::of(&op()), from: loud.from.clone(), via: None };
+    let headers = Envelope { msg_id: Some("again".to_owned()), ..Envelope::default() };
+    let reply = soon("its turn", async {
+        loop {
+            let payload = codec::encode_op(&op(), again).unwrap().into();
+            let headers = headers.headers(&subject);
+            send_request(&loud.bus, &subject, headers, payload, None).await.unwrap();
+            let (id, reply) = loud.answer().await;
+            if reply.error != Some(ErrorCode::Unavailable) {
+                return (id, reply);
+            }
+        }
+    })
+    .await;
+    assert_eq!((reply.0, reply.1.error), (again, Some(ErrorCode::NotFound)));
+    owner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_leaves_nothing_on_the_ledger_and_is_answered_once() {
+    let server = tetrarch_tests::server().await;
+    let first = owner(&server).await;
+    let mut asker = Asker::new(&server, "ada").await;
+    let control = server.control().await;
+    asker.send(RequestId(Ulid(1)), &op()).await;
+    asker.answer().await;
+    let stored = async |streams: [&'static str; 3]| {
+        let each = streams.map(|stream| control.stream_last_seq(stream));
+        join_all(each).await.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    // STATE follows the answer.
+    soon("the decision in STATE", async {
+        while asker_meta(&control).await < 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let before = stored([LEDGER, STATE, MAIL]).await;
+    for id in 2..=21 {
+        asker.send(RequestId(Ulid(id)), &Op::AgentStatus { agent: AgentId::Go }).await;
+        let (correlation, reply) = asker.answer().await;
+        assert_eq!((correlation, reply.error), (RequestId(Ulid(id)), None));
+        assert_eq!(reply.agent, Some(AgentId::Go));
+    }
+    let after = stored([LEDGER, STATE, MAIL]).await;
+    assert_eq!(after, [before[0], before[1], before[2] + 20], "an answer each, and nothing else");
+    first.stop().await;
+    let second = owner(&server).await;
+    asker.send(RequestId(Ulid(99)), &op()).await;
+    // A repeated answer may be heard once more; the stream knows it.
+    while asker.answer().await.0 != RequestId(Ulid(99)) {}
+    assert_eq!(stored([MAIL, MAIL, MAIL]).await[0], after[2] + 1, "none is stored twice");
+    second.stop().await;
+}
+
+async fn asker_meta(control: &Bus) -> u64 {
+    let meta = tetrarch_bus::state::load_meta(control).await.unwrap();
+    meta.map_or(0, |meta| meta.intake_seq)
+}
