@@ -8,16 +8,17 @@ use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::pattern::{LEDGER, MAIL, STATE};
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::watch::Replies;
-use tetrarch_bus::{Bus, codec};
+use tetrarch_bus::{Bus, HeaderMap, codec};
 use tetrarch_core::agent::Mode;
 use tetrarch_core::error::ErrorCode;
 use tetrarch_core::id::{AgentId, HumanName, Principal, ProjectName, RequestId, Ulid};
-use tetrarch_core::mail::{MailBody, OpReply};
+use tetrarch_core::ledger::EventKind;
+use tetrarch_core::mail::{Lane, MailBody, OpReply};
 use tetrarch_core::owner::Policy;
 use tetrarch_core::request::Op;
 use tetrarch_engine::GlobalConfig;
 use tetrarch_tests::wait::soon;
-use tetrarch_tests::{Owner, Server};
+use tetrarch_tests::{Ledger, Owner, Server};
 
 /// Requests a second that one sender may ask here.
 const RATE: u64 = 50;
@@ -48,9 +49,12 @@ impl Asker {
 
     /// The next answer to this one's requests.
     async fn answer(&mut self) -> (RequestId, OpReply) {
-        let mail = soon("an answer", self.replies.next()).await.unwrap();
-        let MailBody::Reply(reply) = mail.body else { panic!("{mail:?}") };
-        (mail.correlation.unwrap(), reply)
+        loop {
+            let mail = soon("an answer", self.replies.next()).await.unwrap();
+            if let MailBody::Reply(reply) = mail.body {
+                return (mail.correlation.unwrap(), reply);
+            }
+        }
     }
 }
 
@@ -160,4 +164,77 @@ async fn a_read_leaves_nothing_on_the_ledger_and_is_answered_once() {
 async fn asker_meta(control: &Bus) -> u64 {
     let meta = tetrarch_bus::state::load_meta(control).await.unwrap();
     meta.map_or(0, |meta| meta.intake_seq)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_that_fills_its_stream_goes_and_the_owner_lives_on() {
+    let server = tetrarch_tests::server().await;
+    let owner = owner(&server).await;
+    let (mut loud, mut quiet) =
+        (Asker::new(&server, "loud").await, Asker::new(&server, "quiet").await);
+    let control = server.control().await;
+    let mut config =
+        control.jetstream().get_stream(MAIL).await.unwrap().cached_info().config.clone();
+    config.max_bytes = 2 * 1024 * 1024;
+    control.jetstream().update_stream(&config).await.unwrap();
+    quiet.send(RequestId(Ulid(1)), &op()).await;
+    assert_eq!(quiet.answer().await.1.error, Some(ErrorCode::NotFound));
+    // Until the stream takes no more.
+    let to = Principal::Agent(AgentId::Go);
+    let subject = Subject::Mail { lane: Lane::Mail, to, from: loud.from.clone(), via: None };
+    let refused = soon("a full stream", async {
+        loop {
+            let (headers, payload) = (HeaderMap::new(), vec![b'x'; 64 * 1024].into());
+            let sent = loud.bus.publish_expect(&subject.to_string(), headers, payload, None).await;
+            if let Err(error) = sent {
+                return error;
+            }
+        }
+    })
+    .await;
+    assert!(refused.to_string().contains("maximum bytes exceeded"), "{refused}");
+    // The answer waits for room, which the owner makes.
+    quiet.send(RequestId(Ulid(2)), &op()).await;
+    assert_eq!(quiet.answer().await.1.error, Some(ErrorCode::NotFound));
+    loud.send(RequestId(Ulid(3)), &op()).await;
+    assert_eq!(loud.answer().await.1.error, Some(ErrorCode::NotFound), "it is not banished");
+    assert!(!owner.task.is_finished());
+    told(&control, "mail.dropped: ").await;
+    owner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_to_agents_that_never_were_is_dropped() {
+    let server = tetrarch_tests::server().await;
+    let owner = owner(&server).await;
+    let loud = Asker::new(&server, "loud").await;
+    let control = server.control().await;
+    let strangers = (0..2_000).map(|number| AgentId::Po(format!("p{number}").parse().unwrap()));
+    let subjects: Vec<String> = strangers
+        .map(|to| {
+            let (to, from) = (Principal::Agent(to), loud.from.clone());
+            Subject::Mail { lane: Lane::Mail, to, from, via: None }.to_string()
+        })
+        .collect();
+    join_all(subjects.iter().map(|subject| {
+        let sent = loud.bus.publish_expect(subject, HeaderMap::new(), "{}".into(), None);
+        async move { sent.await.unwrap() }
+    }))
+    .await;
+    told(&control, "mail.dropped: ").await;
+    soon("room", async {
+        while control.stream_messages(MAIL).await.unwrap() >= 1_000 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    owner.stop().await;
+}
+
+/// Waits until people were told of something.
+async fn told(control: &Bus, beginning: &str) {
+    let mut ledger = Ledger::follow(control);
+    while !ledger.events(EventKind::Alert).iter().any(|event| event.reason.starts_with(beginning)) {
+        ledger.until_next(beginning).await;
+    }
 }

@@ -153,13 +153,20 @@ pub enum PublishError {
     },
 }
 
+/// The code of a message that a stream could not store, and what it says when it has no room.
+const NOT_STORED: u64 = 10077;
+const FULL: &str = "maximum bytes exceeded";
+
 impl PublishError {
     /// Whether the same publish may succeed when it is simply sent again.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Busy { .. } | Self::Unknown { .. } => true,
-            Self::Refused { code, .. } => NOT_NOW.contains(code),
+            Self::Refused { code, text, .. } => {
+                // The owner makes room, or a person does.
+                NOT_NOW.contains(code) || *code == NOT_STORED && text.contains(FULL)
+            }
             Self::WrongLast { .. } => false,
         }
     }

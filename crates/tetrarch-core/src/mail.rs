@@ -1,5 +1,6 @@
 //! Mail and control: the typed bodies, and who may write to whom (spec 02, Mail).
 
+mod alert;
 mod raised;
 pub mod receipt;
 
@@ -16,6 +17,7 @@ use crate::run::Run;
 use crate::verb::Command;
 use receipt::{DeadNotice, Receipt};
 
+pub use alert::Alert;
 pub use raised::BudgetRaised;
 
 /// The two lanes; `ctl` is drained before every mail.
@@ -206,68 +208,6 @@ pub enum MailBody {
         /// The body's JSON text.
         json: String,
     },
-}
-
-/// What people have to look at; each is a topic of its own (spec 02, Mail).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alert {
-    /// A parent's children died too often.
-    CircuitOpen,
-    /// Too many are silent at once.
-    MassSilence,
-    /// A run stood for too long where nothing happens without somebody else.
-    RunOverdue,
-    /// The ledger is nearly full, and was trimmed before its time.
-    LedgerFull,
-    /// A message of the ledger is no commit.
-    LedgerInvalid,
-    /// A stream ends before what was read of it.
-    StreamShrank,
-    /// STATE was not what the ledger says, and was mended.
-    StateMended,
-    /// Senders asked for more than their share.
-    OverShare,
-    /// Records that this version cannot read are left as they are.
-    RecordsHeld,
-    /// Work changed files that it may not.
-    GuardViolation,
-    /// Most of an agent's grant is used.
-    BudgetWarning,
-}
-
-impl Alert {
-    /// Every alert.
-    pub const ALL: [Self; 11] = [
-        Self::CircuitOpen,
-        Self::MassSilence,
-        Self::RunOverdue,
-        Self::LedgerFull,
-        Self::LedgerInvalid,
-        Self::StreamShrank,
-        Self::StateMended,
-        Self::OverShare,
-        Self::RecordsHeld,
-        Self::GuardViolation,
-        Self::BudgetWarning,
-    ];
-
-    /// The topic.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CircuitOpen => "circuit.open",
-            Self::MassSilence => "sweeper.mass_silence",
-            Self::RunOverdue => "run.overdue",
-            Self::LedgerFull => "ledger.full",
-            Self::LedgerInvalid => "ledger.invalid",
-            Self::StreamShrank => "stream.shrank",
-            Self::StateMended => "state.mended",
-            Self::OverShare => "share.exceeded",
-            Self::RecordsHeld => "records.held",
-            Self::GuardViolation => "guard.violation",
-            Self::BudgetWarning => "budget.warning",
-        }
-    }
 }
 
 impl MailBody {

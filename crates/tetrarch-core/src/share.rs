@@ -100,6 +100,12 @@ impl Shares {
         }
     }
 
+    /// Counts a message to GO that was read at a moment; says whether it is within its writer's share.
+    pub fn takes_mail(&mut self, from: &Principal, via: Option<&HostName>, at: BusTime) -> bool {
+        let holder = via.map_or_else(|| Holder::Own(from.clone()), |via| Holder::Host(via.clone()));
+        self.take(&holder, at) == Verdict::Within
+    }
+
     fn take(&mut self, holder: &Holder, at: BusTime) -> Verdict {
         let rate = match holder {
             Holder::Own(_) => self.rate,

@@ -1,6 +1,7 @@
 //! What a shell met on the bus that people have to look at, though the owner goes on by itself.
 //! Data only; the words are `owner::troubles`'.
 
+use crate::id::Principal;
 use crate::share::Holder;
 
 /// Something that is wrong and was dealt with.
@@ -48,6 +49,11 @@ pub enum Trouble {
         senders: Vec<(Holder, u64)>,
         /// A share, in requests a second.
         rate: u64,
+    },
+    /// MAIL had hardly room, or held mail to nobody: some of it was dropped.
+    MailDropped {
+        /// Whose, with how many messages.
+        senders: Vec<(Principal, u64)>,
     },
     /// Records that this version cannot read; they are left as they are.
     RecordsHeld {

@@ -16,6 +16,7 @@ mod posting;
 mod publishing;
 mod queue;
 mod reached;
+mod reclaiming;
 mod replying;
 mod restore;
 mod settling;
@@ -174,7 +175,8 @@ impl Reign {
             Trouble::IntakeShrank { .. }
             | Trouble::InboxShrank { .. }
             | Trouble::StateMended { .. }
-            | Trouble::OverShare { .. } => true,
+            | Trouble::OverShare { .. }
+            | Trouble::MailDropped { .. } => true,
             Trouble::RecordsHeld { .. } => !std::mem::replace(&mut self.told_of_held, true),
         });
         news

@@ -20,6 +20,8 @@ pub const REQUESTS: &str = "REQUESTS";
 pub const MAIL: &str = "MAIL";
 /// All mail, without control.
 pub const EVERY_MAIL: &str = "mail.>";
+/// All control.
+pub const EVERY_CONTROL: &str = "ctl.>";
 /// Stream of public plan events.
 pub const PLANS: &str = "PLANS";
 /// Stream of cursors.

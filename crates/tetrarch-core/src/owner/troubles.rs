@@ -1,5 +1,7 @@
 //! What people are told of what is wrong on the bus: one alert each, with what was done about it.
 
+use std::fmt::Display;
+
 use crate::id::AgentId;
 use crate::ledger::EventKind;
 use crate::mail::Alert;
@@ -14,6 +16,14 @@ const SHARES: &str = "09 On the bus";
 const ENCODINGS: &str = "02 Encodings";
 /// Records that one alert names.
 const NAMED_MAX: usize = 10;
+
+/// Who, each with how many messages.
+fn named<W: Display>(senders: &[(W, u64)]) -> String {
+    let some = senders.iter().take(NAMED_MAX);
+    let some: Vec<String> = some.map(|(who, count)| format!("{who} ({count})")).collect();
+    let more = if senders.len() > NAMED_MAX { " and others" } else { "" };
+    some.join(", ") + more
+}
 
 /// Tells people, and has reading go on where it says so.
 pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
@@ -56,17 +66,21 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
             (Alert::StateMended, LEDGER, text)
         }
         Trouble::OverShare { senders, rate } => {
-            let named = senders.iter().take(NAMED_MAX);
-            let named: Vec<String> =
-                named.map(|(who, count)| format!("{who} ({count} requests)")).collect();
             let text = format!(
                 "{} senders asked for more than {rate} a second, and what was beyond that was not \
-                 decided on: {}{}. Stop what asks, or raise limits.requests_per_second",
+                 decided on: {}. Stop what asks, or raise limits.requests_per_second",
                 senders.len(),
-                named.join(", "),
-                if senders.len() > NAMED_MAX { " and others" } else { "" },
+                named(senders),
             );
             (Alert::OverShare, SHARES, text)
+        }
+        Trouble::MailDropped { senders } => {
+            let text = format!(
+                "mail was dropped that went to agents that there are none of, or that filled MAIL: of \
+                 {}. Find out what wrote it",
+                named(senders),
+            );
+            (Alert::MailDropped, SHARES, text)
         }
         Trouble::RecordsHeld { held } => {
             let (count, some) = (held.len(), held.len().min(NAMED_MAX));

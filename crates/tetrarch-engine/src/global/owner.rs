@@ -20,7 +20,7 @@ use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::mail::Mail;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
-    Archived, Group, Input, Policy, Settlement, answer, decide, forgetting_is_late, is_due,
+    Archived, Fill, Group, Input, Policy, Settlement, answer, decide, forgetting_is_late, is_due,
     next_deadline, stalling, unanswering_hosts, unarchived, unsettled,
 };
 use tetrarch_core::records::Records;
@@ -43,6 +43,7 @@ use super::posting;
 use super::publishing::{Committed, ENTRIES_FOR_OUTBOX, announce, record};
 use super::queue::{Next, Queue};
 use super::reached;
+use super::reclaiming;
 use super::replying::Replying;
 use super::restore::Restored;
 use super::settling::Settling;
@@ -73,6 +74,8 @@ pub(super) enum OwnerMsg {
     Committed(Box<Result<Committer, CommitError>>),
     /// The sweeper, or the keeper of the ledger, found something.
     Found(Box<Input>),
+    /// How full the streams are that others fill.
+    Filled(Box<Fill>),
     /// Something may be due.
     Tick,
     /// The overseer is to look at what stands still.
@@ -180,10 +183,10 @@ impl Actor for OwnerActor {
             sweeping::start(&bus, (patience, hearing.clone()), &records, myself.clone()).await?;
         pumps.push(sweeping);
         pumps.push(Pump::run(Openings::listen(&bus).await?.serve()));
-        pumps.push(answers);
-        pumps.push(ticks(&myself, TICK_EVERY, || OwnerMsg::Tick));
+        pumps.extend([answers, ticks(&myself, TICK_EVERY, || OwnerMsg::Tick)]);
         pumps.extend(tick_every.map(|every| ticks(&myself, every, || OwnerMsg::Oversee)));
         pumps.push(inboxes(&bus, &myself));
+        pumps.push(reclaiming::start(&bus, &myself));
         pumps.push(posting::start(&bus, &records, &myself));
         pumps.push(expiring::start(&bus, mail_age, clock, &myself));
         let found = troubles.into_iter().chain(shrunk).map(Input::Trouble);
@@ -239,6 +242,7 @@ impl Actor for OwnerActor {
             OwnerMsg::Posted(Placed { it, place }) => state.post(*it, place).await,
             OwnerMsg::Heard(Placed { it, place }) => state.queue.push_placed(it, place),
             OwnerMsg::Found(found) => state.queue.push(*found),
+            OwnerMsg::Filled(fill) => state.make_room(&fill),
             OwnerMsg::Tick => {
                 // Another is set when more is due.
                 state.timer = None;

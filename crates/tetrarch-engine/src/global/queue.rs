@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tetrarch_core::limits::ANSWERED_WITHIN;
-use tetrarch_core::owner::Input;
+use tetrarch_core::owner::{Input, Posted};
 use tetrarch_core::request::{Request, RequestBody};
 use tetrarch_core::share::{Shares, Verdict};
 use tetrarch_core::time::BusTime;
@@ -79,8 +79,10 @@ impl Queue {
     /// Takes what is next. A read that nobody waits for any more is passed over.
     pub(super) fn next(&mut self, now: BusTime) -> Option<Next> {
         let Waiting { input, stored, .. } = self.waiting.pop_front()?;
-        let Some((seq, at)) = stored else { return Some(Next::Decide(input, None)) };
-        let Input::Request(request) = input else { return Some(Next::Decide(input, Some(seq))) };
+        let (request, (seq, at)) = match (input, stored) {
+            (Input::Request(request), Some(stored)) => (request, stored),
+            (other, _) => return Some(Next::Decide(other, None)),
+        };
         Some(match self.shares.judge(&request, at) {
             Verdict::Within if is_read(&request) => {
                 if now - at > ANSWERED_WITHIN {
@@ -95,6 +97,14 @@ impl Queue {
             }
             Verdict::Dropped => Next::Passed(seq),
         })
+    }
+
+    /// Whether a message to GO is within its writer's share; what is beyond it is not read.
+    pub(super) fn takes_mail(&mut self, posted: &Posted, now: BusTime) -> bool {
+        posted
+            .writer
+            .as_ref()
+            .is_none_or(|(from, via)| self.shares.takes_mail(from, via.as_ref(), now))
     }
 
     /// Tells people who asked for more than its share since the last time.

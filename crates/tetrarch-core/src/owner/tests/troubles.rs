@@ -38,7 +38,12 @@ fn each_trouble_is_one_alert_with_its_numbers() {
                 rate: 100,
             },
             "share.exceeded: 2 senders asked for more than 100 a second, and what was beyond that was \
-             not decided on: human:Shai (12 requests), HO@h1 (3 requests)",
+             not decided on: human:Shai (12), HO@h1 (3)",
+        ),
+        (
+            Trouble::MailDropped { senders: vec![(human(), 12)] },
+            "mail.dropped: mail was dropped that went to agents that there are none of, or that filled \
+             MAIL: of human:Shai (12)",
         ),
     ] {
         let entry = fleet.one(Input::Trouble(trouble));

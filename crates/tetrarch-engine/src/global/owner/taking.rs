@@ -5,12 +5,13 @@ use std::sync::Arc;
 use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
 use tetrarch_bus::subject::Origin;
-use tetrarch_core::owner::{Input, refusal_of_mail};
+use tetrarch_core::owner::{Fill, Input, Reclaim, reclaim, refusal_of_mail};
 use tetrarch_core::request::{Op, RequestBody};
+use tetrarch_core::trouble::Trouble;
 
 use super::OwnerState;
 use crate::error::note_dead;
-use crate::global::{posting, reached};
+use crate::global::{posting, reached, reclaiming};
 use crate::pump::Place;
 
 impl OwnerState {
@@ -32,12 +33,27 @@ impl OwnerState {
     /// Queues a message to GO; one that it does not take is kept with the reason first.
     pub(super) async fn post(&mut self, incoming: Incoming, place: Place) {
         let Some(posted) = posting::posted(&incoming) else { return };
+        if !self.queue.takes_mail(&posted, self.clock.now()) {
+            return;
+        }
         if let Some(reason) = refusal_of_mail(&self.records, &posted) {
             let Incoming { seq, subject, payload, .. } = incoming;
             let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
             self.set_aside(&letter).await;
         }
         self.queue.push_placed(Input::Post(Box::new(posted)), place);
+    }
+
+    /// Has go what core gives up of others' messages, and people told.
+    pub(super) fn make_room(&mut self, fill: &Fill) {
+        let given_up = reclaim(&self.records, fill);
+        let senders = given_up.senders.clone();
+        if !senders.is_empty() {
+            self.queue.push(Input::Trouble(Trouble::MailDropped { senders }));
+        }
+        if given_up != Reclaim::default() {
+            reclaiming::carry_out(&self.bus, given_up);
+        }
     }
 
     async fn set_aside(&self, letter: &DeadLetter) {

@@ -1,0 +1,162 @@
+//! What of others' messages is given up so that the streams have room (spec 09, On the bus): requests that are
+//! decided, mail to agents that there are none of, and, when mail has nearly no room left, that of the
+//! party outside which wrote most.
+
+use std::collections::BTreeMap;
+
+use crate::id::{AgentId, Principal};
+use crate::records::Records;
+use crate::snapshot::Extent;
+
+/// Thousandths of REQUESTS at which what is decided goes.
+const REQUESTS_FULL: u64 = 500;
+/// Thousandths of MAIL at which the heaviest sender's goes.
+const MAIL_FULL: u64 = 800;
+
+/// Mail on one subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MailCount {
+    /// The subject, which is what is purged.
+    pub subject: String,
+    /// To whom.
+    pub to: Principal,
+    /// From whom.
+    pub from: Principal,
+    /// Whether a host published it for an agent that it hosts.
+    pub hosted: bool,
+    /// How many messages.
+    pub count: u64,
+}
+
+/// How full the streams are that others fill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fill {
+    /// REQUESTS.
+    pub requests: Extent,
+    /// The sequence up to which STATE says that requests are decided.
+    pub decided: u64,
+    /// MAIL.
+    pub mail: Extent,
+    /// What MAIL has by subject.
+    pub subjects: Vec<MailCount>,
+}
+
+/// What goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reclaim {
+    /// Requests up to this sequence.
+    pub requests: Option<u64>,
+    /// Mail on these subjects.
+    pub subjects: Vec<String>,
+    /// Whose mail that is, and how many messages of each.
+    pub senders: Vec<(Principal, u64)>,
+}
+
+/// What is to go now; asking again after it went finds the rest.
+#[must_use]
+pub fn reclaim(records: &Records, fill: &Fill) -> Reclaim {
+    let decided = is_beyond(fill.requests, REQUESTS_FULL).then_some(fill.decided);
+    let strangers = fill.subjects.iter().filter(|mail| goes_nowhere(records, mail));
+    let mut gone: Vec<&MailCount> = strangers.collect();
+    if gone.is_empty() && is_beyond(fill.mail, MAIL_FULL) {
+        let outside = || fill.subjects.iter().filter(|mail| is_outside(mail));
+        let heaviest = by_sender(outside()).into_iter().max_by_key(|(_, count)| *count);
+        if let Some((who, _)) = heaviest {
+            gone = outside().filter(|mail| mail.from == *who).collect();
+        }
+    }
+    let senders = by_sender(gone.iter().copied());
+    Reclaim {
+        requests: decided.filter(|through| *through >= fill.requests.first),
+        subjects: gone.iter().map(|mail| mail.subject.clone()).collect(),
+        senders: senders.into_iter().map(|(who, count)| (who.clone(), count)).collect(),
+    }
+}
+
+fn is_beyond(extent: Extent, thousandths: u64) -> bool {
+    extent.limit > 0 && extent.bytes / 1_000 * 1_000 >= extent.limit / 1_000 * thousandths
+}
+
+/// Written by neither the owner nor a host.
+fn is_outside(mail: &MailCount) -> bool {
+    !mail.hosted && mail.from != Principal::Agent(AgentId::Go)
+}
+
+fn goes_nowhere(records: &Records, mail: &MailCount) -> bool {
+    let reader = match &mail.to {
+        Principal::Agent(agent) => records.agents.contains_key(agent),
+        // People need no record: whoever has a credential reads.
+        Principal::Human(_) => true,
+    };
+    !reader && mail.from != Principal::Agent(AgentId::Go)
+}
+
+fn by_sender<'m>(mail: impl Iterator<Item = &'m MailCount>) -> BTreeMap<&'m Principal, u64> {
+    let mut senders = BTreeMap::new();
+    for one in mail {
+        *senders.entry(&one.from).or_default() += one.count;
+    }
+    senders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::fleet::Fleet;
+    use super::*;
+
+    fn extent(bytes: u64) -> Extent {
+        Extent { first: 1, last: 9, bytes, limit: 1_000_000 }
+    }
+
+    fn mail(to: &str, from: &str, hosted: bool, count: u64) -> MailCount {
+        let (to, from): (Principal, Principal) = (to.parse().unwrap(), from.parse().unwrap());
+        MailCount { subject: format!("{to} {from}"), to, from, hosted, count }
+    }
+
+    fn fill(requests: u64, mail: u64, subjects: Vec<MailCount>) -> Fill {
+        Fill { requests: extent(requests), decided: 7, mail: extent(mail), subjects }
+    }
+
+    #[test]
+    fn decided_requests_go_from_half_of_the_room_on() {
+        let records = Fleet::ready().records;
+        assert_eq!(reclaim(&records, &fill(499_000, 0, Vec::new())), Reclaim::default());
+        assert_eq!(reclaim(&records, &fill(500_000, 0, Vec::new())).requests, Some(7));
+        let mut gone = fill(500_000, 0, Vec::new());
+        gone.requests.first = 8;
+        assert_eq!(reclaim(&records, &gone).requests, None, "they went already");
+        gone.requests = Extent { limit: 0, ..gone.requests };
+        assert_eq!(reclaim(&records, &gone).requests, None, "without a limit there is room");
+    }
+
+    #[test]
+    fn mail_to_agents_that_there_are_none_of_goes_and_other_mail_stays() {
+        let records = Fleet::ready().records;
+        let all = vec![
+            mail("PO-none", "PO-out", false, 3),
+            mail("PO-demo", "PO-out", false, 5),
+            mail("human:eve", "PO-out", false, 7),
+            mail("PO-none", "GO", false, 9),
+            mail("W:01JD8Z5W6T4QK3M9X2V7B1N0AC", "PO-demo", true, 11),
+        ];
+        let gone = reclaim(&records, &fill(0, 0, all));
+        assert_eq!(gone.subjects, ["PO-none PO-out", "W:01JD8Z5W6T4QK3M9X2V7B1N0AC PO-demo"]);
+        assert_eq!(gone.senders.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [11, 3]);
+    }
+
+    #[test]
+    fn the_heaviest_sender_outside_loses_its_mail_when_there_is_hardly_room() {
+        let records = Fleet::ready().records;
+        let all = vec![
+            mail("PO-demo", "PO-out", false, 5),
+            mail("GO", "PO-out", false, 5),
+            mail("PO-demo", "human:eve", false, 9),
+            mail("GO", "PO-demo", true, 90),
+            mail("PO-demo", "GO", false, 900),
+        ];
+        assert_eq!(reclaim(&records, &fill(0, 799_000, all.clone())), Reclaim::default());
+        let gone = reclaim(&records, &fill(0, 800_000, all));
+        assert_eq!(gone.subjects, ["PO-demo PO-out", "GO PO-out"]);
+        assert_eq!(gone.senders, [("PO-out".parse().unwrap(), 10)]);
+    }
+}

@@ -1,0 +1,82 @@
+//! Room in the streams that others fill: how full they are is looked at now and then, what goes is core's to
+//! say. Decides nothing.
+
+use std::time::Duration;
+
+use ractor::ActorRef;
+use tetrarch_bus::Bus;
+use tetrarch_bus::state::load_meta;
+use tetrarch_bus::subject::Subject;
+use tetrarch_bus::subject::pattern::{EVERY_CONTROL, EVERY_MAIL, MAIL, REQUESTS};
+use tetrarch_core::owner::{Fill, MailCount, Reclaim};
+
+use super::owner::OwnerMsg;
+use crate::error::EngineError;
+use crate::pump::Pump;
+
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Messages of MAIL after which it is looked at by subject.
+const MANY: u64 = 1_000;
+
+/// Looks now and then.
+pub(super) fn start(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
+    let (bus, to) = (bus.clone(), to.clone());
+    Pump::run(async move {
+        let mut beat = tokio::time::interval(LOOK_EVERY);
+        let mut counted = 0;
+        loop {
+            beat.tick().await;
+            match fill(&bus, &mut counted).await {
+                Ok(fill) => {
+                    if to.cast(OwnerMsg::Filled(Box::new(fill))).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "streams are looked at later"),
+            }
+        }
+    })
+}
+
+/// How full they are. `counted`: MAIL's last sequence when it was looked at by subject.
+async fn fill(bus: &Bus, counted: &mut u64) -> Result<Fill, EngineError> {
+    let requests = bus.stream_extent(REQUESTS).await?;
+    let mail = bus.stream_extent(MAIL).await?;
+    let decided = load_meta(bus).await?.map_or(0, |meta| meta.intake_seq);
+    let mut subjects = Vec::new();
+    if mail.last.saturating_sub(*counted) >= MANY || mail.bytes > mail.limit / 2 {
+        *counted = mail.last;
+        for pattern in [EVERY_MAIL, EVERY_CONTROL] {
+            let found = bus.stream_subjects(MAIL, pattern).await?;
+            subjects
+                .extend(found.into_iter().filter_map(|(subject, count)| counts(subject, count)));
+        }
+    }
+    Ok(Fill { requests, decided, mail, subjects })
+}
+
+fn counts(subject: String, count: u64) -> Option<MailCount> {
+    let Ok(Subject::Mail { to, from, via, .. }) = subject.parse() else { return None };
+    Some(MailCount { subject, to, from, hosted: via.is_some(), count })
+}
+
+/// Has it go, beside everything else; what fails is found at the next look.
+pub(super) fn carry_out(bus: &Bus, reclaim: Reclaim) {
+    let bus = bus.clone();
+    drop(tokio::spawn(async move {
+        let mut gone = Ok(0);
+        if let Some(through) = reclaim.requests {
+            gone = bus.purge(REQUESTS, None, Some(through)).await;
+        }
+        for subject in &reclaim.subjects {
+            if gone.is_err() {
+                break;
+            }
+            gone = bus.purge(MAIL, Some(subject), None).await;
+        }
+        if let Err(error) = gone {
+            tracing::warn!(%error, "room is made later");
+        }
+    }));
+}
