@@ -5,6 +5,7 @@
 mod artifact;
 mod connect;
 mod lease;
+mod matrix;
 mod permission;
 mod server;
 mod stream;

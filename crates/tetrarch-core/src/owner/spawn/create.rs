@@ -5,7 +5,9 @@ use crate::admission::Grant;
 use crate::agent::{Agent, Hosting, Slot, Unsettled, Work};
 use crate::assignment::{Assignment, AssignmentStatus, Purpose, Recovery};
 use crate::budget::Account;
-use crate::id::{AgentId, AssignmentId, EpicId, ProjectName, RunId, SessionId, Ulid, derive_ulid};
+use crate::id::{
+    AgentId, AssignmentId, EpicId, Principal, ProjectName, RunId, SessionId, Ulid, derive_ulid,
+};
 use crate::intensity::Circuit;
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
@@ -54,7 +56,7 @@ pub(super) fn create(
         add_node(draft, epic, node);
     }
     let project = hold_slot(draft, parent, &id, grant);
-    let requested_by = wanted.requested_by.clone().unwrap_or_else(|| draft.actor.clone());
+    let requested_by = requested_by(draft, wanted, parent);
     draft.put(Record::Agent(Box::new(Agent {
         id: id.clone(),
         session: Some(session),
@@ -186,4 +188,14 @@ fn assign(
         state.assignee = Some(id.clone());
         state.attempts = attempt;
     });
+}
+
+/// On whose behalf it is asked for: the sender's own, or that of the one below it which it sponsors. Whatever
+/// else is claimed does not count.
+fn requested_by(draft: &Draft<'_>, wanted: &SpawnRequest, parent: &AgentId) -> Principal {
+    let sponsored = draft.agent(parent).is_some_and(|below| {
+        below.parent.as_ref() == draft.actor.agent()
+            && wanted.requested_by.as_ref().and_then(Principal::agent) == Some(parent)
+    });
+    if sponsored { Principal::Agent(parent.clone()) } else { draft.actor.clone() }
 }
