@@ -271,3 +271,16 @@ fn an_operation_under_a_used_id_with_another_body_is_a_conflict() {
     let refused = reply(&fleet.one(Input::Request(Box::new(thief))));
     assert_eq!(refused.error, Some(ErrorCode::Conflict), "another sender is told nothing");
 }
+
+#[test]
+fn a_request_names_nobody_else_as_who_wants_it() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(3));
+    let others = [("T1.1", human()), ("T1.2", id("PO-other").into()), ("T1.3", AgentId::Go.into())];
+    for (node, claimed) in others {
+        let mut wanted = request(epic, node, vec![wish(Role::Worker)]);
+        wanted.requested_by = Some(claimed);
+        let answer = fleet.spawn(&po(), wanted);
+        let child = fleet.agent(&answer.spawned[0].agent);
+        assert_eq!(child.requested_by, po().into());
+    }
+}

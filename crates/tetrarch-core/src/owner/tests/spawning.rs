@@ -10,7 +10,7 @@ use crate::agent::Mode;
 use crate::brief::Tools;
 use crate::budget::Limits;
 use crate::error::DenialReason;
-use crate::id::{AgentId, Domain, EpicId, HostName, Principal, ProfileName, Ulid};
+use crate::id::{Domain, EpicId, HostName, Principal, ProfileName, Ulid};
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::mail::SpawnAnswer;
@@ -102,18 +102,6 @@ fn roles_have_their_parents() {
     orchestrator.domain = None;
     let answer = fleet.spawn(&po(), request(epic, "-", vec![orchestrator]));
     assert_denied(&answer, DenialReason::RoleNotAllowed);
-}
-
-#[test]
-fn a_request_names_nobody_else_as_who_wants_it() {
-    let (mut fleet, epic) = five();
-    for claimed in [human(), id("PO-other").into(), AgentId::Go.into()] {
-        let mut wanted = request(epic, "-", worker());
-        wanted.requested_by = Some(claimed);
-        let answer = fleet.spawn(&po(), wanted);
-        let child = fleet.agent(&answer.spawned[0].agent);
-        assert_eq!(child.requested_by, po().into());
-    }
 }
 
 #[test]
