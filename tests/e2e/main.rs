@@ -5,6 +5,7 @@
 mod amnesia;
 mod bomb;
 mod chaos;
+mod credentials;
 mod deadlines;
 mod deaths;
 mod external;

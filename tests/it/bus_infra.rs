@@ -4,6 +4,7 @@
 
 mod artifact;
 mod connect;
+mod credential;
 mod lease;
 mod matrix;
 mod permission;

@@ -3,6 +3,7 @@
 //! may act on a read alone (spec 02, Client rules).
 
 mod doubt;
+mod login;
 mod publish;
 mod purge;
 mod read;
@@ -27,6 +28,7 @@ use crate::subject::pattern;
 use crate::subject::pattern::policy::{Account, Role};
 
 use doubt::{Doubt, Turns};
+use login::{sign_in, signed_in};
 
 pub use publish::PendingAck;
 pub use read::RawMessage;
@@ -44,6 +46,8 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const IN_FLIGHT_MAX: usize = 4096;
 /// The code given to what the credential does not allow.
 const NOT_ALLOWED: u64 = 403;
+/// What a server says to a credential whose time is over.
+const EXPIRED: &str = "User Authentication Expired";
 /// The code of what there is not.
 const NOT_FOUND: u64 = 404;
 /// Notices kept for waiting publishes.
@@ -111,6 +115,10 @@ impl Bus {
             .map_err(|error| match error.kind() {
                 ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
                     refused(options, &error.to_string())
+                }
+                // What the server says of a credential whose time is over comes as an error of the line.
+                ConnectErrorKind::Io if error.to_string().contains(EXPIRED) => {
+                    refused(options, EXPIRED)
                 }
                 ConnectErrorKind::ServerParse
                 | ConnectErrorKind::Dns
@@ -266,7 +274,16 @@ async fn nats_options(
     let first = AtomicBool::new(true);
     let turns = Turns::default();
     let name = options.name.clone();
-    let mut nats = async_nats::ConnectOptions::new()
+    let mut nats = match &options.credentials {
+        Some(path) => {
+            let path = path.clone();
+            async_nats::ConnectOptions::with_auth_callback(move |nonce| {
+                sign_in(path.clone(), nonce)
+            })
+        }
+        None => async_nats::ConnectOptions::new(),
+    };
+    nats = nats
         .name(&options.name)
         .ping_interval(PING_EVERY)
         .connection_timeout(CONNECT_WITHIN)
@@ -296,10 +313,8 @@ async fn nats_options(
         {
             nats = nats.custom_inbox_prefix(role.inbox_prefix(&facts.name));
         }
-        nats = nats.credentials(&text).map_err(|error| ConnectError::Credentials {
-            path: path.clone(),
-            reason: error.to_string(),
-        })?;
+        signed_in(&text, &[])
+            .map_err(|reason| ConnectError::Credentials { path: path.clone(), reason })?;
     }
     Ok((facts, nats))
 }

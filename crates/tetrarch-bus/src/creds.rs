@@ -3,16 +3,22 @@
 //! between the accounts are in `subject::pattern::policy`; this module only keeps keys and mints. It
 //! must never print or log a seed.
 
+mod holding;
 pub(crate) mod jwt;
 pub(crate) mod private_file;
+mod revoked;
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nkeys::KeyPair;
 use tetrarch_core::id::{AgentId, HostName, HumanName};
 
 use crate::subject::pattern::policy::{Account, Role};
+pub use holding::{Credential, LIFETIME, Standing};
+pub use revoked::Revoked;
 
 /// Why a credential could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +49,18 @@ pub enum CredsError {
         /// The role whose credential covers it.
         role: &'static str,
     },
+    /// There is no credential to do it with.
+    #[error("{name} has no credential here; `tetrarch creds list` lists those there are")]
+    NotIssued {
+        /// Whose.
+        name: String,
+    },
+    /// It is not taken any more.
+    #[error("the credential of {name} is revoked; `tetrarch creds issue {name}` makes another")]
+    Over {
+        /// Whose.
+        name: String,
+    },
     /// Signing failed.
     #[error("signing a token failed: {0}")]
     Sign(#[from] nkeys::error::Error),
@@ -59,6 +77,17 @@ pub enum Party {
     External(AgentId),
     /// A person.
     Human(HumanName),
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Control => f.write_str("control"),
+            Self::Host(host) => write!(f, "HO@{host}"),
+            Self::External(agent) => agent.fmt(f),
+            Self::Human(human) => write!(f, "human:{human}"),
+        }
+    }
 }
 
 impl Party {
@@ -123,6 +152,7 @@ pub(crate) struct Trusted {
 #[derive(Debug)]
 pub struct Authority {
     creds_dir: PathBuf,
+    keys_dir: PathBuf,
     operator: KeyPair,
     system: KeyPair,
     control: KeyPair,
@@ -164,6 +194,7 @@ impl Authority {
             fleet: key_at(&keys.join("fleet.nk"), KeyPair::new_account)?,
             roles,
             creds_dir,
+            keys_dir: keys,
         })
     }
 
@@ -175,35 +206,36 @@ impl Authority {
     pub fn mint(&self, party: &Party) -> Result<PathBuf, CredsError> {
         party.check()?;
         let path = self.creds_dir.join(party.file_name());
-        let (role, name) = (party.role(), party.user_name());
-        if !self.is_current(&path, role, &name)? {
-            self.write(&path, role, &name)?;
+        let name = party.user_name();
+        match self.credential(party)? {
+            Some(held) if held.standing == Standing::Valid && held.name == name => {}
+            Some(held) if held.standing == Standing::Revoked && *party != Party::Control => {
+                return Err(CredsError::Over { name: party.to_string() });
+            }
+            Some(_) | None => {
+                self.write(&path, party.role(), &name, (KeyPair::new_user(), LIFETIME))?;
+            }
         }
         Ok(path)
     }
 
-    fn write(&self, path: &Path, role: Role, name: &str) -> Result<(), CredsError> {
-        let user = KeyPair::new_user();
-        let token = jwt::user(role, self.signer(role)?, self.account(role), &user, name)?;
+    fn write(
+        &self,
+        path: &Path,
+        role: Role,
+        name: &str,
+        (user, lifetime): (KeyPair, Duration),
+    ) -> Result<(), CredsError> {
+        let (signer, account) = (self.signer(role)?, self.account(role));
+        let token = jwt::user(role, (signer, account), &user, name, lifetime)?;
         let text = credential_text(&token, &user.seed()?);
         private_file::replace(path, text.as_bytes())
             .map_err(|source| CredsError::File { path: path.to_owned(), source })
     }
 
-    /// Makes the credentials anew that were made for a role's users in another account.
-    fn renew(&self) -> Result<(), CredsError> {
-        let failed = |source| CredsError::File { path: self.creds_dir.clone(), source };
-        for entry in std::fs::read_dir(&self.creds_dir).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
-            let Some(facts) = jwt::user_facts(&text) else { continue };
-            let Some(role) = facts.role else { continue };
-            let ours = facts.issuer == self.signer(role)?.public_key();
-            if ours && facts.account != self.account(role).public_key() {
-                self.write(&path, role, &facts.name)?;
-            }
-        }
-        Ok(())
+    /// The credential of a user of the system account.
+    pub(crate) fn system_credential(&self, user: &KeyPair) -> Result<String, CredsError> {
+        Ok(credential_text(&jwt::system_user(&self.system, user)?, &user.seed()?))
     }
 
     fn account(&self, role: Role) -> &KeyPair {
@@ -221,22 +253,16 @@ impl Authority {
         })
     }
 
-    fn is_current(&self, path: &Path, role: Role, name: &str) -> Result<bool, CredsError> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(source) => return Err(CredsError::File { path: path.to_owned(), source }),
-        };
-        let (issuer, account) = (self.signer(role)?.public_key(), self.account(role).public_key());
-        Ok(jwt::user_facts(&text).is_some_and(|facts| {
-            facts.issuer == issuer && facts.account == account && facts.name == name
-        }))
-    }
-
     /// The tokens a server is configured with. The accounts' are made anew from the policy table
     /// each time, so a changed table reaches all users at the server's next start.
     pub(crate) fn trusted(&self) -> Result<Trusted, CredsError> {
         self.renew()?;
+        let revoked = self.revoked()?;
+        self.trusted_without(&revoked)
+    }
+
+    /// The same with these users revoked.
+    pub(crate) fn trusted_without(&self, revoked: &Revoked) -> Result<Trusted, CredsError> {
         let of = |account: Account| -> Vec<(Role, &KeyPair)> {
             let all = self.roles.iter().map(|(role, key)| (*role, key));
             all.filter(|(role, _)| role.account() == account).collect()
@@ -249,7 +275,12 @@ impl Authority {
             control: self.control.public_key(),
             control_jwt: jwt::control_account(&self.operator, &self.control, &control)?,
             fleet: self.fleet.public_key(),
-            fleet_jwt: jwt::fleet_account(&self.operator, &self.fleet, &self.control, &fleet)?,
+            fleet_jwt: jwt::fleet_account(
+                &self.operator,
+                (&self.fleet, &self.control),
+                &fleet,
+                revoked,
+            )?,
         })
     }
 }
@@ -317,7 +348,8 @@ mod tests {
         let authority = Authority::open_or_create(dir.path()).unwrap();
         let party = Party::Human(HumanName::new("ada").unwrap());
         let (signer, user) = (authority.signer(Role::Human).unwrap(), KeyPair::new_user());
-        let old = jwt::user(Role::Human, signer, &authority.control, &user, "ada").unwrap();
+        let (keys, name) = ((signer, &authority.control), "ada");
+        let old = jwt::user(Role::Human, keys, &user, name, LIFETIME).unwrap();
         let path = authority.creds_dir.join(party.file_name());
         std::fs::write(&path, credential_text(&old, &user.seed().unwrap())).unwrap();
         std::fs::write(authority.creds_dir.join("notes.txt"), [0xff]).unwrap();

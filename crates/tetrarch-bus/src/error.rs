@@ -19,7 +19,7 @@ pub enum ConnectError {
     },
     /// The server refused the credential.
     #[error(
-        "nats-server at {url} refused the credential {credentials}: {reason}; it was made for another installation or is revoked"
+        "nats-server at {url} refused the credential {credentials}: {reason}; it was made for another installation, has expired or is revoked (`tetrarch creds list` beside its keys)"
     )]
     Refused {
         /// Which server.

@@ -3,6 +3,7 @@
 //! supervisor's work, not done here.
 
 mod binary;
+mod claims;
 mod config;
 mod error;
 mod health;
@@ -25,6 +26,7 @@ use crate::retry::Retry;
 
 use binary::Places;
 
+pub use claims::{ClaimsError, tell_revoked};
 pub use config::{OwnServer, operator_config, own_config};
 pub use error::ServerError;
 pub use health::Health;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    advise, agent, answer, artifact, budget, change, circuit, completion, config, describe, doctor,
-    down, events, file, get, goal, guard, host, inbox, init, insights, logs, mail, man, plan,
-    profile, project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree, up,
-    vectors, verb, wait, why, work, worktree,
+    advise, agent, answer, artifact, budget, change, circuit, completion, config, creds, describe,
+    doctor, down, events, file, get, goal, guard, host, inbox, init, insights, logs, mail, man,
+    plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree,
+    up, vectors, verb, wait, why, work, worktree,
 };
 
 /// The commands by what one wants to do (spec 08).
@@ -36,7 +36,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &["inbox", "answer", "change", "approve", "deny", "apply", "mail", "worktree", "file"],
     ),
     ("Look", &["get", "describe", "tree", "logs", "why", "events", "replay", "artifact"]),
-    ("Operate", &["doctor", "host", "serve", "config", "completion", "man", "schema", "vectors"]),
+    (
+        "Operate",
+        &["doctor", "creds", "host", "serve", "config", "completion", "man", "schema", "vectors"],
+    ),
 ];
 /// Columns before a command's description.
 const NAME_WIDTH: usize = 11;
@@ -135,6 +138,9 @@ pub(crate) enum Command {
     Serve(serve::ServeArgs),
     /// Run the orchestrator of this host.
     Host(host::HostArgs),
+    /// Manage credentials: issue, list, rotate, revoke.
+    #[command(subcommand)]
+    Creds(creds::CredsCommand),
     /// Stand guard over a host's programs. Hosts start it.
     #[command(hide = true)]
     Guard(guard::GuardArgs),

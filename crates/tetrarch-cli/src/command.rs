@@ -9,6 +9,7 @@ pub(crate) mod change;
 pub(crate) mod circuit;
 pub(crate) mod completion;
 pub(crate) mod config;
+pub(crate) mod creds;
 pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod down;
@@ -202,6 +203,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Status(args) => status::run(context, args).await,
         Command::Serve(args) => serve::run(context, args).await,
         Command::Host(args) => host::run(context, args).await,
+        Command::Creds(command) => creds::run(context, command).await,
         Command::Guard(args) => guard::run(args),
         Command::Agent(command) => agent::run(context, command).await,
         Command::Project(command) => project::run(context, command).await,

@@ -1,13 +1,14 @@
 //! Operator, account and user tokens of nats-server's operator mode, made in process with nkeys
 //! alone (spec 09). It signs what it is given; who may do what is `policy`'s.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use data_encoding::{BASE32_NOPAD, BASE64URL_NOPAD};
 use nkeys::KeyPair;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512_256};
 
+use super::revoked::{Revoked, now_secs};
 use crate::subject::pattern::policy::{self, Crossing, Role};
 use crate::subject::pattern::{API, FLEET_API};
 
@@ -15,6 +16,8 @@ const HEADER: &str = r#"{"typ":"JWT","alg":"ed25519-nkey"}"#;
 /// Format version of the NATS claims below.
 const VERSION: u32 = 2;
 const UNLIMITED: i64 = -1;
+/// How long a user of the system account is good: it is made for what is done now.
+const SYSTEM_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 fn sign(
     issuer: &KeyPair,
@@ -22,7 +25,17 @@ fn sign(
     name: &str,
     nats: Value,
 ) -> Result<String, nkeys::error::Error> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    sign_for(issuer, (subject, name), nats, None)
+}
+
+/// Signs a token that is good for `lifetime`, or for ever.
+fn sign_for(
+    issuer: &KeyPair,
+    (subject, name): (&str, &str),
+    nats: Value,
+    lifetime: Option<Duration>,
+) -> Result<String, nkeys::error::Error> {
+    let now = now_secs();
     let mut claims = json!({
         "iat": now,
         "iss": issuer.public_key(),
@@ -30,6 +43,9 @@ fn sign(
         "nats": nats,
         "sub": subject,
     });
+    if let Some(lifetime) = lifetime {
+        claims["exp"] = json!(now.saturating_add(lifetime.as_secs()));
+    }
     let id = BASE32_NOPAD.encode(&Sha512_256::digest(claims.to_string().as_bytes()));
     if let Value::Object(fields) = &mut claims {
         fields.insert("jti".to_owned(), Value::String(id));
@@ -81,11 +97,12 @@ pub(super) fn control_account(
 /// The account of everybody else, which reaches the control plane's through what that exports.
 pub(super) fn fleet_account(
     operator: &KeyPair,
-    account: &KeyPair,
-    control: &KeyPair,
+    (account, control): (&KeyPair, &KeyPair),
     roles: &[(Role, &KeyPair)],
+    revoked: &Revoked,
 ) -> Result<String, nkeys::error::Error> {
     let mut claims = account_claims(0, &scopes(roles));
+    claims["revocations"] = revoked.claims();
     let imports = policy::crossings().into_iter().map(|(crossing, subject)| {
         let mut import = json!({
             "name": &subject,
@@ -162,10 +179,10 @@ fn scope(role: Role, key: &KeyPair) -> Value {
 /// the key holds them, so changing the role changes all its users.
 pub(super) fn user(
     role: Role,
-    signer: &KeyPair,
-    account: &KeyPair,
+    (signer, account): (&KeyPair, &KeyPair),
     user: &KeyPair,
     name: &str,
+    lifetime: Duration,
 ) -> Result<String, nkeys::error::Error> {
     let nats = json!({
         "issuer_account": account.public_key(),
@@ -173,7 +190,16 @@ pub(super) fn user(
         "type": "user",
         "version": VERSION,
     });
-    sign(signer, &user.public_key(), name, nats)
+    sign_for(signer, (&user.public_key(), name), nats, Some(lifetime))
+}
+
+/// A user of the system account, who may tell a server of changed accounts; for one connection.
+pub(crate) fn system_user(system: &KeyPair, user: &KeyPair) -> Result<String, nkeys::error::Error> {
+    let unlimited = json!({
+        "pub": {}, "sub": {}, "subs": UNLIMITED, "data": UNLIMITED, "payload": UNLIMITED,
+        "type": "user", "version": VERSION,
+    });
+    sign_for(system, (&user.public_key(), "tetrarch"), unlimited, Some(SYSTEM_LIFETIME))
 }
 
 const ROLE_TAG: &str = "role:";
@@ -185,6 +211,10 @@ pub(crate) struct UserFacts {
     pub(crate) account: String,
     pub(crate) name: String,
     pub(crate) role: Option<Role>,
+    pub(crate) user: String,
+    /// In seconds since 1970.
+    pub(crate) issued: u64,
+    pub(crate) expires: Option<u64>,
 }
 
 /// Reads the user token of a credential file's text.
@@ -203,5 +233,8 @@ pub(crate) fn user_facts(creds: &str) -> Option<UserFacts> {
         account: claims.pointer("/nats/issuer_account")?.as_str()?.to_owned(),
         name: claims.get("name")?.as_str()?.to_owned(),
         role,
+        user: claims.get("sub")?.as_str()?.to_owned(),
+        issued: claims.get("iat")?.as_u64()?,
+        expires: claims.get("exp").and_then(Value::as_u64),
     })
 }

@@ -104,6 +104,12 @@ pub fn stream_purge(api: &str, stream: &str) -> String {
     format!("{api}.STREAM.PURGE.{stream}")
 }
 
+/// Where servers are told of an account's new token.
+#[must_use]
+pub fn claims_update(account: &str) -> String {
+    format!("$SYS.REQ.ACCOUNT.{account}.CLAIMS.UPDATE")
+}
+
 /// The key of the GO lease.
 #[must_use]
 pub fn lease_go() -> String {

@@ -12,6 +12,7 @@ use tetrarch_core::mail::Lane;
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, ProjectCreate};
 
+use crate::command::creds;
 use crate::command::get::{self, Filter, GetArgs, Kind};
 use crate::command::project::{BudgetArgs, mode, report};
 use crate::confirm::Sure;
@@ -129,8 +130,9 @@ pub(crate) async fn run(context: &Context, command: AgentCommand) -> Result<(), 
         AgentCommand::Retire { name, reason, sure } => {
             sure.to(&format!("retire {name} and all below it for good"))?;
             let said = format!("{name} retired");
-            let op = Op::AgentRetire { agent: name, reason };
+            let op = Op::AgentRetire { agent: name.clone(), reason };
             let reply = context.desk().await?.operate(&op).await?;
+            creds::retired(context, name).await?;
             report(context, &reply, &said)
         }
     }
@@ -197,7 +199,7 @@ async fn add(context: &Context, args: AddArgs) -> Result<(), CliError> {
     });
     let name = args.name;
     let reply = context.desk().await?.operate(&op).await?;
-    let file = context.credentials(&Party::External(name.clone()))?;
+    let file = creds::issued(context, &Party::External(name.clone()))?;
     let url = context.urls()?.join(",");
     let lines = first_lines(&name, &url, &file);
     let value = json!({

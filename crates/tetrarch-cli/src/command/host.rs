@@ -15,6 +15,7 @@ use tetrarch_runner::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::command::creds;
 use crate::command::get::{self, Filter, GetArgs, Kind};
 use crate::command::project::report;
 use crate::config::check_freezing;
@@ -114,8 +115,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
 
 /// Makes a host's credential and prints its file.
 fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
-    let made = context.authority()?.mint(&Party::Host(name));
-    let path = made.map_err(|error| CliError::new(Code::Failed, error.to_string()))?;
+    let path = creds::issued(context, &Party::Host(name))?;
     output::text(&path.display().to_string()).map(drop)
 }
 

@@ -24,6 +24,9 @@ const STOP_WITHIN: Duration = Duration::from_secs(15);
 /// First and longest wait before a child is started again.
 const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
+/// How often it is looked at whether credentials are to be renewed.
+const RENEW_EVERY: Duration = Duration::from_secs(3600);
+
 /// Runs everything on this machine: bus, owner, host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tetrarch up\n  tetrarch up --data-dir ./fleet --port 4222")]
@@ -148,6 +151,7 @@ impl Fleet<'_> {
             failed = keep_bus(launcher.context, &self.server, &mut self.bus) => failed,
             () = launcher.keep(owner) => Ok(()),
             () = launcher.keep(host) => Ok(()),
+            () = renew(launcher.context) => Ok(()),
         }
     }
 
@@ -164,6 +168,21 @@ impl Fleet<'_> {
             .map(|(what, words)| format!("  {what}: {}", context.command(words)));
         let line = format!("{line}\n{}", next.join("\n"));
         let _unheard = output::item(context.output, &told, &line);
+    }
+}
+
+/// Renews credentials that stay here long before their time is over; whoever is connected reads them anew when
+/// the server asks.
+async fn renew(context: &Context) {
+    let mut beat = tokio::time::interval(RENEW_EVERY);
+    loop {
+        beat.tick().await;
+        let renewed = context.authority().map(|authority| authority.renew());
+        match renewed {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "credentials were not renewed"),
+            Err(error) => tracing::error!(?error, "credentials were not renewed"),
+        }
     }
 }
 

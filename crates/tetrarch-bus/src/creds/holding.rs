@@ -1,0 +1,182 @@
+//! Credentials in a data directory: who has one, since when and for how long, which are replaced and
+//! which are revoked.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nkeys::KeyPair;
+
+use super::jwt::UserFacts;
+use super::revoked::{Revoked, now_secs};
+use super::{Authority, CredsError, Party, jwt};
+use crate::subject::pattern::policy::Role;
+
+/// How long a credential is good unless said.
+pub const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// How it is with a credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// A server takes it.
+    Valid,
+    /// Its time is over.
+    Expired,
+    /// Somebody revoked it.
+    Revoked,
+}
+
+impl Standing {
+    /// As people see it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+/// A credential without its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The user's name, which stands in its subjects.
+    pub name: String,
+    /// What kind of party it is for.
+    pub role: Role,
+    /// The user's public key.
+    pub user: String,
+    /// When it was made, in seconds since 1970.
+    pub issued: u64,
+    /// When its time is over; none when it never is.
+    pub expires: Option<u64>,
+    /// How it is with it now.
+    pub standing: Standing,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl Authority {
+    /// The credentials of the data directory, by file name. What another installation made is left out.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn credentials(&self) -> Result<Vec<Credential>, CredsError> {
+        let revoked = self.revoked()?;
+        let failed = |source| CredsError::File { path: self.creds_dir.clone(), source };
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.creds_dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let Some(facts) = self.own(&path)? else { continue };
+            let Some(role) = facts.role else { continue };
+            let standing = if revoked.contains(&facts.user) {
+                Standing::Revoked
+            } else if facts.expires.is_some_and(|at| at <= now_secs()) {
+                Standing::Expired
+            } else {
+                Standing::Valid
+            };
+            let UserFacts { name, user, issued, expires, .. } = facts;
+            found.push(Credential { name, role, user, issued, expires, standing, path });
+        }
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(found)
+    }
+
+    /// What is revoked.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn revoked(&self) -> Result<Revoked, CredsError> {
+        Revoked::read(&self.keys_dir)
+    }
+
+    /// Makes a credential that is good for `lifetime`, in place of one that has expired or is revoked; a
+    /// valid one is kept.
+    ///
+    /// # Errors
+    /// As [`Authority::mint`].
+    pub fn issue(&self, party: &Party, lifetime: Duration) -> Result<PathBuf, CredsError> {
+        party.check()?;
+        let path = self.creds_dir.join(party.file_name());
+        let valid = self.credential(party)?.filter(|it| it.standing == Standing::Valid);
+        if valid.is_none() {
+            self.write(&path, party.role(), &party.user_name(), (KeyPair::new_user(), lifetime))?;
+        }
+        Ok(path)
+    }
+
+    /// Makes a credential with a new key and revokes the one before.
+    ///
+    /// # Errors
+    /// The party has none, or a file cannot be written.
+    pub fn rotate(&self, party: &Party, lifetime: Duration) -> Result<PathBuf, CredsError> {
+        self.revoke(party)?;
+        let path = self.creds_dir.join(party.file_name());
+        self.write(&path, party.role(), &party.user_name(), (KeyPair::new_user(), lifetime))?;
+        Ok(path)
+    }
+
+    /// Revokes a party's credential. Servers take note when they are told (`server::claims`) or started.
+    ///
+    /// # Errors
+    /// The party has none, or the file cannot be written.
+    pub fn revoke(&self, party: &Party) -> Result<(), CredsError> {
+        party.check()?;
+        let none = || CredsError::NotIssued { name: party.to_string() };
+        let credential = self.credential(party)?.ok_or_else(none)?;
+        let mut revoked = self.revoked()?;
+        revoked.add(&credential.user);
+        revoked.write(&self.keys_dir)
+    }
+
+    /// The credential of a party.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn credential(&self, party: &Party) -> Result<Option<Credential>, CredsError> {
+        let path = self.creds_dir.join(party.file_name());
+        Ok(self.credentials()?.into_iter().find(|it| it.path == path))
+    }
+
+    /// Makes anew, with their keys, the credentials that are past half of their time, have none, or were made
+    /// for another account. One that expired or is revoked stays as it is.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub fn renew(&self) -> Result<(), CredsError> {
+        for Credential { name, role, issued, expires, standing, path, .. } in self.credentials()? {
+            let old = expires.is_none_or(|at| now_secs() >= issued + at.saturating_sub(issued) / 2);
+            let elsewhere = self
+                .own(&path)?
+                .is_none_or(|facts| facts.account != self.account(role).public_key());
+            let lifetime =
+                expires.map_or(LIFETIME, |at| Duration::from_secs(at.saturating_sub(issued)));
+            if standing == Standing::Valid && (old || elsewhere) {
+                let user = if elsewhere { KeyPair::new_user() } else { key_of(&path)? };
+                self.write(&path, role, &name, (user, lifetime))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a credential file of this installation says.
+    fn own(&self, path: &Path) -> Result<Option<UserFacts>, CredsError> {
+        let bytes = std::fs::read(path)
+            .map_err(|source| CredsError::File { path: path.to_owned(), source })?;
+        let facts = std::str::from_utf8(&bytes).ok().and_then(jwt::user_facts);
+        let Some(facts) = facts else { return Ok(None) };
+        let Some(role) = facts.role else { return Ok(None) };
+        Ok((facts.issuer == self.signer(role)?.public_key()).then_some(facts))
+    }
+}
+
+/// The user's key in a credential file.
+fn key_of(path: &Path) -> Result<KeyPair, CredsError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| CredsError::File { path: path.to_owned(), source })?;
+    let broken =
+        || CredsError::Key { path: path.to_owned(), reason: "it has no user's key".to_owned() };
+    let seed = text.lines().find(|line| line.starts_with("SU")).ok_or_else(broken)?;
+    KeyPair::from_seed(seed.trim()).map_err(|_| broken())
+}

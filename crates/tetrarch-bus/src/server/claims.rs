@@ -1,0 +1,69 @@
+//! Telling a running server whose credentials it takes: what its configuration says is read at its start
+//! only. Who that is stands with the keys.
+
+use std::time::Duration;
+
+use async_nats::ConnectOptions;
+use nkeys::KeyPair;
+use serde_json::Value;
+
+use crate::creds::{Authority, CredsError, Revoked};
+use crate::subject::pattern::claims_update;
+
+/// How long a server may take.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// Why a server was not told.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimsError {
+    /// A key cannot be used.
+    #[error(transparent)]
+    Creds(#[from] CredsError),
+    /// The server does not answer, or refuses the system account's user.
+    #[error(
+        "nats-server at {url} was not told who is revoked: {reason}; it is when it starts again"
+    )]
+    Untold {
+        /// Which server.
+        url: String,
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// Has the servers of a bus refuse these users of the fleet, and cut off those that are connected; whoever
+/// was refused before and is not among them is taken again.
+///
+/// # Errors
+/// See [`ClaimsError`].
+pub async fn tell_revoked(
+    url: &str,
+    authority: &Authority,
+    revoked: &Revoked,
+) -> Result<(), ClaimsError> {
+    let untold = |reason: String| ClaimsError::Untold { url: url.to_owned(), reason };
+    let trusted = authority.trusted_without(revoked)?;
+    let client = connect(url, authority).await.map_err(&untold)?;
+    let subject = claims_update(&trusted.fleet);
+    let asked = client.request(subject, trusted.fleet_jwt.into());
+    let answer = tokio::time::timeout(WITHIN, asked).await;
+    let answer = answer.map_err(|_| untold("no answer within 5 s".to_owned()))?;
+    let answer = answer.map_err(|error| untold(error.to_string()))?;
+    let said: Value = serde_json::from_slice(&answer.payload).unwrap_or_default();
+    match said.pointer("/error/description").and_then(Value::as_str) {
+        Some(refusal) => Err(untold(refusal.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// A connection as a user of the system account, made for this moment.
+pub(super) async fn connect(
+    url: &str,
+    authority: &Authority,
+) -> Result<async_nats::Client, String> {
+    let user = KeyPair::new_user();
+    let text = authority.system_credential(&user).map_err(|error| error.to_string())?;
+    let options = ConnectOptions::new().name("tetrarch-system").connection_timeout(WITHIN);
+    let options = options.credentials(&text).map_err(|error| error.to_string())?;
+    options.connect(url).await.map_err(|error| error.to_string())
+}

@@ -1,0 +1,250 @@
+//! `creds`: credentials of agents outside, hosts and people (spec 09, On the bus): made, listed, replaced and
+//! revoked beside the keys of the installation. Keys are never shown.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tetrarch_bus::creds::{Authority, Credential, CredsError, LIFETIME, Party};
+use tetrarch_bus::server::tell_revoked;
+use tetrarch_bus::subject::pattern::policy::Role;
+use tetrarch_core::id::{AgentId, Principal};
+use tetrarch_core::time::{BusTime, Millis};
+
+use crate::confirm::Sure;
+use crate::context::Context;
+use crate::exit::{CliError, Code};
+use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured, stamp};
+
+/// What `creds` can do.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = HELP)]
+pub(crate) enum CredsCommand {
+    /// Make a credential and print its file; a valid one is kept.
+    Issue {
+        /// Whose: an agent outside (PO-demo), a host (HO@h1), or a person (human:ada).
+        name: Principal,
+        /// How long it is good.
+        #[command(flatten)]
+        lifetime: Lifetime,
+    },
+    /// List credentials.
+    List,
+    /// Show a credential, without its key.
+    Show {
+        /// Whose, as `creds list` shows it.
+        name: Principal,
+    },
+    /// Replace a credential: the new one has another key, the old one is revoked.
+    Rotate {
+        /// Whose, as `creds list` shows it.
+        name: Principal,
+        /// How long it is good.
+        #[command(flatten)]
+        lifetime: Lifetime,
+    },
+    /// Revoke a credential: whoever is connected with it is cut off.
+    Revoke {
+        /// Whose, as `creds list` shows it.
+        name: Principal,
+        /// Revoke it without asking.
+        #[command(flatten)]
+        sure: Sure,
+    },
+}
+
+const HELP: &str = "\
+A credential is a file of mode 0600 in the data directory; give it to whoever it is for. It is good for 90
+days unless said; those that stay here are renewed by `tetrarch up` after half of their time.
+
+Examples:
+  tetrarch creds issue human:ada --expires 30d
+  tetrarch creds list
+  tetrarch creds rotate PO-demo
+  tetrarch creds revoke human:ada --yes";
+
+/// How long a credential is good.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Lifetime {
+    /// How long it is good, as in 30d; 90 days unless said.
+    #[arg(long, value_name = "TIME", value_parser = length)]
+    expires: Option<Millis>,
+}
+
+impl Lifetime {
+    fn time(self) -> std::time::Duration {
+        self.expires.map_or(LIFETIME, |time| std::time::Duration::from_millis(time.0))
+    }
+}
+
+fn length(text: &str) -> Result<Millis, String> {
+    let time = tetrarch_core::duration::parse(text).map_err(|error| error.to_string())?;
+    if time < Millis::from_secs(60) {
+        return Err(format!("{time} is too short; a minute or more is allowed"));
+    }
+    Ok(time)
+}
+
+const COLUMNS: &[Column] = &[
+    Column::always("NAME"),
+    Column::always("ROLE"),
+    Column::always("STATE"),
+    Column::always("EXPIRES"),
+    Column::wide("ISSUED"),
+    Column::wide("FILE"),
+];
+
+/// Runs the command.
+///
+/// # Errors
+/// There is no such credential, the keys cannot be used, or a running bus was not told.
+pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), CliError> {
+    let authority = context.authority()?;
+    match command {
+        CredsCommand::Issue { name, lifetime } => {
+            let path = authority.issue(&party(name)?, lifetime.time()).map_err(failed)?;
+            output::text(&path.display().to_string()).map(drop)
+        }
+        CredsCommand::List => list(context, &authority),
+        CredsCommand::Show { name } => show(context, &authority, name),
+        CredsCommand::Rotate { name, lifetime } => {
+            let path = authority.rotate(&party(name)?, lifetime.time()).map_err(failed)?;
+            tell(context, &authority).await?;
+            output::text(&path.display().to_string()).map(drop)
+        }
+        CredsCommand::Revoke { name, sure } => {
+            let party = party(name.clone())?;
+            sure.to(&format!("cut off {name} and whoever else has its credential"))?;
+            authority.revoke(&party).map_err(failed)?;
+            tell(context, &authority).await?;
+            let said = json!({"revoked": name.to_string()});
+            output::item(context.output, &said, &format!("{name} is revoked")).map(drop)
+        }
+    }
+}
+
+/// The credential of a party, made when it has none that is valid.
+///
+/// # Errors
+/// The keys cannot be used, or the party may not have one.
+pub(super) fn issued(context: &Context, party: &Party) -> Result<PathBuf, CliError> {
+    context.authority()?.issue(party, LIFETIME).map_err(failed)
+}
+
+/// Revokes the credential of an agent that ended for good, when this installation gave it one.
+///
+/// # Errors
+/// The keys cannot be used, or a bus was not told.
+pub(super) async fn retired(context: &Context, agent: AgentId) -> Result<(), CliError> {
+    if !Authority::is_kept(&context.config.bus.data_dir) {
+        return Ok(());
+    }
+    let (authority, party) = (context.authority()?, Party::External(agent));
+    match authority.revoke(&party) {
+        Ok(()) => tell(context, &authority).await,
+        Err(CredsError::NotIssued { .. } | CredsError::NotExternal { .. }) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn party(name: Principal) -> Result<Party, CliError> {
+    match name {
+        Principal::Human(human) => Ok(Party::Human(human)),
+        Principal::Agent(AgentId::Ho(host)) => Ok(Party::Host(host)),
+        Principal::Agent(AgentId::Go) => {
+            let what = "GO is the control plane: its credential stays with the owner";
+            Err(CliError::new(Code::Usage, what))
+        }
+        Principal::Agent(agent) => Ok(Party::External(agent)),
+    }
+}
+
+fn failed(error: CredsError) -> CliError {
+    let code = match &error {
+        CredsError::NotIssued { .. } => Code::NotFound,
+        CredsError::NotExternal { .. } => Code::Usage,
+        CredsError::Over { .. } => Code::Denied,
+        CredsError::File { .. } | CredsError::Key { .. } | CredsError::Sign(_) => Code::Failed,
+    };
+    CliError::new(code, error.to_string())
+}
+
+/// Has a running bus take note; one that does not run does when it starts.
+async fn tell(context: &Context, authority: &Authority) -> Result<(), CliError> {
+    let Ok(urls) = context.urls() else { return Ok(()) };
+    let revoked = authority.revoked().map_err(failed)?;
+    let told = tell_revoked(&urls.join(","), authority, &revoked).await;
+    if let Err(error) = told {
+        if context.config.bus.url.is_none() {
+            // It is down, and starts with what the file says.
+            tracing::debug!(%error, "the bus was not told");
+            return Ok(());
+        }
+        return Err(CliError::new(Code::BusUnreachable, error.to_string())
+            .hint("write the servers' configuration again with `tetrarch config operator`"));
+    }
+    Ok(())
+}
+
+/// A credential's name as commands take it.
+fn name_of(credential: &Credential) -> String {
+    let name = &credential.name;
+    match credential.role {
+        Role::Control | Role::External => name.clone(),
+        Role::Host => format!("HO@{name}"),
+        Role::Human => format!("human:{name}"),
+    }
+}
+
+fn moment(seconds: u64) -> String {
+    stamp(BusTime(seconds.saturating_mul(1_000)))
+}
+
+fn record(credential: &Credential) -> Value {
+    json!({
+        "name": name_of(credential),
+        "role": credential.role.as_str(),
+        "state": credential.standing.as_str(),
+        "issued": moment(credential.issued),
+        "expires": credential.expires.map(moment),
+        "user": credential.user,
+        "file": credential.path,
+    })
+}
+
+fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
+    let all = authority.credentials().map_err(failed)?;
+    let row = |credential: &Credential| Row {
+        cells: vec![
+            name_of(credential).into(),
+            credential.role.as_str().into(),
+            credential.standing.as_str().into(),
+            Cell::some(credential.expires.map(moment)),
+            moment(credential.issued).into(),
+            credential.path.display().to_string().into(),
+        ],
+        record: record(credential),
+    };
+    let (columns, rows) = (COLUMNS.to_vec(), all.iter().map(row).collect());
+    let empty = "No credentials. Make one with `tetrarch creds issue human:ada`.";
+    output::listing(context.output, &Listing { columns, rows, empty }).map(drop)
+}
+
+fn show(context: &Context, authority: &Authority, name: Principal) -> Result<(), CliError> {
+    let shown = name.to_string();
+    let found = authority.credential(&party(name)?).map_err(failed)?;
+    let Some(credential) = found else {
+        return Err(failed(CredsError::NotIssued { name: shown }));
+    };
+    output::record(context.output, &record(&credential), || {
+        let mut sheet = Sheet::new(&shown, is_coloured());
+        sheet
+            .field("role", credential.role.as_str())
+            .field("state", credential.standing.as_str())
+            .field("issued", moment(credential.issued))
+            .field("expires", Cell::some(credential.expires.map(moment)))
+            .field("user", credential.user.clone())
+            .field("file", credential.path.display().to_string());
+        sheet.finish()
+    })
+    .map(drop)
+}

@@ -1,0 +1,105 @@
+//! The life of a credential, as the server enforces it: its time, its revocation, its successor.
+
+use std::time::Duration;
+
+use async_nats::connection::State;
+use tetrarch_bus::client::ConnectOptions;
+use tetrarch_bus::creds::{CredsError, LIFETIME, Party, Standing};
+use tetrarch_bus::error::ConnectError;
+use tetrarch_bus::server::{ManagedServer, tell_revoked};
+use tetrarch_bus::{Bus, HeaderMap};
+use tetrarch_tests::wait::soon;
+
+use super::Fixture;
+
+fn external() -> Party {
+    Party::External("PO-demo".parse().unwrap())
+}
+
+fn human() -> Party {
+    Party::Human("ada".parse().unwrap())
+}
+
+async fn state(bus: &Bus, wanted: State) {
+    soon("another state of the connection", async {
+        while bus.client().connection_state() != wanted {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+async fn assert_refused(options: &ConnectOptions) {
+    let refused = Bus::connect(options).await.map(drop).unwrap_err();
+    assert!(matches!(refused, ConnectError::Refused { .. }), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_user_is_cut_off_and_comes_back_with_a_new_key_only() {
+    let (fixture, _control) = Fixture::with_streams().await;
+    let (authority, url) = (&fixture.authority, fixture.url.as_str());
+    let options = fixture.options(&external());
+    let (one, other) = (Bus::connect(&options).await.unwrap(), fixture.bus(&human()).await);
+    let tell = async || tell_revoked(url, authority, &authority.revoked().unwrap()).await.unwrap();
+
+    authority.revoke(&external()).unwrap();
+    tell().await;
+    state(&one, State::Disconnected).await;
+    assert_refused(&options).await;
+    assert!(matches!(authority.mint(&external()), Err(CredsError::Over { .. })));
+    let stored = other.publish_expect("mail.GO.human:ada", HeaderMap::new(), "{}".into(), None);
+    assert!(stored.await.is_ok(), "others stay");
+
+    let file = options.credentials.clone().unwrap();
+    let old = std::fs::read_to_string(&file).unwrap();
+    authority.rotate(&external(), LIFETIME).unwrap();
+    tell().await;
+    // It reads the file again.
+    state(&one, State::Connected).await;
+    Bus::connect(&options).await.unwrap();
+    std::fs::write(&file, old).unwrap();
+    assert_refused(&options).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_is_refused_for_a_while_is_taken_again() {
+    let (fixture, _control) = Fixture::with_streams().await;
+    let (authority, url) = (&fixture.authority, fixture.url.as_str());
+    let options = fixture.options(&human());
+    Bus::connect(&options).await.unwrap();
+    let user = authority.credential(&human()).unwrap().unwrap().user;
+    let revoked = authority.revoked().unwrap();
+    tell_revoked(url, authority, &revoked.with([user])).await.unwrap();
+    assert_refused(&options).await;
+    tell_revoked(url, authority, &revoked).await.unwrap();
+    Bus::connect(&options).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart() {
+    let (mut fixture, _control) = Fixture::with_streams().await;
+    let file = fixture.authority.issue(&external(), Duration::from_secs(1)).unwrap();
+    let mut options = ConnectOptions { credentials: Some(file), ..fixture.options(&human()) };
+    // The server counts whole seconds, and lets in whoever comes within its last one.
+    let refused = soon("the end of its time", async {
+        loop {
+            if let Err(refused @ ConnectError::Refused { .. }) = Bus::connect(&options).await {
+                return refused;
+            }
+        }
+    })
+    .await;
+    assert!(refused.to_string().contains("has expired"), "{refused}");
+    let standing = fixture.authority.credential(&external()).unwrap().unwrap().standing;
+    assert_eq!(standing, Standing::Expired);
+    fixture.authority.issue(&external(), LIFETIME).unwrap();
+    Bus::connect(&options).await.unwrap();
+    fixture.authority.revoke(&external()).unwrap();
+    fixture.server.take().unwrap().stop().await.unwrap();
+    let again = ManagedServer::start(&fixture.config(), &fixture.authority).await.unwrap();
+    (fixture.url, fixture.pid) = (again.url().to_owned(), again.pid());
+    options.urls = vec![fixture.url.clone()];
+    assert_refused(&options).await;
+    fixture.bus(&human()).await;
+    fixture.server = Some(again);
+}
