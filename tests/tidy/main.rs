@@ -9,6 +9,7 @@ mod form;
 mod offence;
 mod purity;
 mod repository;
+mod secrets;
 mod source;
 mod subjects;
 mod wording;
