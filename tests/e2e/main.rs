@@ -51,6 +51,7 @@ mod sizes;
 mod spending;
 mod storm;
 mod terminal;
+mod tls;
 mod traces;
 mod verbs;
 mod wrong;

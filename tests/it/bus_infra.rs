@@ -10,6 +10,7 @@ mod matrix;
 mod permission;
 mod server;
 mod stream;
+mod tls;
 
 use std::path::Path;
 
@@ -60,7 +61,7 @@ impl Fixture {
             urls: vec![self.url.clone()],
             credentials: Some(self.authority.mint(party).unwrap()),
             name: "test".to_owned(),
-            api_prefix: None,
+            ..ConnectOptions::default()
         }
     }
 

@@ -271,7 +271,7 @@ impl Fleet {
             urls: self.url().split(',').map(str::to_owned).collect(),
             credentials: Some(self.credentials(party)),
             name: "test".to_owned(),
-            api_prefix: None,
+            ..ConnectOptions::default()
         };
         Bus::connect(&options).await.unwrap()
     }

@@ -62,7 +62,7 @@ impl Server {
             urls: vec![self.url.clone()],
             credentials: Some(self.authority.mint(party).unwrap()),
             name: "test".to_owned(),
-            api_prefix: None,
+            ..ConnectOptions::default()
         };
         Bus::connect(&options).await.unwrap()
     }

@@ -8,6 +8,7 @@ mod publish;
 mod purge;
 mod read;
 mod text;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,12 +59,15 @@ const NOTICES_KEPT: usize = 256;
 pub struct ConnectOptions {
     /// Server addresses, such as `nats://127.0.0.1:4222`; any one of them is enough.
     pub urls: Vec<String>,
-    /// The credential file, none only in `--insecure` mode.
+    /// The credential file; a server of this product takes no connection without one.
     pub credentials: Option<PathBuf>,
     /// What the server lists this connection as.
     pub name: String,
     /// The JetStream API's prefix when it is not `$JS.API` (spec 09: separate accounts).
     pub api_prefix: Option<String>,
+    /// The file of the authority that made the servers' certificates, unless every machine knows it.
+    /// With it nothing is said without TLS.
+    pub tls_ca: Option<PathBuf>,
 }
 
 /// What the server said outside of any answer.
@@ -125,7 +129,9 @@ impl Bus {
                 | ConnectErrorKind::TimedOut
                 | ConnectErrorKind::Tls
                 | ConnectErrorKind::Io
-                | ConnectErrorKind::MaxReconnects => unreachable(error.to_string()),
+                | ConnectErrorKind::MaxReconnects => {
+                    tls::fault(&error, options).unwrap_or_else(|| unreachable(error.to_string()))
+                }
             })?;
         let account = facts.and_then(|facts| facts.role).map_or(Account::Control, Role::account);
         let api = options.api_prefix.clone().unwrap_or_else(|| account.api().to_owned());
@@ -304,6 +310,10 @@ async fn nats_options(
             }
             std::future::ready(())
         });
+    if let Some(ca) = &options.tls_ca {
+        tls::check_authority(ca, options)?;
+        nats = nats.add_root_certificates(ca.clone()).require_tls(true);
+    }
     let mut facts = None;
     if let Some(path) = &options.credentials {
         let text = read_credentials(path).await?;

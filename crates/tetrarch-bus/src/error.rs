@@ -17,6 +17,16 @@ pub enum ConnectError {
         /// What the network said.
         reason: String,
     },
+    /// A server answers, but there is no TLS with it that can be trusted.
+    #[error("no TLS with nats-server at {url}: {reason}")]
+    Tls {
+        /// Which server.
+        url: String,
+        /// What is wrong with its certificate, or with the file of its authority.
+        reason: String,
+        /// What to do.
+        next: &'static str,
+    },
     /// The server refused the credential.
     #[error(
         "nats-server at {url} refused the credential {credentials}: {reason}; it was made for another installation, has expired or is revoked (`tetrarch creds list` beside its keys)"

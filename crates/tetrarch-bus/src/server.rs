@@ -10,6 +10,7 @@ mod health;
 mod lock;
 mod process;
 mod room;
+mod tls;
 mod version;
 
 use std::io;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use tokio::process::Child;
 
 use crate::client::{Bus, ConnectOptions};
-use crate::creds::{Authority, Party, private_file};
+use crate::creds::{Authority, Party, Trusted, private_file};
 use crate::error::ConnectError;
 use crate::retry::Retry;
 
@@ -32,6 +33,7 @@ pub use error::ServerError;
 pub use health::Health;
 pub use lock::{DataDirLock, ReaderLock};
 pub use room::{Room, room};
+pub use tls::{Certificate, Listen};
 pub use version::{MIN_VERSION, Version, VersionError};
 
 /// Environment variable that names the server binary to use.
@@ -64,6 +66,8 @@ pub struct ServerConfig {
     pub data_dir: PathBuf,
     /// The loopback port; 0 takes the one used last time, or any free one.
     pub port: u16,
+    /// Where it listens when others are to reach it; then `port` is not used.
+    pub listen: Option<Listen>,
     /// What an acknowledged write survives.
     pub durability: Durability,
     /// The server binary to use and no other.
@@ -77,6 +81,7 @@ impl ServerConfig {
         Self {
             data_dir: data_dir.to_owned(),
             port: 0,
+            listen: None,
             durability: Durability::default(),
             binary: std::env::var_os(BINARY_VARIABLE).map(PathBuf::from),
         }
@@ -122,9 +127,11 @@ impl Files {
         self.dir.join("endpoint")
     }
 
-    fn last_url(&self) -> Option<String> {
-        let url = std::fs::read_to_string(self.endpoint()).ok()?;
-        Some(url.trim().to_owned())
+    /// The address of last time, and the authority of its certificate when there is one of its own.
+    fn last(&self) -> Option<(String, Option<PathBuf>)> {
+        let text = std::fs::read_to_string(self.endpoint()).ok()?;
+        let mut lines = text.lines();
+        Some((lines.next()?.trim().to_owned(), lines.next().map(PathBuf::from)))
     }
 }
 
@@ -132,7 +139,14 @@ impl Files {
 /// never was one. It says nothing about whether the server runs.
 #[must_use]
 pub fn endpoint(data_dir: &Path) -> Option<String> {
-    Files { dir: data_dir.join("nats") }.last_url()
+    Files { dir: data_dir.join("nats") }.last().map(|(url, _)| url)
+}
+
+/// The file of the authority by which clients know that server; none when it has no TLS, or a
+/// certificate that every machine knows.
+#[must_use]
+pub fn authority_file(data_dir: &Path) -> Option<PathBuf> {
+    Files { dir: data_dir.join("nats") }.last()?.1
 }
 
 /// A nats-server that runs for a data directory. Dropping this leaves the server running, for the
@@ -141,6 +155,7 @@ pub fn endpoint(data_dir: &Path) -> Option<String> {
 pub struct ManagedServer {
     files: Files,
     url: String,
+    tls_ca: Option<PathBuf>,
     pid: u32,
     child: Option<Child>,
 }
@@ -155,7 +170,7 @@ impl ManagedServer {
     pub async fn start(config: &ServerConfig, authority: &Authority) -> Result<Self, ServerError> {
         let files = Files::open(&config.data_dir)?;
         let credentials = authority.mint(&Party::Control)?;
-        if let Some(server) = Self::attach(&files, &credentials).await? {
+        if let Some(server) = Self::attach(&files, &credentials, config.listen.as_ref()).await? {
             return Ok(server);
         }
         let binary =
@@ -164,13 +179,9 @@ impl ManagedServer {
         let trusted = authority.trusted()?;
         let mut attempt = 1;
         loop {
-            let port = free_port(config.port, &files).await?;
-            let text = config::text(&files, port, config.durability, &trusted);
-            write(&files.config(), &text)?;
-            let url = format!("nats://127.0.0.1:{port}");
-            write(&files.endpoint(), &url)?;
+            let (url, tls_ca) = prepare(config, &files, &trusted).await?;
             let (child, pid) = process::spawn(&binary, &files)?;
-            let mut server = Self { files: files.clone(), url, pid, child: Some(child) };
+            let mut server = Self { files: files.clone(), url, tls_ca, pid, child: Some(child) };
             match server.ready(&credentials).await {
                 Ok(()) => return Ok(server),
                 Err(ServerError::Exited { log, .. })
@@ -189,12 +200,22 @@ impl ManagedServer {
     }
 
     /// The server an earlier start left running, when it still does. One that is on its way out
-    /// is waited for.
-    async fn attach(files: &Files, credentials: &Path) -> Result<Option<Self>, ServerError> {
-        let (Some(pid), Some(url)) = (process::running(files), files.last_url()) else {
+    /// is waited for, one that listens elsewhere is ended.
+    async fn attach(
+        files: &Files,
+        credentials: &Path,
+        listen: Option<&Listen>,
+    ) -> Result<Option<Self>, ServerError> {
+        let (Some(pid), Some((url, tls_ca))) = (process::running(files), files.last()) else {
             return Ok(None);
         };
-        let mut server = Self { files: files.clone(), url, pid, child: None };
+        let wanted =
+            listen.map_or_else(|| url.starts_with("nats://"), |listen| listen.url() == url);
+        let mut server = Self { files: files.clone(), url, tls_ca, pid, child: None };
+        if !wanted {
+            server.end().await?;
+            return Ok(None);
+        }
         match server.ready(credentials).await {
             Ok(()) => {
                 tracing::info!(pid, url = server.url, "found the running nats-server again");
@@ -211,6 +232,7 @@ impl ManagedServer {
             credentials: Some(credentials.to_owned()),
             name: "tetrarch-ready".to_owned(),
             api_prefix: None,
+            tls_ca: self.tls_ca.clone(),
         };
         let mut retry = Retry::until(READY_WITHIN);
         loop {
@@ -250,6 +272,12 @@ impl ManagedServer {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The file of the authority by which clients know it; none as with [`authority_file`].
+    #[must_use]
+    pub fn tls_ca(&self) -> Option<&Path> {
+        self.tls_ca.as_deref()
     }
 
     /// The server's process id.
@@ -323,17 +351,48 @@ fn write(path: &Path, text: &str) -> Result<(), ServerError> {
         .map_err(|source| ServerError::File { path: path.to_owned(), source })
 }
 
+/// Writes what a server and its clients are started with; gives where clients connect, and the file of the
+/// authority by which they know the server.
+async fn prepare(
+    config: &ServerConfig,
+    files: &Files,
+    trusted: &Trusted,
+) -> Result<(String, Option<PathBuf>), ServerError> {
+    let (address, url, tls) = match &config.listen {
+        Some(listen) => {
+            bind(listen.address)?;
+            let tls = listen.files(&config.data_dir)?;
+            (listen.address, listen.url(), Some((listen, tls)))
+        }
+        None => {
+            let port = free_port(config.port, files).await?;
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            (address, format!("nats://{address}"), None)
+        }
+    };
+    let with = tls.as_ref().map(|(listen, tls)| (*listen, tls));
+    write(&files.config(), &config::text(files, address, with, config.durability, trusted))?;
+    let ca = tls.and_then(|(_, tls)| tls.ca);
+    let second = ca.as_deref().map_or_else(String::new, |ca| format!("\n{}", ca.display()));
+    write(&files.endpoint(), &format!("{url}{second}"))?;
+    Ok((url, ca))
+}
+
+/// The address that nobody else holds right now.
+fn bind(address: SocketAddr) -> Result<SocketAddr, ServerError> {
+    TcpListener::bind(address)
+        .and_then(|listener| listener.local_addr())
+        .map_err(|source| ServerError::PortTaken { address, source })
+}
+
 /// A loopback port nobody holds right now: the wanted one, else the one of last time so that
 /// clients find the server again, which is waited for, else any.
 async fn free_port(wanted: u16, files: &Files) -> Result<u16, ServerError> {
-    let bind = |port| TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let bind = |port| bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     if wanted != 0 {
-        return match bind(wanted) {
-            Ok(_) => Ok(wanted),
-            Err(source) => Err(ServerError::PortTaken { port: wanted, source }),
-        };
+        return bind(wanted).map(|address| address.port());
     }
-    let last = files.last_url().and_then(|url| url.rsplit(':').next()?.parse::<u16>().ok());
+    let last = files.last().and_then(|(url, _)| url.rsplit(':').next()?.parse::<u16>().ok());
     if let Some(port) = last {
         let mut retry = Retry::until(PORT_PATIENCE);
         loop {
@@ -346,10 +405,7 @@ async fn free_port(wanted: u16, files: &Files) -> Result<u16, ServerError> {
         }
         tracing::warn!(port, "the port of last time is taken; clients have to be told another");
     }
-    let address = bind(0).and_then(|listener| listener.local_addr());
-    address
-        .map(|address| address.port())
-        .map_err(|source| ServerError::PortTaken { port: 0, source })
+    bind(0).map(|address| address.port())
 }
 
 #[cfg(test)]

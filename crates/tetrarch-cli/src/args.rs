@@ -95,6 +95,9 @@ pub(crate) struct GlobalArgs {
     /// The credential file to use instead of this installation's.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) credentials: Option<PathBuf>,
+    /// The authority of the bus's TLS certificate, a PEM file; needed unless this machine knows it.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
     /// The human on whose behalf it is done; your login name unless said.
     #[arg(long = "as", global = true, value_name = "HUMAN")]
     pub(crate) human: Option<String>,

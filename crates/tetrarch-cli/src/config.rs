@@ -102,6 +102,8 @@ pub(crate) struct BusConfig {
     pub(crate) api_prefix: Option<String>,
     /// The credential file to use instead of this installation's.
     pub(crate) credentials: Option<PathBuf>,
+    /// The file of the authority that made the bus's certificate.
+    pub(crate) tls_ca: Option<PathBuf>,
 }
 
 /// `[liveness]`.
@@ -329,6 +331,7 @@ fn bus(settings: &Settings) -> BusConfig {
         replicas: fitted(settings.whole("bus.replicas"), usize::MAX),
         api_prefix: settings.text("bus.api_prefix"),
         credentials: settings.path("bus.credentials"),
+        tls_ca: settings.path("bus.tls_ca"),
     }
 }
 

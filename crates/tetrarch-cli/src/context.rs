@@ -21,7 +21,7 @@ use tetrarch_core::request::Op;
 use tetrarch_telemetry::trace::of_environment;
 
 use crate::args::{GlobalArgs, Output};
-use crate::config::Config;
+use crate::config::{BusConfig, Config};
 use crate::exit::{CliError, Code};
 
 /// How long a command waits for the owner.
@@ -77,6 +77,13 @@ impl Context {
         })
     }
 
+    /// The file of the authority by which the bus is known: configured, else this installation's own.
+    pub(crate) fn tls_ca(&self) -> Option<PathBuf> {
+        let BusConfig { url, data_dir, tls_ca, .. } = &self.config.bus;
+        let own = || url.is_none().then(|| server::authority_file(data_dir)).flatten();
+        tls_ca.clone().or_else(own)
+    }
+
     /// The credential of a party: the configured one, else one of this installation's.
     ///
     /// # Errors
@@ -122,6 +129,7 @@ impl Context {
             credentials: Some(self.credentials(party)?),
             name: name.to_owned(),
             api_prefix: self.config.bus.api_prefix.clone(),
+            tls_ca: self.tls_ca(),
         };
         Ok(Bus::connect(&options).await?)
     }
@@ -235,14 +243,16 @@ impl Desk {
 }
 
 /// The options that say which installation is meant.
-pub(crate) const INSTALLATION: [&str; 5] =
-    ["--config", "--data-dir", "--url", "--credentials", "--as"];
+pub(crate) const INSTALLATION: [&str; 6] =
+    ["--config", "--data-dir", "--url", "--credentials", "--tls-ca", "--as"];
 
 /// The words of a command with the options that say which installation is meant.
 pub(crate) fn command_line(global: &GlobalArgs, words: &str) -> String {
-    let GlobalArgs { config, data_dir, url, credentials, human, .. } = global;
+    let GlobalArgs { config, data_dir, url, credentials, tls_ca, human, .. } = global;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.to_string_lossy().into_owned());
-    let values = [path(config), path(data_dir), url.clone(), path(credentials), human.clone()];
+    let (config, data_dir) = (path(config), path(data_dir));
+    let (credentials, tls_ca) = (path(credentials), path(tls_ca));
+    let values = [config, data_dir, url.clone(), credentials, tls_ca, human.clone()];
     let given =
         INSTALLATION.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)));
     given.fold(format!("tetrarch {words}"), |line, (name, value)| {
@@ -283,6 +293,7 @@ mod tests {
             data_dir: None,
             url: None,
             credentials: None,
+            tls_ca: None,
             human: None,
             output: Output::Table,
             log: Some("debug".to_owned()),
@@ -297,6 +308,7 @@ mod tests {
             data_dir: Some("my data/it's".into()),
             url: Some("nats://h:4222".to_owned()),
             credentials: Some("c.creds".into()),
+            tls_ca: Some("ca.pem".into()),
             human: Some("ada".to_owned()),
             ..global()
         };
@@ -313,6 +325,8 @@ mod tests {
             "nats://h:4222",
             "--credentials",
             "c.creds",
+            "--tls-ca",
+            "ca.pem",
             "--as",
             "ada",
         ];

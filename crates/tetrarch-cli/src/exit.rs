@@ -109,6 +109,7 @@ impl From<ConnectError> for CliError {
         let what = Self::new(Code::BusUnreachable, error.to_string());
         match error {
             ConnectError::Leaderless { .. } => what,
+            ConnectError::Tls { next, .. } => what.hint(next),
             ConnectError::Unreachable { .. }
             | ConnectError::Refused { .. }
             | ConnectError::NoJetStream { .. }
@@ -156,6 +157,7 @@ impl From<ServerError> for CliError {
             | ServerError::Exited { .. }
             | ServerError::NotReady { .. }
             | ServerError::Process { .. }
+            | ServerError::Certificate { .. }
             | ServerError::Creds(_)
             | ServerError::Connect(_) => Code::Failed,
         };

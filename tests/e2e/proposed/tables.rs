@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 35] = [
+const INSTEAD: [(&str, &str); 36] = [
     ("attach site --quiet", "attach {GOAL} --quiet"),
     (
         "plan apply {GOAL} plan.yaml --base 4 --reason as we agreed",
@@ -81,6 +81,10 @@ const INSTEAD: [(&str, &str); 35] = [
         "serve --global --url {URL} --credentials {CREDENTIALS}",
     ),
     ("stop {WORKER} --reason wrong branch", "stop {OTHER} --reason 'wrong branch'"),
+    (
+        "up --listen 0.0.0.0:4222 --tls-name bus.example.org",
+        "up --listen 127.0.0.1:{PORT} --tls-name localhost",
+    ),
     ("up --data-dir ./fleet --port 4222", "up --data-dir ./fleet --port {PORT}"),
     ("wait {CHANGE} --for applied", "wait {APPLIED} --for applied"),
     ("wait {RUN} --for done", "wait {KEPT} --for done"),

@@ -74,7 +74,7 @@ async fn a_taken_port_is_named() {
     config.port = port;
     let error = ManagedServer::start(&config, &fixture.authority).await.unwrap_err();
     assert!(
-        matches!(error, ServerError::PortTaken { port: named, .. } if named == port),
+        matches!(error, ServerError::PortTaken { address, .. } if address.port() == port),
         "{error}"
     );
 }

@@ -1,8 +1,10 @@
 //! The text of a server's configuration: operator mode, JetStream on disk; the managed one on the
 //! loopback address, an operator's own alone or in a cluster. It only writes text; nothing here starts or reads a server.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use super::tls::{Listen, Tls};
 use super::{Durability, Files};
 use crate::creds::{Authority, CredsError, Trusted};
 use crate::topology::STORE_BYTES;
@@ -56,12 +58,29 @@ pub fn own_config(server: &OwnServer, authority: &Authority) -> Result<String, C
     ))
 }
 
-/// The configuration for a server of these files on this port of the loopback address.
-pub(super) fn text(files: &Files, port: u16, durability: Durability, trusted: &Trusted) -> String {
+/// The configuration for a server of these files at this address, which is of loopback unless there is TLS.
+pub(super) fn text(
+    files: &Files,
+    address: SocketAddr,
+    tls: Option<(&Listen, &Tls)>,
+    durability: Durability,
+    trusted: &Trusted,
+) -> String {
+    // Clients are told of that name alone: the certificate is not for the machine's other addresses.
+    let tls = tls.map_or_else(String::new, |(listen, Tls { cert, key, ca: _ })| {
+        format!(
+            "client_advertise: {}\n\
+             tls {{\n  cert_file: {}\n  key_file: {}\n  min_version: \"1.2\"\n  timeout: 5\n}}\n",
+            quoted(&listen.advertised()),
+            quoted_path(cert),
+            quoted_path(key),
+        )
+    });
     format!(
         "# Written at every start; changes are lost.\n\
          server_name: tetrarch\n\
-         listen: \"127.0.0.1:{port}\"\n\
+         listen: \"{address}\"\n\
+         {tls}\
          pid_file: {pid}\n\
          log_file: {log}\n\
          logfile_size_limit: 10MB\n\

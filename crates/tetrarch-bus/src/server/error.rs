@@ -1,6 +1,7 @@
 //! Why the managed server does not run, in words that say what to do.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::version::{MIN_VERSION, Version};
@@ -54,15 +55,25 @@ pub enum ServerError {
         /// Why fetching failed.
         reason: String,
     },
-    /// The port is taken.
+    /// The port is taken, or the address is not this machine's.
     #[error(
-        "port {port} of 127.0.0.1 cannot be used: {source}; choose another, or stop what listens there"
+        "port {} of {} cannot be used: {source}; choose another, or stop what listens there",
+        address.port(),
+        address.ip()
     )]
     PortTaken {
-        /// Which port.
-        port: u16,
+        /// Which port, of which address.
+        address: SocketAddr,
         /// What the system said.
         source: io::Error,
+    },
+    /// A certificate or key for TLS cannot be used or made.
+    #[error("TLS of the bus: {what}: {why}")]
+    Certificate {
+        /// Which file, or what was to be made.
+        what: String,
+        /// Why not.
+        why: String,
     },
     /// The server ended before it was ready.
     #[error("nats-server (process {pid}) ended before it was ready; its log ends:\n{log}")]

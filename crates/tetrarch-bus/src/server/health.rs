@@ -47,6 +47,7 @@ impl Health {
             credentials: Some(authority.mint(&Party::Control)?),
             name: "tetrarch-health".to_owned(),
             api_prefix: None,
+            tls_ca: server.tls_ca().map(Path::to_owned),
         };
         let signs = Signs { stored_at: Instant::now(), low: false };
         Ok(Self { options, data_dir: data_dir.to_owned(), signs })

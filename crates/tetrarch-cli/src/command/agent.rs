@@ -201,19 +201,22 @@ async fn add(context: &Context, args: AddArgs) -> Result<(), CliError> {
     let reply = context.desk().await?.operate(&op).await?;
     let file = creds::issued(context, &Party::External(name.clone()))?;
     let url = context.urls()?.join(",");
-    let lines = first_lines(&name, &url, &file);
+    let ca = context.tls_ca();
+    let lines = first_lines(&name, &url, &file, ca.as_deref());
     let value = json!({
         "agent": name.to_string(),
         "liveness": reply.liveness.map(|state| state.as_str()),
         "credentials": file.display().to_string(),
         "url": url,
+        "tlsCa": ca,
         "start": lines,
     });
     output::record(context.output, &value, || {
         let start: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+        let ca = ca.map_or_else(String::new, |ca| format!("tls ca       {}\n", ca.display()));
         format!(
             "{name} added; it becomes active with its first heartbeat\n\ncredentials  {}\n\
-             url          {url}\n\nstart with\n{start}",
+             url          {url}\n{ca}\nstart with\n{start}",
             file.display()
         )
     })?;
@@ -222,8 +225,9 @@ async fn add(context: &Context, args: AddArgs) -> Result<(), CliError> {
 
 /// What a program does first, with nothing but a NATS client: listen, register, show that it
 /// lives.
-fn first_lines(name: &AgentId, url: &str, file: &Path) -> Vec<String> {
-    let client = format!("nats --server '{url}' --creds '{}'", file.display());
+fn first_lines(name: &AgentId, url: &str, file: &Path, ca: Option<&Path>) -> Vec<String> {
+    let ca = ca.map_or_else(String::new, |ca| format!(" --tlsca '{}'", ca.display()));
+    let client = format!("nats --server '{url}' --creds '{}'{ca}", file.display());
     let me = Principal::Agent(name.clone());
     let inbox = Subject::inbox(Lane::Mail, &me);
     let register = Subject::Op { op: OpName::of(&Op::AgentRegister), from: me, via: None };
@@ -270,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_first_lines_use_the_agents_own_subjects() {
-        let lines = first_lines(&"PO-demo".parse().unwrap(), "nats://x:1", Path::new("/c"));
+        let lines = first_lines(&"PO-demo".parse().unwrap(), "nats://x:1", Path::new("/c"), None);
         for (line, words) in lines.iter().zip(["sub", "register", "hb"]) {
             assert!(line.contains(words) && line.contains("PO-demo"), "{line}");
         }

@@ -109,6 +109,7 @@ fn global(line: impl Iterator<Item = OsString>) -> GlobalArgs {
         data_dir: option("--data-dir").map(PathBuf::from),
         url: option("--url"),
         credentials: option("--credentials").map(PathBuf::from),
+        tls_ca: option("--tls-ca").map(PathBuf::from),
         human: option("--as"),
         output: Output::Table,
         log: None,

@@ -23,7 +23,7 @@ use crate::confirm::Sure;
 use crate::context::{Context, new_ulid};
 use crate::document::read_document;
 use crate::exit::{CliError, Code};
-use crate::output;
+use crate::output::{self, say};
 use crate::process::{Instance, address, announce, stop_signal};
 
 /// Orders and observations between a host and its runner that wait.
@@ -62,7 +62,7 @@ enum HostCommand {
     List(Filter),
     /// Make the credential with which a host on another machine joins this installation.
     #[command(
-        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable by the user that runs the host alone, and name it there with\n--credentials or bus.credentials. Whoever holds it can act as that host."
+        after_help = "Examples:\n  tetrarch host credential build-2\n\nCopy the file to that machine, readable by the user that runs the host alone, and name it there with\n--credentials or bus.credentials; the address with --url or bus.url. A bus that `tetrarch up` started\nwith --listen needs tls/ca.pem of its data directory there too, with --tls-ca or bus.tls_ca. Whoever holds it can act as that host."
     )]
     Credential {
         /// The host.
@@ -116,6 +116,14 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
 /// Makes a host's credential and prints its file.
 fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
     let path = creds::issued(context, &Party::Host(name))?;
+    // What it needs besides is said where it does not mix with the file's name.
+    if let Some(ca) = context.tls_ca() {
+        let url = context.urls()?.join(",");
+        say(&format!(
+            "that machine needs {} as well, named with --tls-ca, and {url} with --url",
+            ca.display()
+        ));
+    }
     output::text(&path.display().to_string()).map(drop)
 }
 

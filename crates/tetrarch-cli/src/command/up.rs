@@ -1,12 +1,16 @@
 //! `tetrarch up`: everything on this machine. Supervises three children - the bus, the owner and
 //! the host - restarts each with backoff, and stops them in the right order.
 
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
 use tetrarch_bus::retry::Retry;
-use tetrarch_bus::server::{DataDirLock, Health, ManagedServer, ReaderLock, ServerConfig};
+use tetrarch_bus::server::{
+    Certificate, DataDirLock, Health, Listen, ManagedServer, ReaderLock, ServerConfig,
+};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
@@ -29,11 +33,16 @@ const RENEW_EVERY: Duration = Duration::from_secs(3600);
 
 /// Runs everything on this machine: bus, owner, host.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tetrarch up\n  tetrarch up --data-dir ./fleet --port 4222")]
+#[command(
+    after_help = "Examples:\n  tetrarch up\n  tetrarch up --data-dir ./fleet --port 4222\n  tetrarch up --listen 0.0.0.0:4222 --tls-name bus.example.org\n\nHosts and agents on other machines need their credential and the file tls/ca.pem of the data directory:\n`tetrarch host credential --help`. Without --listen the bus is reached from this machine alone, without TLS."
+)]
 pub(crate) struct UpArgs {
     /// The loopback port of the bus; any free one unless said.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "listen")]
     port: Option<u16>,
+    /// How others reach the bus.
+    #[command(flatten)]
+    beyond: BeyondArgs,
     /// The host's name; the machine's own unless said.
     #[arg(long)]
     name: Option<String>,
@@ -43,6 +52,52 @@ pub(crate) struct UpArgs {
     /// Stop when standard input ends.
     #[arg(long, hide = true)]
     with_parent: bool,
+}
+
+/// The bus for others than this machine: always with TLS.
+#[derive(Debug, clap::Args)]
+struct BeyondArgs {
+    /// Listen here with TLS, for hosts and agents on other machines; an address of this machine, or 0.0.0.0 for all.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+    /// The name or address by which others reach it, which its certificate is for; may be given several times.
+    #[arg(long = "tls-name", value_name = "NAME", requires = "listen")]
+    tls_names: Vec<String>,
+    /// A certificate of your own, PEM; else one is made by an authority of this data directory.
+    #[arg(long, value_name = "FILE", requires_all = ["listen", "tls_key"])]
+    tls_cert: Option<PathBuf>,
+    /// The private key of that certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+impl BeyondArgs {
+    /// Where the bus listens for others; none for loopback alone.
+    fn listen(&self, tls_ca: Option<&Path>) -> Result<Option<Listen>, CliError> {
+        let Some(address) = self.listen else { return Ok(None) };
+        let usage = |what: &str, hint: &str| Err(CliError::new(Code::Usage, what).hint(hint));
+        if address.port() == 0 {
+            let what = "--listen with port 0 would be another port at every start";
+            return usage(what, "name a port that others can be told, such as 4222");
+        }
+        let mut names = self.tls_names.iter().cloned();
+        let name = match names.next() {
+            Some(name) => name,
+            None if address.ip().is_unspecified() => {
+                let what = format!("--listen {address} does not say by which name others reach it");
+                return usage(&what, "add --tls-name with this machine's name or address there");
+            }
+            None => address.ip().to_string(),
+        };
+        let certificate = match (&self.tls_cert, &self.tls_key) {
+            (Some(cert), Some(key)) => {
+                let ca = tls_ca.map(Path::to_owned);
+                Certificate::Own { cert: cert.clone(), key: key.clone(), ca }
+            }
+            _ => Certificate::Made,
+        };
+        Ok(Some(Listen { address, name, more_names: names.collect(), certificate }))
+    }
 }
 
 /// Runs the command.
@@ -65,7 +120,9 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
     let turn = ReaderLock::wait(&data_dir, STOP_WITHIN).await?;
     let _lock = DataDirLock::acquire(&data_dir)?;
     drop(turn);
+    let listen = args.beyond.listen(context.config.bus.tls_ca.as_deref())?;
     let server = ServerConfig {
+        listen,
         port: args.port.unwrap_or(context.config.bus.port),
         durability: context.config.bus.durability,
         ..ServerConfig::new(&data_dir)
@@ -160,10 +217,14 @@ impl Fleet<'_> {
         let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let line = format!("{READY}: bus {url}, data {dir}, {took} ms");
         let told = json!({
-            "event": READY, "bus": url, "dataDir": self.server.data_dir, "milliseconds": took,
+            "event": READY, "bus": url, "tlsCa": self.bus.tls_ca(), "dataDir": self.server.data_dir, "milliseconds": took,
         });
         // Whoever started it and does not wait for this line goes without it.
         let context = self.launcher.context;
+        let line = match (&self.server.listen, self.bus.tls_ca()) {
+            (Some(_), Some(ca)) => format!("{line}\n  others need: {} as --tls-ca", ca.display()),
+            (_, _) => line,
+        };
         let next = [("run a plan", "run PLAN"), ("look at it", "status"), ("stop it", "down")]
             .map(|(what, words)| format!("  {what}: {}", context.command(words)));
         let line = format!("{line}\n{}", next.join("\n"));

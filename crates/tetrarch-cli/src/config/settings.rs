@@ -279,6 +279,7 @@ fn options(global: &GlobalArgs, faults: &mut Faults) -> Vec<Set> {
     let mut sets: Vec<Set> = [
         path("--data-dir", "bus.data_dir", &global.data_dir),
         path("--credentials", "bus.credentials", &global.credentials),
+        path("--tls-ca", "bus.tls_ca", &global.tls_ca),
     ]
     .into_iter()
     .flatten()

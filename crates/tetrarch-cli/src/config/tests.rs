@@ -19,6 +19,7 @@ fn global() -> GlobalArgs {
         data_dir: None,
         url: None,
         credentials: None,
+        tls_ca: None,
         human: None,
         output: Output::Table,
         log: None,

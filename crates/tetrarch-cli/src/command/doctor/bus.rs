@@ -1,6 +1,8 @@
 //! What the bus says: the connection, the server, the streams against the contract, who holds
 //! the leases.
 
+use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -59,6 +61,53 @@ pub(super) async fn connect(context: &Context) -> Result<(Bus, Check), Check> {
     }
 }
 
+/// Whether what is said on the bus can be read on the way.
+fn tls(context: &Context, bus: &Bus) -> Check {
+    match context.urls() {
+        Ok(urls) => {
+            let speaks = bus.client().server_info().tls_required;
+            tls_check(&urls, speaks, context.tls_ca().as_deref())
+        }
+        Err(error) => Check::fail("tls", error.what, error.hint.unwrap_or_default()),
+    }
+}
+
+/// `speaks`: the server takes no connection without TLS.
+pub(super) fn tls_check(urls: &[String], speaks: bool, ca: Option<&Path>) -> Check {
+    let name = "tls";
+    let demanded = ca.is_some() || urls.iter().all(|url| url.starts_with("tls://"));
+    let here = urls.iter().all(|url| is_loopback(url));
+    let by = ca.map_or_else(
+        || "an authority that this machine knows".to_owned(),
+        |ca| format!("the authority in {}", ca.display()),
+    );
+    match (demanded, speaks, here) {
+        (true, _, _) => Check::ok(name, format!("the server has a certificate by {by}")),
+        (false, true, _) => Check::warn(
+            name,
+            "the server has TLS, and the address does not ask for it: whoever stands between can turn it off",
+            "write tls:// instead of nats:// in bus.url",
+        ),
+        (false, false, true) => Check::ok(
+            name,
+            "none, which loopback does not need; for others, `tetrarch up` has --listen",
+        ),
+        (false, false, false) => Check::warn(
+            name,
+            "the bus is on another machine and without TLS: whoever is on the way reads all and can change it",
+            "start `tetrarch up` with --listen, or give your own servers certificates (deploy/README.md)",
+        ),
+    }
+}
+
+/// Whether an address is of this machine's loopback.
+fn is_loopback(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.rsplit_once(':').map_or(rest, |(host, _)| host);
+    let host = host.trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
 /// Every check that needs the bus.
 pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
     let (streams, owner, ledger, dead, hosts, circuits) = tokio::join!(
@@ -69,7 +118,8 @@ pub(super) async fn checks(context: &Context, bus: &Bus) -> Vec<Check> {
         hosts(context, bus),
         circuits(context, bus),
     );
-    let mut checks = streams;
+    let mut checks = vec![tls(context, bus)];
+    checks.extend(streams);
     checks.extend([owner, ledger, dead]);
     checks.extend(hosts);
     checks.extend(circuits);

@@ -1,6 +1,8 @@
 //! Every check can fail, and says then what to do; a ledger and a STATE that disagree are told
 //! apart from ones that agree.
 
+use std::path::Path;
+
 use serde_json::json;
 use tetrarch_bus::snapshot::Base;
 use tetrarch_bus::state::{Loaded, Meta};
@@ -266,4 +268,28 @@ fn a_check_is_shown_with_what_to_do() {
     let lines = Check::warn("bus", "one\ntwo", "do it").lines();
     let expected = "warn  bus  one\n           two\n           next: do it\n";
     assert_eq!(align(&lines, false), expected);
+}
+
+#[test]
+fn a_bus_that_others_could_read_on_the_way_is_a_warning() {
+    let ca = Some(Path::new("/d/tls/ca.pem"));
+    let cases = [
+        ("tls://bus:4222", true, ca, Verdict::Ok, "/d/tls/ca.pem"),
+        ("tls://bus:4222", true, None, Verdict::Ok, "this machine knows"),
+        ("nats://bus:4222", true, ca, Verdict::Ok, "/d/tls/ca.pem"),
+        ("nats://bus:4222", true, None, Verdict::Warn, "turn it off"),
+        ("nats://bus:4222", false, None, Verdict::Warn, "without TLS"),
+        ("nats://10.0.0.1:4222", false, None, Verdict::Warn, "without TLS"),
+        ("nats://127.0.0.1:4222", false, None, Verdict::Ok, "loopback"),
+        ("nats://[::1]:4222", false, None, Verdict::Ok, "loopback"),
+        ("nats://localhost:4222", false, None, Verdict::Ok, "loopback"),
+    ];
+    for (url, speaks, ca, verdict, words) in cases {
+        let check = bus::tls_check(&[url.to_owned()], speaks, ca);
+        assert_eq!(check.verdict, verdict, "{url}: {}", check.what);
+        assert!(check.what.contains(words), "{url}: {}", check.what);
+        assert_eq!(check.next.is_some(), verdict == Verdict::Warn, "{url}");
+    }
+    let mixed = ["nats://127.0.0.1:4222".to_owned(), "nats://bus:4222".to_owned()];
+    assert_eq!(bus::tls_check(&mixed, false, None).verdict, Verdict::Warn);
 }

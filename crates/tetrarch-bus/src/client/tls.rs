@@ -1,0 +1,94 @@
+//! What is wrong with TLS, in words that say what to do. It connects nothing.
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+
+use async_nats::rustls::pki_types::CertificateDer;
+use async_nats::rustls::pki_types::pem::PemObject;
+use async_nats::rustls::{CertificateError, Error as TlsError};
+
+use super::ConnectOptions;
+use crate::error::ConnectError;
+
+/// Refuses a file of an authority that has no certificate in it.
+pub(super) fn check_authority(ca: &Path, options: &ConnectOptions) -> Result<(), ConnectError> {
+    let read = CertificateDer::pem_file_iter(ca).map(|found| found.filter(Result::is_ok).count());
+    let why = match read {
+        Ok(0) => "there is no certificate in it".to_owned(),
+        Ok(_) => return Ok(()),
+        Err(error) => error.to_string(),
+    };
+    Err(ConnectError::Tls {
+        url: options.urls.join(","),
+        reason: format!("the file of its authority, {}, cannot be used: {why}", ca.display()),
+        next: "name the file that you were given with --tls-ca or bus.tls_ca",
+    })
+}
+
+/// The error, when it was TLS that failed and not the network.
+pub(super) fn fault(
+    error: &async_nats::ConnectError,
+    options: &ConnectOptions,
+) -> Option<ConnectError> {
+    let (reason, next) = told(cause(error)?, options.tls_ca.as_deref());
+    Some(ConnectError::Tls { url: options.urls.join(","), reason, next })
+}
+
+/// What TLS itself said, within what the client and the network made of it.
+fn cause(error: &async_nats::ConnectError) -> Option<&TlsError> {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(at) = next {
+        let inner = at.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let at: &(dyn Error + 'static) = match inner {
+            Some(inner) => inner,
+            None => at,
+        };
+        if let Some(found) = at.downcast_ref::<TlsError>() {
+            return Some(found);
+        }
+        next = at.source();
+    }
+    None
+}
+
+fn told(error: &TlsError, ca: Option<&Path>) -> (String, &'static str) {
+    use CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+        NotValidYet, NotValidYetContext, UnknownIssuer,
+    };
+    let TlsError::InvalidCertificate(why) = error else {
+        let reason = if matches!(error, TlsError::InvalidMessage(_)) {
+            format!("it does not speak TLS ({error})")
+        } else {
+            error.to_string()
+        };
+        let next = "with a server on this machine, write nats:// and leave --tls-ca out; any other needs \
+                    certificates: `tetrarch up` makes them with --listen";
+        return (reason, next);
+    };
+    match (why, ca) {
+        (UnknownIssuer | BadSignature, Some(ca)) => (
+            format!("its certificate is not by the authority in {}", ca.display()),
+            "copy tls/ca.pem anew from the data directory of `tetrarch up`, or its own authority's file, and \
+             name it with --tls-ca",
+        ),
+        (UnknownIssuer | BadSignature, None) => (
+            "its certificate is by an authority that this machine does not know".to_owned(),
+            "copy tls/ca.pem from the data directory of `tetrarch up`, or its own authority's file, and name \
+             it with --tls-ca or bus.tls_ca",
+        ),
+        (Expired | ExpiredContext { .. }, _) => (
+            format!("its certificate has expired ({why})"),
+            "renew the file of --tls-cert there and start `tetrarch up` again, which makes its own anew",
+        ),
+        (NotValidYet | NotValidYetContext { .. }, _) => {
+            (why.to_string(), "compare the clocks of both machines")
+        }
+        (NotValidForName | NotValidForNameContext { .. }, _) => (
+            format!("its certificate is for another name ({why})"),
+            "use a name that it is for, or start `tetrarch up` with one more --tls-name",
+        ),
+        (why, _) => (why.to_string(), "the server's log may say more"),
+    }
+}

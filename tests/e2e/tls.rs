@@ -1,0 +1,78 @@
+//! A fleet whose bus others reach: a host and a person of another machine join with the authority's file, and
+//! are told what to do without it.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use tetrarch_bus::creds::Party;
+use tetrarch_core::id::{HostName, HumanName};
+use tetrarch_tests::{Fleet, Program};
+
+fn listening() -> Fleet {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    Fleet::prepared()
+        .with_option("--listen", &format!("0.0.0.0:{port}"))
+        .with_option("--tls-name", "localhost")
+}
+
+#[test]
+fn others_join_over_tls_with_the_authoritys_file_and_are_told_so_without_it() {
+    let mut fleet = listening();
+    fleet.start();
+    let (url, ca) = (fleet.url(), fleet.data_dir().join("tls/ca.pem"));
+    assert!(url.starts_with("tls://localhost:"), "{url}");
+    let told = fleet.run(["host", "credential", "far"]);
+    assert!(told.err.contains("tls/ca.pem") && told.err.contains(&url), "{}", told.err);
+    assert!(told.out.trim().ends_with("host-far.creds"), "{}", told.out);
+
+    let credential = fleet.credentials(&Party::Host(HostName::new("far").unwrap()));
+    let mut far = fleet.command(["host", "--name", "far", "--capacity", "4", "--url", &url]);
+    far.arg("--credentials").arg(credential).arg("--tls-ca").arg(&ca);
+    let mut far = Program::start(far.arg("--data-dir").arg(fleet.cwd().join("far")));
+    far.line(|line| line.trim() == "ready");
+
+    let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
+    let asked = |options: &[&str], ca: Option<&Path>| {
+        let mut command = fleet.command(["get", "hosts", "--as", "ada", "--url", &url]);
+        command.arg("--credentials").arg(&human).args(options);
+        command.arg("--data-dir").arg(fleet.cwd().join("ada"));
+        command.envs(ca.map(|ca| ("TETRARCH_BUS_TLS_CA", ca)));
+        let mut program = Program::start(&mut command);
+        program.close_input();
+        program.ended()
+    };
+    let seen = asked(&[], Some(&ca));
+    assert!(seen.code == Some(0) && seen.out.contains("far"), "{}{}", seen.out, seen.err);
+    let refused = asked(&[], None);
+    assert_eq!(refused.code, Some(6), "{}", refused.out);
+    assert!(
+        refused.err.contains("an authority that this machine does not know"),
+        "{}",
+        refused.err
+    );
+    assert!(refused.err.contains("next: copy tls/ca.pem"), "{}", refused.err);
+
+    let doctor = fleet.json(&["doctor"]);
+    let checks = doctor.as_array().unwrap();
+    let tls = checks.iter().find(|check| check["check"] == "tls").unwrap();
+    assert_eq!(tls["verdict"], "ok");
+    assert!(tls["what"].as_str().unwrap().contains("tls/ca.pem"), "{tls}");
+    drop(far);
+    fleet.stop();
+}
+
+#[test]
+fn listening_for_others_without_a_name_or_with_half_a_certificate_is_refused() {
+    let fleet = Fleet::prepared();
+    let cases: [(&[&str], &str); 4] = [
+        (&["--listen", "0.0.0.0:4222"], "does not say by which name"),
+        (&["--listen", "127.0.0.1:0"], "another port at every start"),
+        (&["--listen", "127.0.0.1:4222", "--tls-cert", "c.pem"], "--tls-key"),
+        (&["--tls-name", "bus"], "--listen"),
+    ];
+    for (options, words) in cases {
+        let ended = fleet.run(["up"].iter().chain(options));
+        assert_eq!(ended.code, Some(2), "{options:?}: {}", ended.err);
+        assert!(ended.err.contains(words), "{options:?}: {}", ended.err);
+    }
+}
