@@ -197,6 +197,37 @@ fn an_approval_counts_until_its_time_is_over() {
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
+#[test]
+fn a_change_that_needs_two_people_is_merged_by_the_word_of_both() {
+    let fleet = Fleet::prepared().with_env("TETRARCH_PEOPLE_APPROVALS", "2").started();
+    let repository = Repository::new(&fleet);
+    let base = repository.git(&["rev-parse", "main"]);
+    let script = "printf 'p\\320\\260ss\\342\\200\\256\\342\\200\\213' > a";
+    work(&fleet, &repository.0, &[(script, json!({}))]);
+    let waits = id(&change(&fleet, "T1.1"));
+    // What is approved by its digest shows what would pass for something else.
+    let shown = fleet.ok(["change", "show", &waits]);
+    assert!(shown.contains("p\\u{430}ss\\u{202e}\\u{200b}"), "{shown}");
+    assert!(shown.contains("0 of 2 people"), "{shown}");
+    let asked = |who: &str| fleet.json(&["inbox", "--as", who]).as_array().unwrap().len();
+    assert_eq!((asked("ada"), asked("ben")), (1, 1));
+
+    fleet.ok(["approve", &waits]);
+    refused(&fleet, &["approve", &waits], "has approved");
+    refused(&fleet, &["apply", &waits], "1 of the 2 people");
+    assert_eq!((asked("ada"), asked("ben")), (0, 1), "it waits for the other one");
+    let inbox = fleet.ok(["inbox", "--as", "ben"]);
+    assert!(inbox.contains("1 of 2 approvals"), "{inbox}");
+    assert_eq!(repository.git(&["rev-parse", "main"]), base);
+
+    fleet.ok(["approve", &waits, "--as", "ben", "--apply"]);
+    let said = repository.git(&["log", "-1", "--format=%B", "main"]);
+    assert!(said.contains("Approved-by: human:ada\nApproved-by: human:ben"), "{said}");
+    let shown = fleet.ok(["change", "show", &waits]);
+    assert!(shown.contains("human:ada at") && shown.contains("human:ben at"), "{shown}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
 /// A `git` that kills whoever called it at the moment when the branch is moved: the first time before,
 /// the second time after.
 fn treacherous(fleet: &Fleet) -> String {

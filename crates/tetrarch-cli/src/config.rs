@@ -17,7 +17,8 @@ use std::time::Duration;
 use tetrarch_bus::server::Durability;
 use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
-use tetrarch_core::id::Principal;
+use tetrarch_core::change::Approvals;
+use tetrarch_core::id::{HumanName, Principal, ProjectName};
 use tetrarch_core::intensity::Intensity;
 use tetrarch_core::order::StopWithin;
 use tetrarch_core::overseer::Patience;
@@ -62,6 +63,8 @@ pub(crate) struct Config {
     pub(crate) planner: PlannerSection,
     /// How long a change may wait for a decision.
     pub(crate) approval_ttl: Millis,
+    /// How many people have to approve a change, and who may.
+    pub(crate) approvals: Approvals,
     /// `[retention]`.
     pub(crate) retention: RetentionConfig,
     /// `[telemetry]`.
@@ -240,6 +243,7 @@ impl Config {
                 },
             },
             approval_ttl: settings.millis("people.approval_ttl"),
+            approvals: approvals(&settings),
             telemetry: TelemetryConfig {
                 otlp_endpoint: settings.text("telemetry.otlp_endpoint"),
                 prometheus_listen: settings.text("telemetry.prometheus_listen"),
@@ -316,6 +320,20 @@ fn reach(settings: &Settings) -> Reach {
         all: names.iter().any(|name| *name == EVERY_AGENT),
         // That each is one is among the laws.
         agents: names.iter().filter_map(|name| name.parse().ok()).collect(),
+    }
+}
+
+fn approvals(settings: &Settings) -> Approvals {
+    // That each is a project with a number, or a human, is among the laws.
+    let of = settings.labels("people.approvals_of");
+    let of = of.iter().filter_map(|(project, count)| {
+        Some((ProjectName::new(project).ok()?, count.parse().ok()?))
+    });
+    let approvers = settings.names("people.approvers");
+    Approvals {
+        needed: fitted(settings.whole("people.approvals"), u32::MAX),
+        of: of.collect(),
+        approvers: approvers.iter().filter_map(|name| HumanName::new(name).ok()).collect(),
     }
 }
 

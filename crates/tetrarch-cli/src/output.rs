@@ -2,6 +2,7 @@
 //! output (spec 08, Command line). It knows how things look, never what they mean.
 
 mod canonical;
+mod lookalike;
 mod moment;
 mod sheet;
 mod table;
@@ -14,6 +15,7 @@ use crate::args::Output;
 use crate::exit::{CliError, Code};
 
 pub(crate) use canonical::plain;
+pub(crate) use lookalike::unmixed;
 pub(crate) use moment::{age, now, read_stamp, stamp};
 pub(crate) use sheet::Sheet;
 pub(crate) use table::{Cell, Column, Listing, Row, Tone, align, tone_of};
@@ -211,10 +213,15 @@ pub(crate) fn visible(text: &str) -> String {
     })
 }
 
-/// Control characters, and those that change the direction of what follows.
+/// Control characters, those that change the direction of what follows, and those that show nothing.
 fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}'
+                | '\u{ffa0}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 #[cfg(test)]
@@ -225,6 +232,9 @@ mod tests {
     fn control_characters_are_made_visible() {
         assert_eq!(visible("a\x1b[31mb\r\n\tc"), "a\\u{1b}[31mb\\r\\n\\tc");
         assert_eq!(visible("\u{202e}x\u{9b}"), "\\u{202e}x\\u{9b}");
+        for hidden in ['\u{200b}', '\u{200d}', '\u{2060}', '\u{61c}', '\u{feff}', '\u{e0041}'] {
+            assert_eq!(visible(&format!("a{hidden}b")), format!("a{}b", hidden.escape_unicode()));
+        }
         assert_eq!(visible("grüße, 世界"), "grüße, 世界");
     }
 

@@ -2,6 +2,8 @@
 //! (spec 06, Worktrees and the apply gate; spec 09, Human gate): what is proposed, approved and
 //! applied, and what an approval is bound to. Deciding is the owner's, merging the host's.
 
+mod approving;
+
 use std::fmt::{self, Write as _};
 
 use crate::id::{
@@ -12,6 +14,8 @@ use crate::limits::{
     CHANGE_FILES_BYTES_MAX, CHANGE_FILES_MAX, REFUSALS_MAX, REFUSALS_WITHIN, TEXT_BYTES_MAX,
 };
 use crate::time::BusTime;
+
+pub use approving::{Approval, Approvals, NotApproved};
 
 /// What is to be done, in all that decides what comes of it. An approval is for exactly this.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,21 +190,6 @@ impl fmt::Display for ChangeStatus {
     }
 }
 
-/// A human's yes to one action.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Approval {
-    /// Whose.
-    pub by: Principal,
-    /// The digest of what was approved.
-    pub digest: String,
-    /// When it was given.
-    pub at: BusTime,
-    /// From when it counts no more.
-    pub until: BusTime,
-    /// When it was used; it can be once.
-    pub used: Option<BusTime>,
-}
-
 /// A change that waits before the branch it is for, and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -234,7 +223,11 @@ pub struct Change {
     pub reason: String,
     /// Files that could not be merged.
     pub conflicts: Vec<String>,
-    /// The latest approval.
+    /// How many people have to approve it.
+    pub needed: u32,
+    /// Approvals before the latest one, each by somebody else; those that were used stay until the next.
+    pub earlier: Vec<Approval>,
+    /// The approval with which there were enough; the latest such.
     pub approval: Option<Approval>,
     /// The commit by which it came into its branch; empty before.
     pub commit: String,
@@ -244,62 +237,6 @@ pub struct Change {
     pub until: BusTime,
     /// Since when it stands there.
     pub since: BusTime,
-}
-
-/// Why a change may not be applied.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotApproved {
-    /// Nobody approved it.
-    #[error("nobody has approved it; look at it in `tetrarch inbox` and approve it")]
-    Missing,
-    /// The approval was used.
-    #[error("its approval was used before, and each can be used once")]
-    Used,
-    /// The approval is for something else.
-    #[error("what was approved is {approved}, what would be applied is {present}")]
-    OtherDigest {
-        /// The digest that was approved.
-        approved: String,
-        /// That of what is there.
-        present: String,
-    },
-    /// The approval is too old.
-    #[error("its approval expired {by_ms} ms ago")]
-    Expired {
-        /// Milliseconds since it did.
-        by_ms: u64,
-    },
-    /// It was not given by a human.
-    #[error("{by} is no human")]
-    NotHuman {
-        /// Whose it is.
-        by: Principal,
-    },
-}
-
-impl Change {
-    /// Whether it may be applied now (spec 09, Human gate; spec 10, invariant 19): by an approval of a
-    /// human, for exactly what is there, not expired and not used.
-    ///
-    /// # Errors
-    /// What is missing.
-    pub fn approved_at(&self, now: BusTime) -> Result<&Approval, NotApproved> {
-        let approval = self.approval.as_ref().ok_or(NotApproved::Missing)?;
-        if approval.by.agent().is_some() {
-            return Err(NotApproved::NotHuman { by: approval.by.clone() });
-        }
-        let present = self.made.action.digest();
-        if approval.digest != present {
-            return Err(NotApproved::OtherDigest { approved: approval.digest.clone(), present });
-        }
-        if approval.used.is_some() {
-            return Err(NotApproved::Used);
-        }
-        if approval.until <= now {
-            return Err(NotApproved::Expired { by_ms: (now - approval.until).0 });
-        }
-        Ok(approval)
-    }
 }
 
 /// The order to merge a change, to the orchestrator of the host where its repository lies.

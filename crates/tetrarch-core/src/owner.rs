@@ -65,6 +65,7 @@ use std::collections::BTreeSet;
 use crate::agent::{Agent, Hosting, Unsettled};
 use crate::brief::Tools;
 use crate::budget::Account;
+use crate::change::Approvals;
 use crate::converse::cost::Prices;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, DispatchId, Principal, SessionId};
@@ -130,6 +131,8 @@ pub struct Policy {
     pub prices: Prices,
     /// How long a change may wait for a decision and then to be applied (spec 09, Human gate).
     pub approval_ttl: Millis,
+    /// How many people have to approve a change, and who may.
+    pub approvals: Approvals,
     /// Why no work is taken at present, in words; none when it is.
     pub halted: Option<String>,
 }
@@ -151,6 +154,7 @@ impl Default for Policy {
             planner: None,
             prices: Prices::default(),
             approval_ttl: APPROVAL_TTL,
+            approvals: Approvals::default(),
             halted: None,
         }
     }

@@ -105,6 +105,8 @@ impl From<&Change> for pb::Change {
             until_unix_ms: change.until.0,
             since_unix_ms: change.since.0,
             digest: change.made.action.digest(),
+            needed: change.needed,
+            earlier: change.earlier.iter().map(Into::into).collect(),
         }
     }
 }
@@ -129,6 +131,8 @@ impl TryFrom<pb::Change> for Change {
             status: read::word("status", status, &ChangeStatus::ALL, ChangeStatus::as_str)?,
             reason: change.reason,
             conflicts: change.conflicts,
+            needed: change.needed.max(1),
+            earlier: read::each("earlier", change.earlier)?,
             approval: read::maybe("approval", change.approval)?,
             commit: change.commit,
             proposed: BusTime(change.proposed_unix_ms),

@@ -21,7 +21,7 @@ use super::project::report;
 use crate::context::{Context, Desk};
 use crate::exit::{CliError, Code};
 use crate::output::{
-    self, Cell, Column, Listing, Row, Sheet, age, is_coloured, now, stamp, visible,
+    self, Cell, Column, Listing, Row, Sheet, age, is_coloured, now, stamp, unmixed, visible,
 };
 use crate::snapshot::Snapshot;
 
@@ -81,7 +81,8 @@ Examples:
   tetrarch approve drf_01JD8Z5W6T4QK3M9X2V7B1N0AC
 
 An approval is for exactly what was looked at, counts once and for a day. A change is merged by
-`tetrarch apply`; a draft of a plan at once. Exits with 5 when it is not what it was any more.")]
+`tetrarch apply`, when as many people as people.approvals says have approved it; a draft of a plan at
+once. Exits with 5 when it is not what it was any more.")]
 pub(crate) struct ApproveArgs {
     /// The change or draft, as `tetrarch inbox` shows it.
     id: Decidable,
@@ -222,33 +223,37 @@ fn sheet(change: &Change) -> String {
     let mut sheet = Sheet::new(&format!("change {}", change.id), is_coloured());
     sheet.field("state", Cell::state(change.status.as_str()));
     sheet.field("why", change.reason.as_str());
-    sheet.field("will", format!("merge {} into {}", change.made.branch, action.target));
-    sheet.field("repository", format!("{} on {}", action.repository, change.host));
+    sheet.field("will", unmixed(&format!("merge {} into {}", change.made.branch, action.target)));
+    sheet.field("repository", unmixed(&format!("{} on {}", action.repository, change.host)));
     sheet.field("base", action.base.as_str());
     sheet.field("head", action.head.as_str());
     sheet.field("from", format!("{} in {}", change.agent, change.run));
     sheet.field("for", format!("{} {}", change.epic, change.node));
     sheet.field("asks", change.to.to_string());
     sheet.field("until", stamp(change.until));
-    if let Some(approval) = &change.approval {
+    if change.needed > 1 {
+        let given = change.people(|approval| approval.used.is_none());
+        sheet.field("approvals", format!("{given} of {} people", change.needed));
+    }
+    for approval in change.earlier.iter().chain(&change.approval) {
         let used = approval.used.map_or("not used", |_| "used");
         sheet.field("approved", format!("{} at {}, {used}", approval.by, stamp(approval.at)));
     }
     sheet.field("commit", change.commit.as_str());
     sheet.list("conflicts", change.conflicts.iter().cloned());
     sheet.field("lines", lines(change));
-    sheet.list("files", action.files.iter().cloned());
+    sheet.list("files", action.files.iter().map(|file| unmixed(file)));
     sheet.field("digest", action.digest());
     sheet.finish()
 }
 
-/// A diff for people: what others wrote must not move the cursor, nor end a line unseen.
+/// A diff for people: what others wrote must not move the cursor, end a line unseen or pass for something else.
 fn shown(diff: &str) -> String {
     let mut text = String::with_capacity(diff.len());
     for line in diff.split_terminator('\n') {
         let line = line.replace('\t', "    ");
         let kept: String = line.chars().take(LINE_MAX).collect();
-        text.push_str(&visible(&kept));
+        text.push_str(&visible(&unmixed(&kept)));
         let more = line.chars().count() - kept.chars().count();
         if more > 0 {
             text.push_str(&format!(" [{more} more characters]"));
@@ -385,6 +390,7 @@ mod tests {
     fn a_diff_moves_no_cursor_and_hides_no_line() {
         let diff = "+a\x1b[2Jb\r\n+\tc\n+\u{202e}d\n";
         assert_eq!(shown(diff), "+a\\u{1b}[2Jb\\r\n+    c\n+\\u{202e}d\n");
+        assert_eq!(shown("+pass\u{200b}w\u{43e}rd\n"), "+pass\\u{200b}w\\u{43e}rd\n");
         let long = format!("+{}\n", "x".repeat(LINE_MAX));
         assert!(shown(&long).ends_with("x [1 more characters]\n"));
         assert_eq!(shown(""), "");

@@ -152,6 +152,12 @@ impl Item<'_> {
         let to = self.to(records);
         match self {
             Self::Question(_) => to == Some(human),
+            // Others have to say yes as well, and once is enough of each.
+            Self::Change(change)
+                if change.needed > 1 && change.status != ChangeStatus::Approved =>
+            {
+                !change.given().any(|approval| approval.by == *human)
+            }
             Self::Change(_) | Self::Draft(..) | Self::Obstacle(_) => {
                 to.is_none_or(|to| to == human || to.agent().is_some())
             }
@@ -305,5 +311,11 @@ fn asks(change: &Change) -> String {
     let size = format!("{files} files +{} -{}", change.made.additions, change.made.deletions);
     let why = if change.reason.is_empty() { "" } else { ": " };
     let left = change.until - now();
-    format!("merge {size} into {}, within {left}{why}{}", action.target, change.reason)
+    let given = change.people(|approval| approval.used.is_none());
+    let of = if change.needed > 1 {
+        format!(", {given} of {} approvals", change.needed)
+    } else {
+        String::new()
+    };
+    format!("merge {size} into {}, within {left}{of}{why}{}", action.target, change.reason)
 }

@@ -64,6 +64,7 @@ pub(crate) async fn run(context: &Context, args: ServeArgs) -> Result<(), CliErr
             planner: None,
             prices: prices(context)?,
             approval_ttl: context.config.approval_ttl,
+            approvals: context.config.approvals.clone(),
             halted: None,
             overseer: context.config.overseer.patience,
             proposes: context.config.overseer.proposes,

@@ -46,6 +46,8 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const NAMED: u64 = u32::MAX as u64;
 const TIB: u64 = 1 << 40;
+/// People that a change can need; the record keeps each one's approval.
+pub(super) const APPROVALS_MAX: u64 = 10;
 const MODES: &[&str] = &["solo", "tight", "orchestrator"];
 /// From 50 ms, below which freezing would not fit between the second and the third window,
 /// to a minute (spec 04).
@@ -125,6 +127,9 @@ pub(crate) const KEYS: &[Key] = &[
     used("telemetry.content", Flag, Is("false")),
     later("people.page_listen", Listen, Is("127.0.0.1:7878")),
     later("people.channels", Names, Is("")),
+    used("people.approvals", Whole(1, APPROVALS_MAX), Is("1")),
+    used("people.approvals_of", Labels, Is("")),
+    used("people.approvers", Names, Follows("every human")),
     used("people.approval_ttl", Span(SECOND, ANY), Is("24h")),
     used("prices.file", Path, Follows("none")),
 ];

@@ -3,15 +3,44 @@
 
 use std::time::Duration;
 
-use tetrarch_core::id::{AgentId, Principal};
+use tetrarch_core::id::{AgentId, HumanName, Principal, ProjectName};
 use tetrarch_core::limits::{FREEZE_WINDOWS, OFFLINE_WINDOWS};
 
+use super::keys::APPROVALS_MAX;
 use super::settings::Settings;
 use super::source::Faults;
 use crate::exit::{CliError, Code};
 
 /// In `overseer.allow_agents`: all of them.
 pub(super) const EVERY_AGENT: &str = "*";
+
+/// A change that needs more people than may approve it could never be applied.
+fn approvals(settings: &Settings, faults: &mut Faults) {
+    let (default, of) = ("people.approvals", "people.approvals_of");
+    let mut most = (settings.whole(default), default);
+    for (project, count) in settings.labels(of) {
+        let count = count.parse().ok().filter(|count| (1..=APPROVALS_MAX).contains(count));
+        match count {
+            Some(count) if ProjectName::new(&project).is_ok() => most = most.max((count, of)),
+            Some(_) | None => {
+                let shown = shown(settings, of);
+                let allowed = format!("<project>=<1 to {APPROVALS_MAX}>, several with commas");
+                faults.add(format!("{shown}: {project} is none; allowed: {allowed}"));
+            }
+        }
+    }
+    let people = settings.names("people.approvers");
+    for name in &people {
+        if let Err(error) = HumanName::new(name) {
+            faults.add(format!("{}: {error}", shown(settings, "people.approvers")));
+        }
+    }
+    let distinct: std::collections::BTreeSet<_> = people.iter().collect();
+    if !people.is_empty() && (distinct.len() as u64) < most.0 {
+        let why = "there have to be as many people as approvals are needed";
+        faults.add(broken(settings, most.1, "people.approvers", why));
+    }
+}
 
 /// Adds each pair of values that do not fit together, both with where they come from.
 pub(super) fn check(settings: &Settings, faults: &mut Faults) {
@@ -55,6 +84,7 @@ pub(super) fn check(settings: &Settings, faults: &mut Faults) {
             faults.add(format!("{shown}: {error}; allowed: {allowed}"));
         }
     }
+    approvals(settings, faults);
     for name in settings.names("overseer.allow_agents") {
         if name != EVERY_AGENT
             && let Err(error) = name.parse::<AgentId>()

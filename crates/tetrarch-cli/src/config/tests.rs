@@ -314,6 +314,16 @@ fn what_is_wrong_in_a_file_is_named_with_its_line() {
         ("[host]\nlabels = { zone = 1 }", "allowed: names with a value each"),
         ("[overseer]\nallow_agents = 'PO-a'", "allowed: a list of names"),
         ("[bus]\ncredentials = ''", "allowed: a path"),
+        ("[people]\napprovals = 0", "allowed: a whole number from 1 to 10"),
+        ("[people]\napprovals = 11", "allowed: a whole number from 1 to 10"),
+        ("[people]\napprovals_of = { shop = \"0\" }", "shop is none; allowed: <project>=<1 to 10>"),
+        ("[people]\napprovals_of = { shop = \"two\" }", "shop is none"),
+        ("[people]\napprovers = ['a b']", "people.approvers"),
+        ("[people]\napprovals = 2\napprovers = ['ada', 'ada']", "as many people as approvals"),
+        (
+            "[people]\napprovals_of = { shop = \"3\" }\napprovers = ['ada', 'ben']",
+            "as many people as approvals",
+        ),
         ("[bus]\nport = 1\nport = 2", "t.toml:3: this is no TOML: "),
         ("[bus\n", "t.toml:1: this is no TOML: "),
     ] {

@@ -38,8 +38,8 @@ pub(super) fn one_change(before: &Records, new: &Change, found: &mut Findings) {
     let from = old.map_or(ChangeStatus::Proposed, |old| old.status);
     reachable(&new.id, &ChangeStatus::ALL, from, new.status, ChangeStatus::may_become, found);
     if let Some(old) = old {
-        let same = (&old.made, &old.agent, old.run, &old.host, &old.scope, old.until)
-            == (&new.made, &new.agent, new.run, &new.host, &new.scope, new.until);
+        let same = (&old.made, &old.agent, old.run, &old.host, &old.scope, old.until, old.needed)
+            == (&new.made, &new.agent, new.run, &new.host, &new.scope, new.until, new.needed);
         found.must(same, 19, &new.id, "what was proposed is something else now");
         let kept = !old.status.is_terminal() || old == new;
         found.must(kept, 10, &new.id, "it was over, and changed");
@@ -66,10 +66,16 @@ fn approved(old: Option<&Change>, new: &Change, found: &mut Findings) {
     };
     let human = approval.by.agent().is_none();
     found.must(human, 19, &new.id, format_args!("{} approved it", approval.by));
-    let fits = approval.digest == new.made.action.digest();
-    found.must(fits, 19, &new.id, "what was approved is something else");
+    let digest = new.made.action.digest();
+    found.must(approval.digest == digest, 19, &new.id, "what was approved is something else");
     let in_time = approval.used.is_some_and(|used| approval.at <= used && used < approval.until);
     found.must(in_time, 19, &new.id, "its approval was not used in its time");
+    // A yes of the next round may stand beside those that were used, and counts with none of them.
+    let people =
+        new.people(|it| it.by.agent().is_none() && it.digest == digest && it.used == approval.used);
+    let needed = new.needed;
+    let enough = new.is_enough(people);
+    found.must(enough, 19, &new.id, format_args!("{people} of {needed} people approved it"));
     let again = new.status == ChangeStatus::Applying
         && old.is_some_and(|old| {
             old.status != ChangeStatus::Applying

@@ -67,6 +67,10 @@ pub(super) fn propose(
         status: ChangeStatus::Proposed,
         reason: if made.salvaged { "what a run left that did not succeed" } else { "" }.to_owned(),
         conflicts: Vec::new(),
+        needed: policy
+            .approvals
+            .needed(draft.agent(agent).and_then(|agent| agent.project.as_ref())),
+        earlier: Vec::new(),
         approval: None,
         commit: String::new(),
         proposed: draft.now,
@@ -131,6 +135,7 @@ fn settle(draft: &mut Draft<'_>, change: Change, status: ChangeStatus, why: &str
 /// There is no such change, it does not wait any more, or what was looked at is not what is there.
 pub(super) fn operate(
     draft: &mut Draft<'_>,
+    policy: &Policy,
     request: &Request,
     op: &GateOp,
     reply: OpReply,
@@ -144,6 +149,11 @@ pub(super) fn operate(
     let by = &request.sender.from;
     let detail = match op {
         GateOp::Decide { verdict: GateVerdict::Approve { digest }, reason, .. } => {
+            if !policy.approvals.may(by) {
+                let detail =
+                    format!("{by} is none of those whose approval counts (people.approvers)");
+                return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+            }
             approve(draft, change, by, digest, reason)?
         }
         GateOp::Decide { verdict: GateVerdict::Deny, reason, .. } => {
@@ -214,6 +224,11 @@ fn approve(
         )));
     }
     said(reason)?;
+    let earlier: Vec<Approval> = change.given().cloned().collect();
+    if earlier.iter().any(|it| it.by == *by) {
+        let given = NotApproved::TooFew { given: earlier.len(), needed: change.needed };
+        return Err(conflict(format!("{by} has approved {id} already: {given}")));
+    }
     let approval = Approval {
         by: by.clone(),
         digest: present,
@@ -221,7 +236,11 @@ fn approve(
         until: change.until,
         used: None,
     };
-    let reason = format!("approved by {by}{}{reason}", if reason.is_empty() { "" } else { ": " });
+    let people = earlier.len() + 1;
+    let of =
+        if change.needed > 1 { format!(", {people} of {}", change.needed) } else { String::new() };
+    let more = if reason.is_empty() { "" } else { ": " };
+    let reason = format!("approved by {by}{of}{more}{reason}");
     note(
         draft,
         &change,
@@ -230,10 +249,22 @@ fn approve(
         &format!("{reason} ({})", approval.digest),
     );
     let left = change.until - draft.now;
+    if !change.is_enough(people) {
+        // Those that an order used stay beside it: they are what that order was given by.
+        let earlier = change.earlier.iter().cloned().chain([approval]).collect();
+        let detail = format!(
+            "{id} has {people} of {} approvals; the others have {left}, each by `tetrarch approve {id}`",
+            change.needed
+        );
+        let since = draft.now;
+        draft.put(Record::Change(Box::new(Change { reason, earlier, since, ..change })));
+        return Ok(detail);
+    }
     draft.put(Record::Change(Box::new(Change {
         status: ChangeStatus::Approved,
         reason,
         conflicts: Vec::new(),
+        earlier,
         approval: Some(approval),
         since: draft.now,
         ..change
@@ -281,6 +312,7 @@ fn refusal(change: &Change, why: &NotApproved) -> Refusal {
     let code = match why {
         NotApproved::NotHuman { .. } => ErrorCode::Unauthorized,
         NotApproved::Missing
+        | NotApproved::TooFew { .. }
         | NotApproved::Used
         | NotApproved::OtherDigest { .. }
         | NotApproved::Expired { .. } => ErrorCode::Conflict,
@@ -296,6 +328,11 @@ pub(super) fn expire_due(draft: &mut Draft<'_>) {
     for change in due {
         let why = match change.status {
             ChangeStatus::Approved => "it was approved and not applied in time",
+            ChangeStatus::Proposed | ChangeStatus::Conflicted
+                if change.given().next().is_some() =>
+            {
+                "too few people approved it in time"
+            }
             ChangeStatus::Proposed
             | ChangeStatus::Conflicted
             | ChangeStatus::Applying

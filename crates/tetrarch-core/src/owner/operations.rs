@@ -105,7 +105,7 @@ fn apply(
         }
         Op::Work(op) => work::operate(draft, policy, request, op, reply),
         Op::Schedule(op) => schedules::operate(draft, request, op, reply),
-        Op::Gate(op) => changes::operate(draft, request, op, reply),
+        Op::Gate(op) => changes::operate(draft, policy, request, op, reply),
         Op::Budget(op) => raising::operate(draft, op, reply),
         Op::File(op) => files::operate(draft, request, op, reply),
         Op::WorkBlock { epic, node, blocker } => {

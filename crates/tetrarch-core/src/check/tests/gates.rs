@@ -46,6 +46,13 @@ fn nothing_is_merged_that_nobody_approved() {
         approval(entry, |it| it.by = Principal::Agent("GO".parse().unwrap()));
     });
     broken("something else", |_, entry| approval(entry, |it| it.digest = "0".repeat(64)));
+    broken("1 of 2 people", |before, entry| {
+        let new = of(entry);
+        new.needed = 2;
+        let old = before.changes.get(&new.id).unwrap().clone();
+        before.put(Record::Change(Box::new(Change { needed: 2, ..old })));
+    });
+    broken("something else now", |_, entry| of(entry).needed = 0);
     broken("something else now", |_, entry| of(entry).made.action.files.clear());
     broken("not used in its time", |_, entry| approval(entry, |it| it.used = None));
     broken("not used in its time", |_, entry| approval(entry, |it| it.until = BusTime(1)));

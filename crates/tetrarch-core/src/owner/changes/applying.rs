@@ -9,6 +9,7 @@ use crate::limits::LIST_MAX;
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
 use crate::step::Draft;
+use crate::time::BusTime;
 
 use super::{GATE, RULE, conflict, guarding, note, over, refusal, settle};
 
@@ -47,13 +48,18 @@ pub(super) fn apply(draft: &mut Draft<'_>, change: Change) -> Result<String, Ref
     note(draft, &change, EventKind::ChangeOrdered, GATE, &approval.digest);
     let change = Change {
         status: ChangeStatus::Applying,
-        approval: Some(Approval { used: Some(draft.now), ..approval }),
+        earlier: change.earlier.iter().map(|it| used(it, draft.now)).collect(),
+        approval: Some(used(&approval, draft.now)),
         since: draft.now,
         ..change
     };
     order(draft, &change);
     draft.put(Record::Change(Box::new(change)));
     Ok(detail)
+}
+
+fn used(approval: &Approval, now: BusTime) -> Approval {
+    Approval { used: Some(now), ..approval.clone() }
 }
 
 /// Sends the order for a change whose approval is used.
@@ -65,22 +71,23 @@ fn order(draft: &mut Draft<'_>, change: &Change) {
         digest: approval.digest.clone(),
         action: change.made.action.clone(),
         branch: change.made.branch.clone(),
-        message: message(draft, change, approval),
+        message: message(draft, change),
         at: approval.at,
     };
     let to = Principal::Agent(AgentId::Ho(change.host.clone()));
     draft.mail(to, Some(change.epic), MailBody::Apply(Box::new(order)));
 }
 
-fn message(draft: &Draft<'_>, change: &Change, approval: &Approval) -> String {
+fn message(draft: &Draft<'_>, change: &Change) -> String {
     let goal = draft.run(change.run).map_or("", |run| run.brief.goal.as_str());
     let words = goal.split(|c: char| c.is_control()).next().unwrap_or_default();
     let title: String = words.chars().take(TITLE_CHARS).collect();
     let Change { id, agent, run, epic, node, .. } = change;
+    let approvals = change.earlier.iter().chain(&change.approval);
+    let by: String = approvals.map(|it| format!("Approved-by: {}\n", it.by)).collect();
     format!(
         "Apply {id}: {title}\n\nTetrarch-Change: {id}\nTetrarch-Run: {run}\nTetrarch-Agent: {agent}\n\
-         Tetrarch-Node: {epic} {node}\nApproved-by: {}\n",
-        approval.by
+         Tetrarch-Node: {epic} {node}\n{by}"
     )
 }
 

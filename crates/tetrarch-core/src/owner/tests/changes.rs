@@ -3,10 +3,10 @@
 
 use serde_json::json;
 
-use super::fleet::{Fleet, human, id, plan_of, po, reply, success, task, topics};
-use crate::change::{Action, ApplyOrder, ApplyOutcome, Change, ChangeStatus, Made};
+use super::fleet::{Fleet, human, id, plan_of, po, project, reply, success, task, topics};
+use crate::change::{Action, ApplyOrder, ApplyOutcome, Approvals, Change, ChangeStatus, Made};
 use crate::error::ErrorCode;
-use crate::id::{AgentId, ChangeId, EpicId, HostName, Principal};
+use crate::id::{AgentId, ChangeId, EpicId, HostName, HumanName, Principal};
 use crate::ledger::{Entry, EventKind};
 use crate::limits::{APPROVAL_TTL, REFUSALS_WITHIN};
 use crate::mail::{MailBody, OpReply};
@@ -329,4 +329,85 @@ fn what_a_reviewer_changed_is_not_proposed() {
     fleet.report(&reviewer, Report::Change { run, made: Box::new(made(&["x"])) });
     assert_eq!(fleet.records.changes.len(), 1);
     assert_eq!(status(&fleet, &waits), ChangeStatus::Proposed);
+}
+
+fn person(name: &str) -> Principal {
+    Principal::Human(HumanName::new(name).unwrap())
+}
+
+/// A change that needs two of Shai, Ada and Ben.
+fn needing_two() -> (Fleet, AgentId, Change) {
+    let (mut fleet, _, [worker, _]) = working();
+    fleet.policy.approvals.of.insert(project(), 2);
+    let names = ["Shai", "Ada", "Ben"].map(|name| HumanName::new(name).unwrap());
+    fleet.policy.approvals.approvers = names.into();
+    let (_, waits) = change(&mut fleet, &worker, made(&["src/a"]));
+    assert_eq!(waits.needed, 2);
+    (fleet, worker, waits)
+}
+
+#[test]
+fn two_people_have_to_approve_and_the_same_one_counts_once() {
+    let (mut fleet, _, waits) = needing_two();
+    let answer = fleet.op(&person("Ada"), approve(&waits));
+    assert_eq!(answer.error, None, "{answer:?}");
+    assert!(answer.detail.contains("1 of 2"), "{answer:?}");
+    assert_eq!(status(&fleet, &waits), ChangeStatus::Proposed);
+    refused(&mut fleet, apply(&waits), "1 of the 2 people");
+    let answer = fleet.op(&person("Ada"), approve(&waits));
+    assert_eq!(answer.error, Some(ErrorCode::Conflict), "{answer:?}");
+    assert!(answer.detail.contains("already: 1 of the 2"), "{answer:?}");
+    let answer = fleet.op(&person("Mallory"), approve(&waits));
+    assert_eq!(answer.error, Some(ErrorCode::Unauthorized), "{answer:?}");
+    // That fewer are needed from now on is nothing for what waits already.
+    fleet.policy.approvals = Approvals::default();
+    refused(&mut fleet, apply(&waits), "1 of the 2 people");
+    assert_eq!(fleet.op(&person("Ben"), approve(&waits)).error, None);
+    let (entry, _) = ask(&mut fleet, apply(&waits));
+    let message = &orders(&entry)[0].1.message;
+    assert!(message.ends_with("Approved-by: human:Ada\nApproved-by: human:Ben\n"), "{message}");
+    says(&mut fleet, &waits, applied());
+    assert_eq!(status(&fleet, &waits), ChangeStatus::Applied);
+}
+
+#[test]
+fn after_a_conflict_both_have_to_approve_again() {
+    let (mut fleet, _, waits) = needing_two();
+    for name in ["Ada", "Ben"] {
+        assert_eq!(fleet.op(&person(name), approve(&waits)).error, None);
+    }
+    ask(&mut fleet, apply(&waits));
+    let (files, reason) = (vec!["src/a".to_owned()], "both changed src/a".to_owned());
+    says(&mut fleet, &waits, ApplyOutcome::Conflicted { files, reason });
+    fleet.now = fleet.now + Millis(1_000);
+    refused(&mut fleet, apply(&waits), "used before");
+    assert_eq!(fleet.op(&person("Ben"), approve(&waits)).error, None);
+    refused(&mut fleet, apply(&waits), "1 of the 2 people");
+    assert_eq!(fleet.op(&person("Ada"), approve(&waits)).error, None);
+    assert_eq!(orders(&ask(&mut fleet, apply(&waits)).0).len(), 1);
+}
+
+#[test]
+fn another_change_of_the_same_work_begins_without_the_approvals_of_the_first() {
+    let (mut fleet, worker, waits) = needing_two();
+    assert_eq!(fleet.op(&person("Ada"), approve(&waits)).error, None);
+    let (_, second) = change(&mut fleet, &worker, made(&["src/a", "src/b"]));
+    assert_eq!(fleet.op(&person("Ben"), approve(&second)).error, None);
+    refused(&mut fleet, apply(&second), "1 of the 2 people");
+    let answer = fleet.op(&person("Ben"), approve(&waits));
+    assert!(answer.detail.contains("took its place"), "{answer:?}");
+}
+
+#[test]
+fn too_few_approvals_expire() {
+    let (mut fleet, _, waits) = needing_two();
+    assert_eq!(fleet.op(&person("Ada"), approve(&waits)).error, None);
+    fleet.now = BusTime(waits.until.0 - 1);
+    fleet.one(Input::Tick);
+    assert_eq!(status(&fleet, &waits), ChangeStatus::Proposed);
+    fleet.now = waits.until;
+    refused(&mut fleet, approve(&waits), "expired");
+    fleet.one(Input::Tick);
+    assert_eq!(status(&fleet, &waits), ChangeStatus::Expired);
+    assert!(fleet.records.changes[&waits.id].reason.starts_with("too few people"));
 }

@@ -64,6 +64,12 @@ pub(super) fn sample(full: bool) -> Change {
         status: if full { ChangeStatus::Conflicted } else { ChangeStatus::Proposed },
         reason: if full { "both changed it".to_owned() } else { String::new() },
         conflicts: if full { words("src/a") } else { Vec::new() },
+        needed: if full { 2 } else { 1 },
+        earlier: if full {
+            vec![Approval { by: id("human:ben"), ..approval.clone() }]
+        } else {
+            Vec::new()
+        },
         approval: full.then_some(approval),
         commit: if full { "d".repeat(40) } else { String::new() },
         proposed: BusTime(1),
