@@ -11,7 +11,7 @@ async fn is_taken(fleet: &Fleet, file: &str) -> bool {
         urls: vec![fleet.url()],
         credentials: Some(file.into()),
         name: "test".to_owned(),
-        api_prefix: None,
+        ..ConnectOptions::default()
     };
     Bus::connect(&options).await.is_ok()
 }

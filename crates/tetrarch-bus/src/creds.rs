@@ -233,6 +233,11 @@ impl Authority {
             .map_err(|source| CredsError::File { path: path.to_owned(), source })
     }
 
+    /// The public key of the fleet's account.
+    pub(crate) fn fleet_key(&self) -> String {
+        self.fleet.public_key()
+    }
+
     /// The credential of a user of the system account.
     pub(crate) fn system_credential(&self, user: &KeyPair) -> Result<String, CredsError> {
         Ok(credential_text(&jwt::system_user(&self.system, user)?, &user.seed()?))

@@ -12,6 +12,7 @@ mod process;
 mod room;
 mod tls;
 mod version;
+mod warden;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -35,6 +36,7 @@ pub use lock::{DataDirLock, ReaderLock};
 pub use room::{Room, room};
 pub use tls::{Certificate, Listen};
 pub use version::{MIN_VERSION, Version, VersionError};
+pub use warden::{REFUSED_FOR, guard_pace};
 
 /// Environment variable that names the server binary to use.
 pub const BINARY_VARIABLE: &str = "TETRARCH_NATS_SERVER";

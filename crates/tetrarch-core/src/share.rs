@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::id::{HostName, Principal};
 use crate::request::{Request, RequestBody, Sender};
-use crate::time::BusTime;
+use crate::time::{BusTime, Moment};
 
 /// Senders that are remembered; those who asked nothing of late are forgotten first.
 const SENDERS_MAX: usize = 10_000;
@@ -150,6 +150,75 @@ impl Shares {
     }
 }
 
+/// What one user of a server may publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Messages a second.
+    pub messages: u64,
+    /// Bytes a second.
+    pub bytes: u64,
+}
+
+impl Default for Pace {
+    /// Far more than any program needs, and less than what slows a server.
+    fn default() -> Self {
+        Self { messages: 10_000, bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// What a server tells of one connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Whose it is.
+    pub user: String,
+    /// Its number, which no other has.
+    pub connection: u64,
+    /// Messages it published so far.
+    pub messages: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+/// What users published of late.
+#[derive(Debug, Clone)]
+pub struct Talkers {
+    pace: Pace,
+    looked: Option<Moment>,
+    seen: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Talkers {
+    /// Nobody has been looked at.
+    #[must_use]
+    pub fn new(pace: Pace) -> Self {
+        Self { pace, looked: None, seen: BTreeMap::new() }
+    }
+
+    /// Whoever published faster than it may since the last look, over all of its connections. The first look
+    /// finds nobody: what is old is not fast.
+    pub fn look(&mut self, told: impl IntoIterator<Item = Told>, now: Moment) -> Vec<String> {
+        let passed = self.looked.map(|last| now.0.saturating_sub(last.0).max(1));
+        self.looked = Some(now);
+        let mut said: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        let mut seen = BTreeMap::new();
+        for Told { user, connection, messages, bytes } in told {
+            let (before, bytes_before) = self.seen.get(&connection).copied().unwrap_or_default();
+            let user = said.entry(user).or_default();
+            user.0 += messages.saturating_sub(before);
+            user.1 += bytes.saturating_sub(bytes_before);
+            seen.insert(connection, (messages, bytes));
+        }
+        self.seen = seen;
+        let Some(passed) = passed else { return Vec::new() };
+        let too_much =
+            |much: u64, rate: u64| much.saturating_mul(1_000) > rate.saturating_mul(passed);
+        let over = said.into_iter().filter(|(_, (messages, bytes))| {
+            too_much(*messages, self.pace.messages) || too_much(*bytes, self.pace.bytes)
+        });
+        over.map(|(user, _)| user).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,5 +288,21 @@ mod tests {
         }
         assert_eq!(shares.left.len(), SENDERS_MAX);
         assert!(!shares.left.contains_key(&of("PO-0")));
+    }
+
+    fn told(user: &str, connection: u64, messages: u64, bytes: u64) -> Told {
+        Told { user: user.to_owned(), connection, messages, bytes }
+    }
+
+    #[test]
+    fn a_user_is_too_fast_by_messages_or_bytes_over_all_its_connections() {
+        let mut talkers = Talkers::new(Pace { messages: 100, bytes: 1_000 });
+        let old = [told("a", 1, 9_999, 0), told("b", 2, 0, 0)];
+        assert_eq!(talkers.look(old, Moment(0)), [""; 0], "what is old is not fast");
+        let just = [told("a", 1, 10_049, 0), told("b", 2, 0, 500)];
+        assert_eq!(talkers.look(just, Moment(500)), [""; 0], "as much as it may");
+        let more = [told("a", 1, 10_074, 0), told("a", 3, 26, 0), told("b", 2, 0, 1_001)];
+        assert_eq!(talkers.look(more, Moment(1_000)), ["a", "b"]);
+        assert_eq!(talkers.look([told("a", 4, 0, 0)], Moment(1_500)), [""; 0]);
     }
 }

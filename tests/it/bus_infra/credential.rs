@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{CredsError, LIFETIME, Party, Standing};
+use tetrarch_bus::creds::{Authority, CredsError, LIFETIME, Party, Standing};
 use tetrarch_bus::error::ConnectError;
-use tetrarch_bus::server::{ManagedServer, tell_revoked};
+use tetrarch_bus::server::{ManagedServer, guard_pace, tell_revoked};
 use tetrarch_bus::{Bus, HeaderMap};
+use tetrarch_core::share::Pace;
 use tetrarch_tests::wait::soon;
 
 use super::Fixture;
@@ -37,10 +38,11 @@ async fn assert_refused(options: &ConnectOptions) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_user_is_cut_off_and_comes_back_with_a_new_key_only() {
     let (fixture, _control) = Fixture::with_streams().await;
-    let (authority, url) = (&fixture.authority, fixture.url.as_str());
+    let authority = &fixture.authority;
     let options = fixture.options(&external());
     let (one, other) = (Bus::connect(&options).await.unwrap(), fixture.bus(&human()).await);
-    let tell = async || tell_revoked(url, authority, &authority.revoked().unwrap()).await.unwrap();
+    let tell =
+        async || tell_revoked(&options, authority, &authority.revoked().unwrap()).await.unwrap();
 
     authority.revoke(&external()).unwrap();
     tell().await;
@@ -64,14 +66,14 @@ async fn a_revoked_user_is_cut_off_and_comes_back_with_a_new_key_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_that_is_refused_for_a_while_is_taken_again() {
     let (fixture, _control) = Fixture::with_streams().await;
-    let (authority, url) = (&fixture.authority, fixture.url.as_str());
+    let authority = &fixture.authority;
     let options = fixture.options(&human());
     Bus::connect(&options).await.unwrap();
     let user = authority.credential(&human()).unwrap().unwrap().user;
     let revoked = authority.revoked().unwrap();
-    tell_revoked(url, authority, &revoked.with([user])).await.unwrap();
+    tell_revoked(&options, authority, &revoked.with([user])).await.unwrap();
     assert_refused(&options).await;
-    tell_revoked(url, authority, &revoked).await.unwrap();
+    tell_revoked(&options, authority, &revoked).await.unwrap();
     Bus::connect(&options).await.unwrap();
 }
 
@@ -102,4 +104,30 @@ async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart
     assert_refused(&options).await;
     fixture.bus(&human()).await;
     fixture.server = Some(again);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_publishes_too_fast_is_cut_off_for_a_while_and_others_stay() {
+    let (fixture, _control) = Fixture::with_streams().await;
+    let options = fixture.options(&human());
+    let (loud, quiet) = (Bus::connect(&options).await.unwrap(), fixture.bus(&external()).await);
+    let authority = Authority::open_or_create(fixture.path()).unwrap();
+    let to = options.clone();
+    let guard = tokio::spawn(async move {
+        let pace = Pace { messages: 2_000, ..Pace::default() };
+        guard_pace(&to, &authority, pace, Duration::from_secs(2)).await
+    });
+    let flood = async {
+        while loud.client().connection_state() == State::Connected {
+            // Nobody hears it: what counts is what the server has to read.
+            let _lost = loud.client().publish("hb.nobody", "x".into()).await;
+        }
+    };
+    soon("the end of the flood", flood).await;
+    assert_refused(&options).await;
+    let stored = quiet.publish_expect("mail.GO.PO-demo", HeaderMap::new(), "{}".into(), None);
+    assert!(stored.await.is_ok(), "others stay");
+    soon("its return", async { while Bus::connect(&options).await.is_err() {} }).await;
+    assert!(!guard.is_finished());
+    guard.abort();
 }

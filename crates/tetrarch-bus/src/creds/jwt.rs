@@ -203,6 +203,8 @@ pub(crate) fn system_user(system: &KeyPair, user: &KeyPair) -> Result<String, nk
 }
 
 const ROLE_TAG: &str = "role:";
+/// The tag of a host's token.
+pub(crate) const HOST_TAG: &str = "role:host";
 
 /// What a user token says about its holder. Nothing is verified: the server does that.
 #[derive(Debug, Clone, PartialEq, Eq)]

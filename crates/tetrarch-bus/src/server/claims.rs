@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use async_nats::ConnectOptions;
 use nkeys::KeyPair;
 use serde_json::Value;
 
+use crate::client::ConnectOptions;
 use crate::creds::{Authority, CredsError, Revoked};
 use crate::subject::pattern::claims_update;
 
@@ -37,13 +37,13 @@ pub enum ClaimsError {
 /// # Errors
 /// See [`ClaimsError`].
 pub async fn tell_revoked(
-    url: &str,
+    to: &ConnectOptions,
     authority: &Authority,
     revoked: &Revoked,
 ) -> Result<(), ClaimsError> {
-    let untold = |reason: String| ClaimsError::Untold { url: url.to_owned(), reason };
+    let untold = |reason: String| ClaimsError::Untold { url: to.urls.join(","), reason };
     let trusted = authority.trusted_without(revoked)?;
-    let client = connect(url, authority).await.map_err(&untold)?;
+    let client = connect(to, authority).await.map_err(&untold)?;
     let subject = claims_update(&trusted.fleet);
     let asked = client.request(subject, trusted.fleet_jwt.into());
     let answer = tokio::time::timeout(WITHIN, asked).await;
@@ -56,14 +56,19 @@ pub async fn tell_revoked(
     }
 }
 
-/// A connection as a user of the system account, made for this moment.
+/// A connection as a user of the system account, made for this moment. Of `to` the addresses and the authority
+/// count.
 pub(super) async fn connect(
-    url: &str,
+    to: &ConnectOptions,
     authority: &Authority,
 ) -> Result<async_nats::Client, String> {
     let user = KeyPair::new_user();
     let text = authority.system_credential(&user).map_err(|error| error.to_string())?;
-    let options = ConnectOptions::new().name("tetrarch-system").connection_timeout(WITHIN);
-    let options = options.credentials(&text).map_err(|error| error.to_string())?;
-    options.connect(url).await.map_err(|error| error.to_string())
+    let options = async_nats::ConnectOptions::new().name("tetrarch-system");
+    let options = options.connection_timeout(WITHIN).max_reconnects(1);
+    let mut options = options.credentials(&text).map_err(|error| error.to_string())?;
+    if let Some(ca) = &to.tls_ca {
+        options = options.add_root_certificates(ca.clone()).require_tls(true);
+    }
+    options.connect(to.urls.join(",")).await.map_err(|error| error.to_string())
 }

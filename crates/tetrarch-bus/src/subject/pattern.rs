@@ -104,6 +104,9 @@ pub fn stream_purge(api: &str, stream: &str) -> String {
     format!("{api}.STREAM.PURGE.{stream}")
 }
 
+/// Where a server tells of its connections.
+pub const CONNECTIONS: &str = "$SYS.REQ.SERVER.PING.CONNZ";
+
 /// Where servers are told of an account's new token.
 #[must_use]
 pub fn claims_update(account: &str) -> String {

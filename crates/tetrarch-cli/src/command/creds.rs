@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Credential, CredsError, LIFETIME, Party};
 use tetrarch_bus::server::tell_revoked;
 use tetrarch_bus::subject::pattern::policy::Role;
@@ -171,8 +172,9 @@ fn failed(error: CredsError) -> CliError {
 /// Has a running bus take note; one that does not run does when it starts.
 async fn tell(context: &Context, authority: &Authority) -> Result<(), CliError> {
     let Ok(urls) = context.urls() else { return Ok(()) };
+    let to = ConnectOptions { urls, tls_ca: context.tls_ca(), ..ConnectOptions::default() };
     let revoked = authority.revoked().map_err(failed)?;
-    let told = tell_revoked(&urls.join(","), authority, &revoked).await;
+    let told = tell_revoked(&to, authority, &revoked).await;
     if let Err(error) = told {
         if context.config.bus.url.is_none() {
             // It is down, and starts with what the file says.

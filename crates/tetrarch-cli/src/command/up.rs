@@ -7,10 +7,14 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
+use tetrarch_bus::client::ConnectOptions;
+use tetrarch_bus::creds::Authority;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::server::{
-    Certificate, DataDirLock, Health, Listen, ManagedServer, ReaderLock, ServerConfig,
+    Certificate, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock, ServerConfig,
+    guard_pace,
 };
+use tetrarch_core::share::Pace;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
@@ -232,6 +236,15 @@ impl Fleet<'_> {
     }
 }
 
+/// Has senders cut off that publish too fast, as long as the bus runs.
+async fn keep_pace(to: &ConnectOptions, authority: &Authority) {
+    let mut retry = Retry::new(RESTART.0, RESTART.1, None);
+    while let Err(error) = guard_pace(to, authority, Pace::default(), REFUSED_FOR).await {
+        tracing::debug!(%error, "nobody looks at how fast senders publish; trying again");
+        retry.pause().await;
+    }
+}
+
 /// Renews credentials that stay here long before their time is over; whoever is connected reads them anew when
 /// the server asks.
 async fn renew(context: &Context) {
@@ -257,6 +270,11 @@ async fn keep_bus(
     let mut retry = Retry::new(RESTART.0, RESTART.1, None);
     loop {
         let mut health = Health::of(bus, &server.data_dir, &authority)?;
+        let to = ConnectOptions {
+            urls: vec![bus.url().to_owned()],
+            tls_ca: bus.tls_ca().map(Path::to_owned),
+            ..ConnectOptions::default()
+        };
         let stuck = tokio::select! {
             how = bus.wait() => {
                 let how = how.unwrap_or_else(|error| error.to_string());
@@ -264,6 +282,7 @@ async fn keep_bus(
                 None
             }
             why = health.until_stuck() => Some(why),
+            () = keep_pace(&to, &authority) => None,
         };
         if let Some(why) = stuck {
             tracing::error!(why, "the bus is stuck; starting it again");

@@ -1,0 +1,84 @@
+//! Senders that take the server's time from others: nats-server has no limit for what a user publishes, so who
+//! publishes too fast for a second is cut off and refused for a while. The rule is core's (`share`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::claims::{ClaimsError, connect, tell_revoked};
+use crate::client::ConnectOptions;
+use crate::creds::Authority;
+use crate::creds::jwt::HOST_TAG;
+use crate::subject::pattern::CONNECTIONS;
+use tetrarch_core::share::{Pace, Talkers, Told};
+use tetrarch_core::time::Moment;
+
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Connections that are looked at, those that published most.
+const LOOKED_AT: usize = 256;
+/// How long a sender is refused.
+pub const REFUSED_FOR: Duration = Duration::from_secs(30);
+
+/// Looks after the server at `to` for as long as it is there, with a credential of the system account.
+///
+/// # Errors
+/// The server does not answer, or does not take what it is told.
+pub async fn guard_pace(
+    to: &ConnectOptions,
+    authority: &Authority,
+    pace: Pace,
+    refused_for: Duration,
+) -> Result<(), ClaimsError> {
+    let untold = |reason: String| ClaimsError::Untold { url: to.urls.join(","), reason };
+    let client = connect(to, authority).await.map_err(untold)?;
+    let fleet = authority.fleet_key();
+    let (began, mut talkers) = (Instant::now(), Talkers::new(pace));
+    let mut refused: BTreeMap<String, Instant> = BTreeMap::new();
+    let mut beat = tokio::time::interval(LOOK_EVERY);
+    loop {
+        beat.tick().await;
+        let asked = json!({"auth": true, "sort": "msgs_from", "limit": LOOKED_AT}).to_string();
+        let answer = client.request(CONNECTIONS, asked.into()).await;
+        let answer = answer.map_err(|error| untold(error.to_string()))?;
+        let found: Value = serde_json::from_slice(&answer.payload)
+            .map_err(|error| untold(format!("its connections cannot be read: {error}")))?;
+        let now = Moment(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let told = told(&found, &fleet);
+        let over = talkers.look(told.iter().map(|(told, _)| told.clone()), now);
+        for user in &over {
+            let name = told.iter().find(|(told, _)| told.user == *user).map(|(_, name)| name);
+            tracing::error!(?name, user, "it publishes too fast: it is cut off for a while");
+        }
+        let before = refused.len();
+        refused.retain(|_, since| since.elapsed() < refused_for);
+        let changed = !over.is_empty() || refused.len() != before;
+        refused.extend(over.into_iter().map(|user| (user, Instant::now())));
+        if changed {
+            let all = authority.revoked()?.with(refused.keys().cloned());
+            tell_revoked(to, authority, &all).await?;
+        }
+    }
+}
+
+/// What the server tells of connections of the fleet that are no host's, each with the user's name.
+fn told(found: &Value, fleet: &str) -> Vec<(Told, String)> {
+    let all = found.pointer("/data/connections").and_then(Value::as_array);
+    let each = all.into_iter().flatten().filter_map(|one| {
+        let text = |name: &str| one.get(name).and_then(Value::as_str);
+        let number = |name: &str| one.get(name).and_then(Value::as_u64);
+        let tags = one.get("tags").and_then(Value::as_array);
+        let host = tags.into_iter().flatten().any(|tag| tag.as_str() == Some(HOST_TAG));
+        let told = Told {
+            user: text("authorized_user")?.to_owned(),
+            connection: number("cid")?,
+            messages: number("in_msgs")?,
+            bytes: number("in_bytes")?,
+        };
+        let ours = text("account") == Some(fleet) && !host;
+        ours.then(|| (told, text("name_tag").unwrap_or_default().to_owned()))
+    });
+    each.collect()
+}
