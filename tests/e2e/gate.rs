@@ -13,7 +13,11 @@ struct Repository(PathBuf);
 
 impl Repository {
     fn new(fleet: &Fleet) -> Self {
-        let it = Self(fleet.cwd().join("repository"));
+        Self::at(fleet.cwd().join("repository"))
+    }
+
+    fn at(path: PathBuf) -> Self {
+        let it = Self(path);
         std::fs::create_dir(&it.0).unwrap();
         it.git(&["init", "--quiet", "--initial-branch=main"]);
         std::fs::write(it.0.join("a"), "one\ntwo\nthree\n").unwrap();
@@ -82,6 +86,25 @@ fn refused(fleet: &Fleet, args: &[&str], word: &str) {
     let ended = fleet.run(args);
     assert_eq!(ended.code, Some(5), "{args:?}: {}{}", ended.out, ended.err);
     assert!(ended.err.contains(word), "{args:?}: {word}: {}", ended.err);
+}
+
+#[test]
+fn commit_of_an_agent_under_required_isolation_merges_by_approval() {
+    let layers = tetrarch_runner::probe(&tetrarch_runner::Containment::default(), None).layers;
+    let word = if layers.iter().all(|layer| layer.active) { "required" } else { "best" };
+    let fleet = Fleet::prepared().with_env("TETRARCH_HOST_ISOLATION", word).started();
+    // Not where temporary files are, which every program may write.
+    let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
+    let repository = Repository::at(elsewhere.path().join("repository"));
+    let script =
+        "set -e; echo four >> a; git add a; git commit -qm 'Add four'; git status --porcelain";
+    work(&fleet, &repository.0, &[(script, json!({}))]);
+    let change = change(&fleet, "T1.1");
+    assert_eq!(change["status"], "proposed", "{change}");
+    fleet.ok(["approve", &id(&change), "--apply"]);
+    assert_eq!(repository.read("a"), "one\ntwo\nthree\nfour\n");
+    let said = repository.git(&["log", "-1", "--format=%an %s", "main^2"]);
+    assert!(said.starts_with("W:") && said.ends_with(" Add four"), "{said}");
 }
 
 #[test]

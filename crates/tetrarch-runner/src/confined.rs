@@ -165,8 +165,8 @@ fn confine_files(bounds: &Bounds) -> Result<RestrictionStatus, Box<dyn std::erro
         bounds.hidden.iter().map(|place| place.canonicalize().unwrap_or(place.clone())).collect();
     // Names are no secret, and rights reach down: what may be listed is listed everywhere.
     rules = add(rules, Path::new("/"), AccessFs::ReadDir.into())?;
-    for place in around(Path::new("/"), &hidden) {
-        rules = add(rules, &place, reading)?;
+    for place in around(Path::new("/"), &hidden).iter().chain(&bounds.readable) {
+        rules = add(rules, place, reading)?;
     }
     for device in DEVICES {
         rules = add(rules, Path::new(device), writing | AccessFs::IoctlDev)?;
@@ -250,7 +250,7 @@ mod tests {
 
     fn bounds(writable: &[&Path]) -> Bounds {
         let writable = writable.iter().map(|place| PathBuf::from(*place)).collect();
-        Bounds { required: false, network: false, writable, hidden: Vec::new() }
+        Bounds { writable, ..Bounds::default() }
     }
 
     #[expect(clippy::print_stdout, reason = "what a machine cannot show is said, not passed over")]

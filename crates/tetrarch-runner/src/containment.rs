@@ -40,7 +40,9 @@ pub(crate) struct Bounds {
     pub(crate) network: bool,
     /// The only places below which anything is written.
     pub(crate) writable: Vec<PathBuf>,
-    /// What is not read, unless it is writable.
+    /// What is read also where it is hidden.
+    pub(crate) readable: Vec<PathBuf>,
+    /// What is not read, unless it is writable or readable.
     pub(crate) hidden: Vec<PathBuf>,
 }
 
@@ -59,7 +61,8 @@ impl Containment {
         writable.extend(places);
         writable.extend(self.writable.iter().cloned());
         let network = self.network || granted;
-        Bounds { required: self.required, network, writable, hidden: self.hidden.clone() }
+        let (required, hidden) = (self.required, self.hidden.clone());
+        Bounds { required, network, writable, readable: Vec::new(), hidden }
     }
 }
 

@@ -48,10 +48,13 @@ pub(crate) struct Places {
     home: Option<PathBuf>,
     /// What its profile gives.
     given: Vec<PathBuf>,
+    /// What it reads though the host keeps it to itself.
+    readable: Vec<PathBuf>,
 }
 
 impl Places {
-    /// Makes the places of a run below the directory of runs. Blocks for a moment.
+    /// Makes the places of a run below the directory of runs; `open` are those of its worktree, to be written and to
+    /// be read. Blocks for a moment.
     ///
     /// # Errors
     /// The home cannot be made; the profile gives what is `hidden` or what cannot be made.
@@ -60,16 +63,18 @@ impl Places {
         run: RunId,
         runner: &Runner,
         hidden: &[PathBuf],
+        (open, readable): (Vec<PathBuf>, Vec<PathBuf>),
     ) -> Result<Self, NoPlaces> {
         let user = std::env::var_os(HOME).map(PathBuf::from).filter(|home| home.is_absolute());
-        let given = given(runner, user.as_deref(), hidden)?;
+        let mut given = given(runner, user.as_deref(), hidden)?;
+        given.extend(open);
         let named = runner.pass_env.iter().any(|name| name == HOME)
             || runner.env.iter().any(|(name, _)| name == HOME);
         if named {
-            return Ok(Self { home: None, given });
+            return Ok(Self { home: None, given, readable });
         }
         let home = workspace_dir.join(HOMES).join(run.to_string());
-        let places = Self { home: Some(home.clone()), given };
+        let places = Self { home: Some(home.clone()), given, readable };
         furnish(&home, user.as_deref()).map_err(|cause| NoPlaces::Home { path: home, cause })?;
         Ok(places)
     }
@@ -79,9 +84,14 @@ impl Places {
         self.home.as_deref()
     }
 
-    /// All of them.
+    /// All that it writes.
     pub(crate) fn writable(&self) -> Vec<PathBuf> {
         self.home.iter().chain(&self.given).cloned().collect()
+    }
+
+    /// What it reads besides what everybody may.
+    pub(crate) fn readable(&self) -> Vec<PathBuf> {
+        self.readable.clone()
     }
 }
 

@@ -2,7 +2,7 @@
 //! is known from the orders, what happened is told.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +96,8 @@ impl Ground {
         let workspace_dir = std::path::absolute(&config.workspace_dir)
             .unwrap_or_else(|_| config.workspace_dir.clone());
         places::clear(&workspace_dir);
-        let worktrees = Worktrees::new(config.worktrees_dir, config.worktrees_max, &config.life);
+        let (dir, max) = (config.worktrees_dir, config.worktrees_max);
+        let worktrees = Worktrees::new(dir, max, &config.life, config.containment.clone());
         Self {
             worktrees,
             life: config.life,
@@ -115,7 +116,8 @@ impl Ground {
     pub(crate) async fn places_for(&self, start: &Start) -> Result<Places, NoPlaces> {
         let (workspace_dir, run) = (self.workspace_dir.clone(), start.run);
         let (runner, hidden) = (start.brief.runner.clone(), self.containment.hidden.clone());
-        let make = move || Places::make(&workspace_dir, run, &runner, &hidden);
+        let open = self.worktrees.open_to(Path::new(&start.brief.workspace));
+        let make = move || Places::make(&workspace_dir, run, &runner, &hidden, open);
         spawn_blocking(make).await.unwrap_or_else(|cause| {
             let path = self.workspace_dir.clone();
             Err(NoPlaces::Home { path, cause: cause.into() })

@@ -88,6 +88,8 @@ pub struct ToolboxConfig<'a> {
     pub home: Option<&'a Path>,
     /// What its programs may write besides.
     pub writable: Vec<PathBuf>,
+    /// What its programs read though the host keeps it to itself.
+    pub readable: Vec<PathBuf>,
     /// The profile that would allow more.
     pub profile: &'a str,
     /// The run's control group, if it has one.
@@ -182,6 +184,7 @@ impl Toolbox {
         let temporary = std::env::temp_dir();
         let (tools, writable) = (config.tools, config.writable.clone());
         let bounds = config.containment.bounds(tools, workspace.path(), temporary, writable);
+        let bounds = Bounds { readable: config.readable.clone(), ..bounds };
         let isolation = if allowed.allows(Tool::Run) {
             contained(&bounds, cgroup.as_ref()).map_err(ToolboxError)?
         } else {

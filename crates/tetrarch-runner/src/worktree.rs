@@ -8,6 +8,7 @@ mod git;
 mod inventory;
 mod keeping;
 mod making;
+mod own;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
+use crate::containment::Containment;
 use crate::mark::HostLife;
 use git::Git;
 
@@ -106,15 +108,23 @@ pub(crate) struct Worktrees {
     dir: PathBuf,
     max: usize,
     life: String,
+    /// What programs are kept to.
+    containment: Containment,
     /// One merge at a time: two into one branch would only get in each other's way.
     merging: Mutex<()>,
 }
 
 impl Worktrees {
     /// Those below a directory, at most so many.
-    pub(crate) fn new(dir: PathBuf, max: usize, life: &HostLife) -> Arc<Self> {
+    pub(crate) fn new(
+        dir: PathBuf,
+        max: usize,
+        life: &HostLife,
+        containment: Containment,
+    ) -> Arc<Self> {
         let dir = std::path::absolute(&dir).unwrap_or(dir);
-        Arc::new(Self { dir, max, life: life.to_string(), merging: Mutex::new(()) })
+        let (life, merging) = (life.to_string(), Mutex::new(()));
+        Arc::new(Self { dir, max, life, containment, merging })
     }
 
     fn git(&self, common: &Path) -> Git {

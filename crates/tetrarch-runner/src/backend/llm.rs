@@ -116,6 +116,7 @@ impl Llm {
             containment: &self.ground.containment,
             home: places.home(),
             writable: places.writable(),
+            readable: places.readable(),
             profile: brief.runner.profile.as_str(),
             cgroup: cgroup.as_ref().map(|group| group.dir().to_owned()),
             trace: start.trace.as_deref(),

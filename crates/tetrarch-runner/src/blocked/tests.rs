@@ -7,6 +7,7 @@ fn bounds(writable: &Path, network: bool) -> Bounds {
     Bounds {
         required: false,
         network,
+        readable: Vec::new(),
         writable: vec![writable.to_owned()],
         hidden: vec![writable.with_file_name("hidden")],
     }

@@ -58,6 +58,7 @@ impl Bench {
             containment: &Containment::default(),
             home: None,
             writable: Vec::new(),
+            readable: Vec::new(),
             profile: "coder",
             cgroup: None,
             trace: None,

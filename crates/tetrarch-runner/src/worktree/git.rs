@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use crate::children;
+use crate::confined;
+use crate::containment::Bounds;
 use crate::mark::LIFE_VARIABLE;
 
 /// Far longer than any of these calls takes: a bound for a file system that hangs.
@@ -33,7 +35,7 @@ const SETTINGS: [&str; 12] = [
 ];
 /// Who commits.
 const NAME: &str = "Tetrarch";
-const EMAIL: &str = "tetrarch@localhost";
+pub(super) const EMAIL: &str = "tetrarch@localhost";
 
 /// Why a call of git came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -82,12 +84,14 @@ pub(super) struct Git {
     dir: PathBuf,
     life: String,
     variables: Vec<(&'static str, OsString)>,
+    /// What the calls are kept to; none where nobody else has written.
+    bounds: Option<Bounds>,
 }
 
 impl Git {
     /// In a directory; `life` marks the calls, so that the host's next life ends what is left of them.
     pub(super) fn within(dir: &Path, life: &str) -> Self {
-        Self { dir: dir.to_owned(), life: life.to_owned(), variables: Vec::new() }
+        Self { dir: dir.to_owned(), life: life.to_owned(), variables: Vec::new(), bounds: None }
     }
 
     /// On a repository, by the directory that its worktrees share.
@@ -98,6 +102,12 @@ impl Git {
     /// The same with a variable.
     pub(super) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.variables.push((name, value.into()));
+        self
+    }
+
+    /// The same, kept to these bounds with whatever it starts.
+    pub(super) fn kept_to(mut self, bounds: Bounds) -> Self {
+        self.bounds = Some(bounds);
         self
     }
 
@@ -137,8 +147,15 @@ impl Git {
         command
     }
 
-    async fn finished(mut command: Command, args: &[&str]) -> Result<Said, GitError> {
-        let (child, _, awaited) = children::start(&mut command).map_err(GitError::Start)?;
+    async fn finished(&self, mut command: Command, args: &[&str]) -> Result<Said, GitError> {
+        let (child, awaited) = match &self.bounds {
+            Some(bounds) => confined::start(&mut command, bounds)
+                .map(|started| (started.child, started.awaited))
+                .map_err(|cause| GitError::Start(io::Error::other(cause)))?,
+            None => children::start(&mut command)
+                .map(|(child, _, awaited)| (child, awaited))
+                .map_err(GitError::Start)?,
+        };
         let output = tokio::time::timeout(CALL_MAX, child.wait_with_output()).await;
         drop(awaited);
         let what = args.first().copied().unwrap_or_default().to_owned();
@@ -149,7 +166,7 @@ impl Git {
 
     /// What git says, whatever its exit code.
     pub(super) async fn says(&self, args: &[&str]) -> Result<Said, GitError> {
-        Self::finished(self.command(args), args).await
+        self.finished(self.command(args), args).await
     }
 
     /// What git prints, which has to succeed.
@@ -176,11 +193,22 @@ impl Git {
 
     /// Has git print into a file.
     pub(super) async fn print(&self, args: &[&str], to: &Path) -> Result<(), GitError> {
-        let file = std::fs::File::create(to);
-        let file = file.map_err(|cause| GitError::File { path: to.to_owned(), cause })?;
+        self.through(args, Path::new("/dev/null"), to).await
+    }
+
+    /// Has git read one file and print into another.
+    pub(super) async fn through(
+        &self,
+        args: &[&str],
+        from: &Path,
+        to: &Path,
+    ) -> Result<(), GitError> {
+        let failed = |path: &Path, cause| GitError::File { path: path.to_owned(), cause };
+        let input = std::fs::File::open(from).map_err(|cause| failed(from, cause))?;
+        let output = std::fs::File::create(to).map_err(|cause| failed(to, cause))?;
         let mut command = self.command(args);
-        command.stdout(Stdio::from(file));
-        let said = Self::finished(command, args).await?;
+        command.stdin(Stdio::from(input)).stdout(Stdio::from(output));
+        let said = self.finished(command, args).await?;
         if said.code == 0 { Ok(()) } else { Err(refused(args, &said)) }
     }
 

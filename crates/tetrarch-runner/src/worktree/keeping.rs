@@ -9,7 +9,7 @@ use tetrarch_core::id::sha256_hex;
 use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
 
 use super::git::{Git, GitError};
-use super::{Place, Worktrees, text, unlock};
+use super::{Place, Worktrees, unlock};
 
 /// How a diff is written: the same whatever a repository or its files' attributes say.
 const DIFF: [&str; 13] = [
@@ -87,10 +87,16 @@ impl Worktrees {
         let git =
             Git::within(&tree, &self.life).with("GIT_DIR", &gitdir).with("GIT_WORK_TREE", &tree);
         let own = git.clone().with("GIT_INDEX_FILE", &index);
-        let head = match git.commit("HEAD").await? {
-            Some(head) => head,
-            None => about.base.clone(),
+        // The files are kept in any case; what cannot be taken in is how they came about.
+        let committed = self.take_in(place).await.unwrap_or_else(|cause| {
+            tracing::warn!(run = about.run, %cause, "its own commits are not taken in");
+            None
+        });
+        let head = match committed {
+            Some(head) => Some(head),
+            None => git.commit("HEAD").await?,
         };
+        let head = head.unwrap_or_else(|| about.base.clone());
         own.line(&["read-tree", &head]).await?;
         let added = own.says(&["add", "--all", "--ignore-errors"]).await?;
         if added.code != 0 {
@@ -109,6 +115,9 @@ impl Worktrees {
         git.line(&["update-ref", &branch, &head]).await?;
         git.line(&["symbolic-ref", "HEAD", &branch]).await?;
         unlock(&index);
+        if let Err(cause) = self.follow(place, &head).await {
+            tracing::warn!(run = about.run, %cause, "the program's repository does not follow");
+        }
         Ok(head)
     }
 
@@ -157,15 +166,9 @@ impl Worktrees {
 /// is found again.
 pub(super) async fn discard(git: &Git, place: &Place) -> Result<(), GitError> {
     let tree = place.tree();
-    let known = place.about.gitdir.as_deref().is_some_and(|dir| Path::new(dir).is_dir());
-    if known {
-        let removed = git.says(&["worktree", "remove", "--force", "--force", text(&tree)?]).await?;
-        if removed.code != 0 {
-            // Its files are gone or are no worktree any more; git forgets it by name.
-            let unlocked = place.about.gitdir.as_deref().map(|dir| Path::new(dir).join("locked"));
-            unlocked.iter().for_each(|lock| unlock(lock));
-        }
-    }
+    // To git its files are another repository's, so it is not removed but forgotten once they are gone.
+    let locked = place.about.gitdir.as_deref().map(|dir| Path::new(dir).join("locked"));
+    locked.iter().for_each(|lock| unlock(lock));
     let failed = |cause| GitError::File { path: place.dir.clone(), cause };
     if tree.exists() {
         std::fs::remove_dir_all(&tree).map_err(failed)?;

@@ -73,6 +73,9 @@ impl Worktrees {
             let place = place.clone();
             let known = place.about.gitdir.is_some() && place.tree().is_dir();
             let place = if known { place } else { self.make(place).await? };
+            if let (false, Some(gitdir)) = (place.own().is_dir(), &place.about.gitdir) {
+                self.furnish(&place, Path::new(gitdir)).await?;
+            }
             let note = format!("[goes on in the worktree of {}]", place.about.run);
             return Ok(Some((place, note)));
         }
@@ -157,6 +160,7 @@ impl Worktrees {
         // Relative where the repository says so (worktree.useRelativePaths).
         let gitdir = tree.join(gitdir).canonicalize().map_err(failed)?;
         place.about.gitdir = Some(text(&gitdir)?.to_owned());
+        self.furnish(&place, &gitdir).await?;
         let work = place.work();
         std::fs::create_dir_all(&work).map_err(|cause| GitError::File { path: work, cause })?;
         place.write()?;

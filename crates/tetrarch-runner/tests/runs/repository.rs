@@ -13,7 +13,11 @@ pub(crate) struct Repository(pub(crate) PathBuf);
 
 impl Repository {
     pub(crate) fn new(stage: &Stage) -> Self {
-        let it = Self(stage.dir.path().canonicalize().unwrap().join("repo"));
+        Self::at(stage.dir.path().canonicalize().unwrap().join("repo"))
+    }
+
+    pub(crate) fn at(path: PathBuf) -> Self {
+        let it = Self(path);
         std::fs::create_dir(&it.0).unwrap();
         it.git(&["init", "--quiet", "--initial-branch=main"]);
         it.write("a", "one\ntwo\nthree\n");

@@ -85,9 +85,10 @@ impl Seen {
 
     /// How it was contained.
     pub(crate) fn isolation(&self) -> &str {
-        let first = &self.events[0];
-        let RunnerEvent::Started { isolation, .. } = first else { panic!("first: {first:?}") };
-        isolation
+        let mut said = self.events.iter().filter_map(|event| {
+            if let RunnerEvent::Started { isolation, .. } = event { Some(isolation) } else { None }
+        });
+        said.next().unwrap_or_else(|| panic!("it did not start: {:?}", self.events))
     }
 }
 

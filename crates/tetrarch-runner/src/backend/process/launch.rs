@@ -130,6 +130,7 @@ async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained
     let missing = limits.as_ref().filter(|limits| containment.required && !limits.active);
     let temporary = std::env::temp_dir();
     let bounds = containment.bounds(&start.brief.tools, dir, temporary, places.writable());
+    let bounds = Bounds { readable: places.readable(), ..bounds };
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
         None => spawn(start, &ground.life, dir, &bounds, places.home()),

@@ -114,6 +114,7 @@ fn what_is_required_and_missing_leaves_no_tools() {
             containment: &Containment { required: true, ..Containment::default() },
             home: None,
             writable: Vec::new(),
+            readable: Vec::new(),
             profile: "coder",
             cgroup: None,
             trace: None,

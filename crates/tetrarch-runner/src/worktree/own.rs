@@ -1,0 +1,147 @@
+//! The repository that the program of a worktree sees. Its index, branches, settings and new objects are the worktree's own;
+//! all else is read from the repository that the worktree is of, of which the program can write nothing. What it committed
+//! is taken in as a pack whose names are computed anew. Git is called on it only within the bounds of its program.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tetrarch_core::brief::Tools;
+
+use super::git::{EMAIL, Git, GitError};
+use super::{About, Place, Worktrees, text, unlock};
+use crate::containment::Bounds;
+
+/// Its directory beside the files.
+const OWN: &str = "git";
+/// What one repository takes over from the other as it is, if it is there.
+const TAKEN_OVER: [&str; 2] = ["index", "info/sparse-checkout"];
+
+impl Place {
+    /// Where the program's repository lies.
+    pub(super) fn own(&self) -> PathBuf {
+        self.dir.join(OWN)
+    }
+}
+
+impl Worktrees {
+    /// What a program in this directory writes besides it, and what it reads, when it is in a worktree.
+    pub(crate) fn open_to(&self, dir: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let home = self.dir.canonicalize().unwrap_or_else(|_| self.dir.clone());
+        let below = [&self.dir, &home].into_iter().find_map(|home| dir.strip_prefix(home).ok());
+        let run = below.and_then(|below| below.components().next());
+        match run.and_then(|run| Place::read(&home.join(run))) {
+            Some(place) => {
+                let mut written = vec![place.tree(), place.own()];
+                written.retain(|it| it != dir);
+                (written, vec![place.common().to_owned()])
+            }
+            None => (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// Makes the program's repository, from the beginning, and has the files belong to it.
+    pub(super) async fn furnish(&self, place: &Place, gitdir: &Path) -> Result<(), GitError> {
+        let (own, common) = (place.own(), place.common());
+        let failed = |cause| GitError::File { path: own.clone(), cause };
+        if own.exists() {
+            fs::remove_dir_all(&own).map_err(failed)?;
+        }
+        let git = self.git(common);
+        let format = git.line(&["rev-parse", "--show-object-format"]).await?;
+        let format = format!("--object-format={format}");
+        let init = ["init", "--quiet", "--bare", "--template=", &format, text(&own)?];
+        Git::within(&place.dir, &self.life).line(&init).await?;
+        let refs = ["for-each-ref", "--format=%(objectname) %(refname)"];
+        let refs = [&refs[..], &["refs/heads", "refs/tags", "refs/remotes"]].concat();
+        let refs = git.bytes(&refs).await?;
+        let settings = settings(place, gitdir)?;
+        let write = || -> io::Result<()> {
+            fs::write(own.join("packed-refs"), refs)?;
+            fs::write(own.join("HEAD"), format!("ref: {}\n", place.about.branch()))?;
+            let objects = common.join("objects");
+            fs::create_dir_all(own.join("objects/info"))?;
+            fs::write(own.join("objects/info/alternates"), format!("{}\n", objects.display()))?;
+            fs::create_dir_all(own.join("info"))?;
+            let shared = common.join("shallow");
+            let files = TAKEN_OVER.map(|name| (gitdir.join(name), name));
+            for (from, name) in files.into_iter().chain([(shared, "shallow")]) {
+                if from.exists() {
+                    fs::copy(from, own.join(name))?;
+                }
+            }
+            let config = fs::read_to_string(own.join("config"))? + &settings;
+            fs::write(own.join("config"), config)?;
+            fs::write(place.tree().join(".git"), format!("gitdir: {}\n", own.display()))
+        };
+        write().map_err(failed)
+    }
+
+    /// Brings what the program committed into the repository, and gives its last commit; none where it has no
+    /// repository of its own, or has spoilt it.
+    pub(super) async fn take_in(&self, place: &Place) -> Result<Option<String>, GitError> {
+        if !place.own().is_dir() {
+            return Ok(None);
+        }
+        let (git, theirs) = (self.git(place.common()), self.as_program(place));
+        let Some(head) = theirs.commit("HEAD").await? else { return Ok(None) };
+        if git.commit(&head).await?.is_none() {
+            let known = git.commit(&place.about.branch()).await?;
+            let known = known.unwrap_or_else(|| place.about.base.clone());
+            let (wanted, pack) = (place.dir.join("wanted"), place.dir.join("taken.pack"));
+            let failed = |cause| GitError::File { path: wanted.clone(), cause };
+            fs::write(&wanted, format!("{head}\n^{known}\n")).map_err(failed)?;
+            theirs
+                .through(&["pack-objects", "--revs", "--stdout", "--quiet"], &wanted, &pack)
+                .await?;
+            git.through(&["index-pack", "--stdin", "--strict"], &pack, &wanted).await?;
+            unlock(&wanted);
+            unlock(&pack);
+        }
+        Ok(Some(head))
+    }
+
+    /// Has the program's repository stand where its branch is now, for the agent's next session.
+    pub(super) async fn follow(&self, place: &Place, head: &str) -> Result<(), GitError> {
+        let (own, branch) = (place.own(), place.about.branch());
+        if !own.is_dir() {
+            return Ok(());
+        }
+        for lock in ["index.lock".to_owned(), "HEAD.lock".to_owned(), format!("{branch}.lock")] {
+            unlock(&own.join(lock));
+        }
+        let theirs = self.as_program(place);
+        theirs.line(&["update-ref", &branch, head]).await?;
+        theirs.line(&["symbolic-ref", "HEAD", &branch]).await?;
+        theirs.line(&["read-tree", head]).await.map(drop)
+    }
+
+    /// Git on what the program may have written anything into: settings, too, that name commands.
+    fn as_program(&self, place: &Place) -> Git {
+        let (own, about) = (place.own(), &place.about);
+        let temporary = std::env::temp_dir();
+        let bounds = self.containment.bounds(&Tools::default(), &own, temporary, Vec::new());
+        let bounds = Bounds { readable: vec![PathBuf::from(&about.common)], ..bounds };
+        Git::of(&own, &self.life).kept_to(bounds)
+    }
+}
+
+/// What its settings say besides what git writes itself: those of the other repository, and what must be different. A
+/// commit is made in the agent's name and asks for no key, which nobody could unlock.
+fn settings(place: &Place, gitdir: &Path) -> Result<String, GitError> {
+    let About { agent, common, .. } = &place.about;
+    let common = Path::new(common);
+    let quoted = |path: &Path| -> Result<String, GitError> {
+        let path = text(path)?.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        Ok(format!("\"{path}\""))
+    };
+    Ok(format!(
+        "[core]\n\thooksPath = {}\n[include]\n\tpath = {}\n\tpath = {}\n[core]\n\tbare = false\n\tworktree = {}\n\
+         [user]\n\tname = {agent}\n\temail = {EMAIL}\n[commit]\n\tgpgSign = false\n[tag]\n\tgpgSign = false\n\
+         [gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n",
+        quoted(&common.join("hooks"))?,
+        quoted(&common.join("config"))?,
+        quoted(&gitdir.join("config.worktree"))?,
+        quoted(&place.tree())?,
+    ))
+}
