@@ -265,6 +265,7 @@ fn containment(settings: &Settings, bus: &BusConfig) -> Containment {
         hidden,
         memory_max: settings.number("runs.memory_max"),
         processes_max: settings.number("runs.processes_max"),
+        cpus_max: settings.number("runs.cpus_max"),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::procfs;
 /// Start of the name of a host's control group; its process id and its life follow.
 const HOME_PREFIX: &str = "tetrarch-";
 /// The layer of the limits that a group has.
-const LIMITS: &str = "cgroup limits";
+pub(crate) const CGROUP_LIMITS: &str = "cgroup limits";
 /// How often an emptied group is tried to be removed; the kernel needs a moment.
 const REMOVE_TRIES: u32 = 50;
 /// Time between two tries.
@@ -68,7 +68,7 @@ impl Cgroups {
         let trial = Group { dir: self.home.join("trial") };
         let limits = match fs::create_dir(&trial.dir) {
             Ok(()) => trial.limit(containment),
-            Err(cause) => Some(Layer::new(LIMITS, Err(cause.to_string()))),
+            Err(cause) => Some(Layer::new(CGROUP_LIMITS, Err(cause.to_string()))),
         };
         trial.remove();
         limits
@@ -151,19 +151,24 @@ impl Group {
     /// Sets the limits that are wanted of a run's memory and processes; none wanted, none said.
     pub(crate) fn limit(&self, containment: &Containment) -> Option<Layer> {
         let limits = limits(containment);
+        let mut refused = false;
         let set = limits.iter().map(|(controller, file, most)| {
-            fs::write(self.dir.join(file), most.to_string())
-                .map(|()| format!("{file} {most}"))
-                .map_err(|cause| {
+            fs::write(self.dir.join(file), most).map(|()| format!("{file} {most}")).map_err(
+                |cause| {
+                    // The kernel lets nobody make a file where the controller is not.
+                    let there = self.dir.join(file).exists();
+                    refused |= there && cause.kind() == io::ErrorKind::PermissionDenied;
                     format!(
                         "{}: {cause}; hand the {controller} controller down to this group \
                          (systemd: Delegate=yes)",
                         self.dir.join(file).display()
                     )
-                })
+                },
+            )
         });
         let set: Result<Vec<String>, String> = set.collect();
-        (!limits.is_empty()).then(|| Layer::new(LIMITS, set.map(|set| set.join(", "))))
+        let layer = || Layer::new(CGROUP_LIMITS, set.map(|set| set.join(", ")));
+        (!limits.is_empty()).then(|| layer().refused_if(refused))
     }
 
     /// Makes a group in it, which is killed with it.
@@ -248,11 +253,14 @@ impl Group {
     }
 }
 
-/// What is limited: the controller, its file, and the most.
-fn limits(containment: &Containment) -> Vec<(&'static str, &'static str, u64)> {
-    let memory = containment.memory_max.map(|most| ("memory", "memory.max", most));
-    let processes = containment.processes_max.map(|most| ("pids", "pids.max", most));
-    memory.into_iter().chain(processes).collect()
+/// What is limited: the controller, its file, and what is written there.
+fn limits(containment: &Containment) -> Vec<(&'static str, &'static str, String)> {
+    let memory = containment.memory_max.map(|most| ("memory", "memory.max", most.to_string()));
+    let processes = containment.processes_max.map(|most| ("pids", "pids.max", most.to_string()));
+    // In each 100 ms.
+    let cpu =
+        containment.cpus_max.map(|most| ("cpu", "cpu.max", format!("{} 100000", most * 100_000)));
+    memory.into_iter().chain(processes).chain(cpu).collect()
 }
 
 fn parent_of_homes(parent: Option<&Path>) -> Result<PathBuf, CgroupError> {
@@ -319,11 +327,13 @@ mod tests {
         let wanted = Containment {
             memory_max: Some(1 << 20),
             processes_max: Some(7),
+            cpus_max: Some(2),
             ..Containment::default()
         };
         assert!(group.limit(&wanted).unwrap().active);
         assert_eq!(fs::read_to_string(place.path().join("memory.max")).unwrap(), "1048576");
         assert_eq!(fs::read_to_string(place.path().join("pids.max")).unwrap(), "7");
+        assert_eq!(fs::read_to_string(place.path().join("cpu.max")).unwrap(), "200000 100000");
         let missing = Group::at(place.path().join("none")).limit(&wanted).unwrap();
         assert!(!missing.active && missing.words.contains("Delegate=yes"), "{missing}");
     }

@@ -16,6 +16,9 @@ use landlock::{
     RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use rustix::thread::{
+    CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set,
+};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
@@ -34,6 +37,18 @@ const LIMITS: [(Resource, u64, &str); 3] = [
     (Resource::Nofile, 65_536, "65536 open files"),
     (Resource::Fsize, 64 << 30, "files of 64 GiB"),
     (Resource::Core, 0, "no core dumps"),
+];
+/// What root may do to the machine and to processes that landlock does not cover: with some of it, variables of every
+/// process are read.
+const POWERS: [CapabilitySet; 8] = [
+    CapabilitySet::SYS_ADMIN,
+    CapabilitySet::SYS_PTRACE,
+    CapabilitySet::PERFMON,
+    CapabilitySet::BPF,
+    CapabilitySet::CHECKPOINT_RESTORE,
+    CapabilitySet::SYS_MODULE,
+    CapabilitySet::SYS_RAWIO,
+    CapabilitySet::SYS_BOOT,
 ];
 /// What every program may open for writing besides files: no disk, no memory of the machine.
 const DEVICES: [&str; 9] = [
@@ -112,9 +127,34 @@ pub(crate) fn within<T: Send>(
 }
 
 fn privileges() -> Layer {
-    let held = rustix::thread::set_no_new_privs(true);
-    let words = "setuid programs give no rights".to_owned();
-    Layer::new("no new privileges", held.map(|()| words).map_err(|cause| cause.to_string()))
+    let held = rustix::thread::set_no_new_privs(true).and_then(|()| disempower());
+    let refused = held == Err(rustix::io::Errno::PERM);
+    let words = "setuid programs give no rights, root has none over the machine".to_owned();
+    let held = held.map(|()| words).map_err(|cause| cause.to_string());
+    Layer::new("no new privileges", held).refused_if(refused)
+}
+
+/// Takes from root what would lead around the other layers. Others have it not, and no program gives it to them.
+fn disempower() -> rustix::io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    for power in POWERS {
+        if capability_is_in_bounding_set(power)? {
+            remove_capability_from_bounding_set(power)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives programs none of the files, sockets and pipes that this process has open, also not those that whoever started it
+/// left open; and has them begin with the limits, before there is time to make a child.
+pub(crate) fn close_to_programs() {
+    close_fds::set_fds_cloexec_threadsafe(3, &[]);
+    let limits = limits(rustix::process::getpid());
+    if !limits.active {
+        tracing::warn!(%limits, "programs have them only after their start");
+    }
 }
 
 /// Landlock: reads what the host's user may read, writes below the named places only, and sends
@@ -227,7 +267,7 @@ fn filter() -> Result<BpfProgram, String> {
 
 /// Limits belong to a process, so they are set when it is there: before it is told anything, and
 /// before a program of any size has made a child.
-fn limits(pid: Pid) -> Layer {
+pub(crate) fn limits(pid: Pid) -> Layer {
     let set = LIMITS.iter().try_for_each(|(resource, most, _)| {
         let own = getrlimit(*resource);
         let maximum = Some(own.maximum.map_or(*most, |own| own.min(*most)));

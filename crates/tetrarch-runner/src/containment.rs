@@ -29,6 +29,8 @@ pub struct Containment {
     pub memory_max: Option<u64>,
     /// Most processes and threads of one run (`runs.processes_max`).
     pub processes_max: Option<u64>,
+    /// Most processors that one run keeps busy (`runs.cpus_max`).
+    pub cpus_max: Option<u64>,
 }
 
 /// What the programs of one run are kept to.

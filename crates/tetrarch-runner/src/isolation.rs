@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tetrarch_core::brief::Tools;
 
-use crate::cgroup::Cgroups;
+use crate::cgroup::{CGROUP_LIMITS, CgroupError, Cgroups};
 use crate::confined::{self, NotStarted};
 use crate::containment::Containment;
 
@@ -17,6 +17,20 @@ pub(crate) const LANDLOCK: &str = "landlock";
 /// The layer that keeps the network away.
 pub(crate) const NETWORK_LAYER: &str = "network";
 
+/// What each layer stops.
+const STOPS: [(&str, &str); 10] = [
+    ("cgroup v2", "outliving the run by whatever it forks"),
+    (CGROUP_LIMITS, "taking all memory, processes or processors"),
+    ("no new privileges", "rights from setuid programs"),
+    (LANDLOCK, "writing elsewhere, reading the host's keys and memory, signals"),
+    (NETWORK_LAYER, "reaching anybody, also on this machine"),
+    ("limits", "core dumps, open files and files without end"),
+    ("descriptors", "using what the host has open"),
+    ("environment", "reading the host's variables"),
+    ("subreaper and sweep", "outliving the run where there is no cgroup"),
+    ("process group", "missing the signals that end the run"),
+];
+
 /// One layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
@@ -24,6 +38,8 @@ pub struct Layer {
     pub name: &'static str,
     /// Whether runs are contained by it.
     pub active: bool,
+    /// Whether the machine has it and this user may not use it.
+    pub refused: bool,
     /// What it does here, or why it is missing and what to do.
     pub words: String,
 }
@@ -32,13 +48,34 @@ impl Layer {
     /// A layer that holds, or does not and why.
     pub(crate) fn new(name: &'static str, held: Result<String, String>) -> Self {
         let active = held.is_ok();
-        Self { name, active, words: held.unwrap_or_else(|cause| cause) }
+        Self { name, active, refused: false, words: held.unwrap_or_else(|cause| cause) }
+    }
+
+    /// A layer that was not permitted, when it does not hold because of that.
+    pub(crate) fn refused_if(self, refused: bool) -> Self {
+        Self { refused: refused && !self.active, ..self }
+    }
+
+    /// `enforced`, `missing` or `not permitted`.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match (self.active, self.refused) {
+            (true, _) => "enforced",
+            (false, true) => "not permitted",
+            (false, false) => "missing",
+        }
+    }
+
+    /// What a program could do without it.
+    #[must_use]
+    pub fn stops(&self) -> &'static str {
+        STOPS.iter().find(|(name, _)| *name == self.name).map_or("", |(_, stops)| stops)
     }
 }
 
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, active, words } = self;
+        let Self { name, active, words, .. } = self;
         if *active { write!(f, "{name} ({words})") } else { write!(f, "no {name} ({words})") }
     }
 }
@@ -51,12 +88,19 @@ pub struct Isolation {
 }
 
 /// Looks what this machine offers of what is wanted. `cgroup_parent` as in
-/// [`crate::RunnerConfig`]. Blocks for a moment; makes a control group and removes it again.
+/// [`crate::RunnerConfig`]. Blocks for a moment; gives this process the limits of programs, makes a control group and removes it again.
 #[must_use]
 pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolation {
     let mut layers = cgroup(containment, cgroup_parent);
     layers.extend(confinement(containment));
-    layers.extend([descendants(), group()]);
+    let held = |name, words: &str| Layer::new(name, Ok(words.to_owned()));
+    layers.extend([
+        confined::limits(rustix::process::getpid()),
+        held("descriptors", "only standard input, output and error are handed on"),
+        held("environment", "only listed variables are handed on"),
+        descendants(),
+        held("process group", "every program leads a process group of its own"),
+    ]);
     Isolation { layers }
 }
 
@@ -93,7 +137,10 @@ fn cgroup(containment: &Containment, parent: Option<&Path>) -> Vec<Layer> {
             cgroups.remove();
             [Layer::new("cgroup v2", Ok(words))].into_iter().chain(limits).collect()
         }
-        Err(cause) => vec![Layer::new("cgroup v2", Err(cause.to_string()))],
+        Err(cause) => {
+            let refused = matches!(cause, CgroupError::Refused { .. });
+            vec![Layer::new("cgroup v2", Err(cause.to_string())).refused_if(refused)]
+        }
     }
 }
 
@@ -104,12 +151,8 @@ fn descendants() -> Layer {
     } else {
         "/proc cannot be read, so only the process group is killed; mount /proc"
     };
-    Layer { name: "subreaper and sweep", active: readable, words: words.to_owned() }
-}
-
-fn group() -> Layer {
-    let words = "every program leads a process group of its own".to_owned();
-    Layer { name: "process group", active: true, words }
+    let words = words.to_owned();
+    Layer::new("subreaper and sweep", if readable { Ok(words) } else { Err(words) })
 }
 
 #[cfg(test)]
@@ -123,6 +166,11 @@ mod tests {
         let cgroup = &isolation.layers[0];
         assert!(!cgroup.active);
         assert!(cgroup.words.contains("is no cgroup v2 directory"), "{}", cgroup.words);
+        assert_eq!((cgroup.state(), cgroup.stops()), ("missing", STOPS[0].1));
         assert!(isolation.layers.iter().any(|layer| layer.active && layer.name == "process group"));
+        assert!(isolation.layers.iter().all(|layer| !layer.stops().is_empty()));
+        let refused = Layer::new(LANDLOCK, Err(String::new())).refused_if(true);
+        assert_eq!(refused.state(), "not permitted");
+        assert_eq!(Layer::new(LANDLOCK, Ok(String::new())).refused_if(true).state(), "enforced");
     }
 }

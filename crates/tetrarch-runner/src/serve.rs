@@ -23,6 +23,7 @@ use crate::backend::echo::Echo;
 use crate::backend::llm::Llm;
 use crate::backend::process::Process;
 use crate::cgroup::{Cgroups, Group};
+use crate::confined;
 use crate::containment::Containment;
 use crate::mark::{HostLife, Mark};
 use crate::places::{self, NoPlaces, Places};
@@ -88,6 +89,7 @@ impl Ground {
             Ok(()) => "subreaper".to_owned(),
             Err(cause) => format!("no subreaper ({cause})"),
         };
+        confined::close_to_programs();
         let cgroups =
             Cgroups::prepare(config.cgroup_parent.as_deref(), &config.life, &config.containment);
         if let Ok(cgroups) = &cgroups {

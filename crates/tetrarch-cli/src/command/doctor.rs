@@ -34,6 +34,9 @@ pub(crate) struct DoctorArgs {
     sure: Sure,
 }
 
+/// Begins the names of checks of layers.
+const LAYER: &str = "isolation: ";
+
 /// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
@@ -70,11 +73,13 @@ struct Check {
     verdict: Verdict,
     what: String,
     next: Option<String>,
+    /// The state of a layer of isolation and what it stops, where that is what was looked at.
+    layer: Option<(&'static str, &'static str)>,
 }
 
 impl Check {
     fn new(name: &str, verdict: Verdict, what: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), verdict, what: what.into(), next: None }
+        Self { name: name.to_owned(), verdict, what: what.into(), next: None, layer: None }
     }
 
     fn ok(name: &str, what: impl Into<String>) -> Self {
@@ -90,12 +95,26 @@ impl Check {
     }
 
     fn json(&self) -> Value {
-        json!({
+        let mut all = json!({
             "check": self.name,
             "verdict": self.verdict.as_str(),
             "what": self.what,
             "next": self.next,
-        })
+        });
+        if let Some((state, stops)) = self.layer {
+            all["state"] = state.into();
+            all["stops"] = stops.into();
+        }
+        all
+    }
+
+    /// Its line in the table of layers.
+    fn layer_line(&self) -> Option<Vec<Cell>> {
+        let (state, stops) = self.layer?;
+        let state = Cell::from(state).toned(self.verdict.tone());
+        let next = self.next.as_ref().map(|next| format!("; {next}")).unwrap_or_default();
+        let layer = self.name.trim_start_matches(LAYER);
+        Some(vec![layer.into(), state, stops.into(), format!("{}{next}", self.what).into()])
     }
 
     fn lines(&self) -> Vec<Vec<Cell>> {
@@ -138,8 +157,13 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
     };
     let all: Vec<Value> = checks.iter().map(Check::json).collect();
     let shown = || {
-        let lines: Vec<Vec<Cell>> = checks.iter().flat_map(Check::lines).collect();
-        align(&lines, is_coloured())
+        let (layers, others): (Vec<&Check>, Vec<&Check>) =
+            checks.iter().partition(|check| check.layer.is_some());
+        let lines: Vec<Vec<Cell>> = others.iter().flat_map(|check| check.lines()).collect();
+        let head = ["ISOLATION", "STATE", "STOPS", "HERE, OR WHAT TO DO"].map(Cell::from).to_vec();
+        let layers = layers.iter().filter_map(|check| check.layer_line());
+        let layers: Vec<Vec<Cell>> = [head].into_iter().chain(layers).collect();
+        format!("{}\n{}", align(&lines, is_coloured()), align(&layers, is_coloured()))
     };
     // A reader that went away has seen enough.
     output::record(context.output, &Value::Array(all), shown).map(drop)?;

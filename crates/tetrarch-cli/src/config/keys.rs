@@ -111,6 +111,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("runs.network", Flag, Is("false")),
     used("runs.memory_max", Size(1024 * 1024, TIB), Follows("no limit")),
     used("runs.processes_max", Whole(1, NAMED), Follows("no limit")),
+    used("runs.cpus_max", Whole(1, NAMED), Follows("no limit")),
     used("deadlines.spawning", Span(SECOND, ANY), Is("60s")),
     used("deadlines.awaiting_input", Span(SECOND, ANY), Is("24h")),
     used("deadlines.blocked", Span(SECOND, ANY), Is("1h")),

@@ -187,6 +187,7 @@ fn every_typed_value_follows_its_key() {
         network = true
         memory_max = "2GiB"
         processes_max = 100
+        cpus_max = 2
         [telemetry]
         content = true
         otlp_endpoint = "http://collector:4318"
@@ -215,6 +216,7 @@ fn every_typed_value_follows_its_key() {
         hidden: vec![stage.dir.path().join("fleet"), PathBuf::from("/keys/me.creds")],
         memory_max: Some(2 << 30),
         processes_max: Some(100),
+        cpus_max: Some(2),
     };
     assert_eq!(config.host.containment, containment);
     assert_eq!(config.runs.output_limit, 1 << 20);

@@ -8,6 +8,8 @@ mod containment;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod escapes;
+#[cfg(test)]
 mod expected;
 #[cfg(test)]
 mod plain;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
 use tetrarch_bus::server::{BINARY_VARIABLE, MIN_VERSION, Version};
-use tetrarch_runner::Containment;
+use tetrarch_runner::{Containment, Layer};
 use tokio::process::Command;
 
-use super::{Check, Verdict};
+use super::{Check, LAYER, Verdict};
 use crate::context::Context;
 
 /// Time for a program to tell its version.
@@ -150,12 +150,16 @@ async fn isolation(containment: Containment) -> Vec<Check> {
         return vec![Check::new("isolation", Verdict::Warn, what)];
     };
     let layers = isolation.layers.into_iter();
-    layers.map(|layer| layer_check(required, layer.name, layer.active, layer.words)).collect()
+    let check = |layer: Layer| {
+        let shown = Some((layer.state(), layer.stops()));
+        Check { layer: shown, ..layer_check(required, layer.name, layer.active, layer.words) }
+    };
+    layers.map(check).collect()
 }
 
 /// A run needs every layer where isolation is required.
 pub(super) fn layer_check(required: bool, layer: &str, active: bool, words: String) -> Check {
-    let name = format!("isolation: {layer}");
+    let name = format!("{LAYER}{layer}");
     match (active, required) {
         (true, _) => Check::ok(&name, words),
         (false, true) => {

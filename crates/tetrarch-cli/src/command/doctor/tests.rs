@@ -249,6 +249,25 @@ fn isolation_that_is_required_and_missing_is_a_failure() {
 }
 
 #[test]
+fn layer_is_a_line_of_its_own_with_its_state_what_it_stops_and_what_to_do() {
+    let check =
+        super::machine::layer_check(true, "landlock", false, "the kernel has none".to_owned());
+    assert!(check.layer_line().is_none(), "other checks are not in the table");
+    let check = Check { layer: Some(("missing", "writing elsewhere")), ..check };
+    let line = align(&[check.layer_line().unwrap()], false);
+    assert!(
+        line.starts_with(
+            "landlock  missing  writing elsewhere  the kernel has none; runs fail here"
+        ),
+        "{line}"
+    );
+    assert_eq!(
+        (&check.json()["state"], &check.json()["stops"]),
+        (&json!("missing"), &json!("writing elsewhere"))
+    );
+}
+
+#[test]
 fn the_holder_of_a_data_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let look = || super::machine::data_dir(dir.path());

@@ -1,0 +1,114 @@
+//! Ways out that each work for a program of this user, and not for a program of a run: one for each layer that is not
+//! tried elsewhere (`containment`, `committing`, `plain`).
+
+use std::fs;
+use std::process::Stdio;
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use tetrarch_core::brief::Outcome;
+use tetrarch_core::order::{Exit, Start};
+use tetrarch_runner::Containment;
+
+use crate::stage::{Stage, command, python};
+
+/// What a program of a run says, without the layers.
+async fn outside(start: &Start) -> String {
+    let [program, arguments @ ..] = start.brief.runner.argv.as_slice() else { panic!("{start:?}") };
+    let mut command = tokio::process::Command::new(program);
+    let output = command.args(arguments).stdin(Stdio::null()).output().await.unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// What it says within them, if this machine has the layer.
+async fn inside(start: &Start, layer: &str) -> Option<String> {
+    let seen = Stage::new().run(start.clone()).await;
+    let holds = seen.isolation().contains(&format!("; {layer} ("));
+    holds.then(|| seen.made().deliverable.trim().to_owned())
+}
+
+#[tokio::test]
+async fn file_that_the_host_has_open_is_not_a_programs() {
+    let file = fs::File::open("/etc/hostname").unwrap();
+    // As one that whoever started the host left open.
+    let open = fcntl_dupfd_cloexec(&file, 200).unwrap();
+    fcntl_setfd(&open, FdFlags::empty()).unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&open);
+    let script = format!(
+        "try:\n    os.fstat({number})\n    print('open')\nexcept OSError as error:\n    print(error.strerror)"
+    );
+    let start = python(&script);
+    assert_eq!(outside(&start).await, "open");
+    let seen = Stage::new().run(start).await;
+    assert_eq!(seen.made().deliverable, "Bad file descriptor");
+}
+
+#[tokio::test]
+async fn memory_and_variables_of_the_host_are_not_read() {
+    let script = format!(
+        "for name in ('environ', 'mem', 'fd/0'):\n    try:\n        path = '/proc/{}/' + name\n        \
+         os.readlink(path) if name == 'fd/0' else open(path, 'rb').close()\n        print('read')\n    \
+         except OSError as error:\n        print(error.strerror)",
+        std::process::id()
+    );
+    let start = python(&script);
+    assert_eq!(outside(&start).await, "read\nread\nread");
+    if let Some(said) = inside(&start, "landlock").await {
+        assert_eq!(said, ["Permission denied"; 3].join("\n"));
+    }
+}
+
+#[tokio::test]
+async fn setuid_program_gives_no_rights() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    fs::set_permissions(place.path(), mode(0o755)).unwrap();
+    let program = place.path().join("id");
+    fs::copy("/usr/bin/id", &program).unwrap();
+    fs::set_permissions(&program, mode(0o4755)).unwrap();
+    let script = format!("os.setuid(65534)\nos.execv('{}', ['id', '-u'])", program.display());
+    let start = python(&script);
+    assert_eq!(outside(&start).await, "0");
+    if let Some(said) = inside(&start, "no new privileges").await {
+        assert_eq!(said, "65534");
+    }
+}
+
+#[tokio::test]
+async fn child_that_is_made_at_once_has_the_limits_too() {
+    let script = "ulimit -c unlimited; (ulimit -c; ulimit -Hn; ulimit -f)";
+    let start = command(&["sh", "-c", script]);
+    let seen = Stage::new().run(start).await;
+    let said = &seen.made().deliverable;
+    let numbers: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(numbers[0] == 0 && numbers[1] <= 65_536 && numbers[2] <= (64 << 30) / 512, "{said}");
+}
+
+#[tokio::test]
+async fn limits_of_a_runs_group_hold_or_the_run_does_not_start() {
+    let wanted = Containment {
+        required: true,
+        memory_max: Some(64 << 20),
+        processes_max: Some(20),
+        cpus_max: Some(1),
+        ..Containment::default()
+    };
+    let layers = tetrarch_runner::probe(&wanted, None).layers;
+    let limits = layers.iter().find(|layer| layer.name == "cgroup limits");
+    let hold = limits.is_some_and(|limits| limits.active);
+    let mut stage = Stage::with(|config| config.containment = wanted);
+    let eats = python("held = bytearray(256 << 20)\nprint(len(held))");
+    assert_eq!(outside(&eats).await, (256 << 20).to_string());
+    if hold {
+        let seen = stage.run(eats).await;
+        assert_eq!((seen.made().outcome, &seen.exit), (Outcome::Failure, &Exit::Signal(9)));
+        let forks = python("for _ in range(50):\n    if os.fork() == 0: time.sleep(100)");
+        let seen = stage.run(forks).await;
+        assert!(seen.log().contains("Resource temporarily unavailable"), "{seen:?}");
+    } else {
+        let error = stage.refused(eats).await;
+        assert!(error.contains("isolation is required, but no cgroup"), "{error}");
+    }
+}
