@@ -6,6 +6,7 @@ use std::fmt;
 
 use crate::budget::{Limits, Spend};
 use crate::id::{AgentId, NodeId, ProfileName};
+use crate::secret::SecretSource;
 use crate::time::Millis;
 
 /// Tools an agent may use. No list means none (spec 06).
@@ -151,7 +152,7 @@ pub struct Served {
     pub provider: String,
     /// Where it is served; empty means the provider's own address.
     pub base_url: String,
-    /// Where the host finds the key: `env:NAME`; empty for servers that want none.
+    /// Where the host finds the key: `env:NAME` or `credential:NAME`; empty for servers that want none.
     pub key_from: String,
     /// Tokens it may write in one turn.
     pub max_output_tokens: Option<u32>,
@@ -160,10 +161,10 @@ pub struct Served {
 }
 
 impl Served {
-    /// The variable that holds the key.
+    /// Where the key is found, when that is what a profile may say.
     #[must_use]
-    pub fn key_variable(&self) -> Option<&str> {
-        self.key_from.strip_prefix("env:").filter(|name| !name.is_empty())
+    pub fn key_source(&self) -> Option<SecretSource> {
+        SecretSource::parse(&self.key_from).filter(SecretSource::is_for_profiles)
     }
 }
 

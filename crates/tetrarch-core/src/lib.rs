@@ -50,6 +50,7 @@ pub mod restart;
 pub mod role;
 pub mod run;
 pub mod schedule;
+pub mod secret;
 pub mod share;
 pub mod size;
 pub mod snapshot;

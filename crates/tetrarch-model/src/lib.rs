@@ -20,7 +20,7 @@ use tetrarch_telemetry::{Chat, Chats, Prompt, Whose};
 
 use tetrarch_core::brief::Served;
 
-pub use key::Key;
+pub use key::{Key, NoKey};
 pub use speech::{Said, Speech};
 pub use trouble::{TRIES, Trouble, pause};
 pub use words::Request;
@@ -46,20 +46,19 @@ pub struct Address {
 }
 
 impl Address {
-    /// Where a profile's model is, with the key from this process's environment (spec 12, Profiles).
+    /// Where a profile's model is, with the key where this process finds it (spec 12, Profiles).
     ///
     /// # Errors
-    /// The key is named in a way that there is not, or the variable is not there.
+    /// The key is named in a way that there is not, or is not there.
     pub fn of(served: &Served, model: &str) -> Result<Self, BadAddress> {
         let from = &served.key_from;
         let key = if from.is_empty() {
             None
         } else {
             let bad = || BadAddress::KeyFrom { from: from.clone() };
-            let name = served.key_variable().ok_or_else(bad)?;
-            let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-            let none = || BadAddress::NoKey { from: from.clone(), name: name.to_owned() };
-            Some(Key::new(value.ok_or_else(none)?.trim().to_owned()))
+            let source = served.key_source().ok_or_else(bad)?;
+            let none = |cause| BadAddress::NoKey { from: from.clone(), cause };
+            Some(Key::found(&source).map_err(none)?)
         };
         Ok(Self {
             provider: served.provider.clone(),
@@ -74,18 +73,17 @@ impl Address {
 #[derive(Debug, thiserror::Error)]
 pub enum BadAddress {
     /// There is no key where it is said to be.
-    #[error(
-        "keyFrom is {from}, but the environment has no variable {name}, or it is empty; set it where the \
-         process that asks the model starts"
-    )]
+    #[error("keyFrom is {from}, but {cause}; set it where the process that asks the model starts")]
     NoKey {
         /// Where it is said to be.
         from: String,
-        /// The variable.
-        name: String,
+        /// Why it is not there.
+        cause: NoKey,
     },
     /// The key is named in a way that there is not.
-    #[error("keyFrom is {from}; write env:NAME, the key itself is never written down")]
+    #[error(
+        "keyFrom is {from}; write env:NAME or credential:NAME, the key itself is never written down"
+    )]
     KeyFrom {
         /// What was written.
         from: String,

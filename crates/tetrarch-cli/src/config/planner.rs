@@ -1,9 +1,10 @@
-//! `[planner]`: what the planner is made of, once somebody wants one. The key is read from the variable that is
-//! named, when the owner starts, and is in no value of the configuration.
+//! `[planner]`: what the planner is made of, once somebody wants one. The key is read where it is said to
+//! be, when the owner starts, and is in no value of the configuration.
 
 use std::time::Duration;
 
 use tetrarch_core::planner::Bounds;
+use tetrarch_core::secret::SecretSource;
 use tetrarch_engine::{Key, PlannerConfig};
 
 use super::fitted;
@@ -17,8 +18,8 @@ pub(crate) struct PlannerSection {
     provider: Option<String>,
     model: Option<String>,
     base_url: Option<String>,
-    /// The variable that holds the key.
-    key_from: Option<String>,
+    /// Where the key is found.
+    key_from: Option<SecretSource>,
     timeout: Duration,
     max_tokens: u32,
     bounds: Bounds,
@@ -33,7 +34,7 @@ impl PlannerSection {
             provider: settings.text("planner.provider"),
             model: settings.text("planner.model"),
             base_url: settings.text("planner.base_url"),
-            key_from: key_from.and_then(|from| from.strip_prefix("env:").map(str::to_owned)),
+            key_from: key_from.and_then(|from| SecretSource::parse(&from)),
             timeout: settings.span("planner.timeout"),
             max_tokens: fitted(settings.whole("planner.max_tokens"), u32::MAX),
             bounds: Bounds {
@@ -54,14 +55,11 @@ impl PlannerSection {
         else {
             return Ok(None);
         };
-        let key = self.key_from.as_ref().map(|name| {
-            let value = std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-            value.map(|value| Key::new(value.trim().to_owned())).ok_or_else(|| {
-                let what = format!(
-                    "planner.key_from = env:{name}: the environment has no variable {name}, or it is empty"
-                );
+        let key = self.key_from.as_ref().map(|source| {
+            Key::found(source).map_err(|cause| {
+                let what = format!("planner.key_from: {cause}");
                 let hint = format!(
-                    "set {name} to the key of {provider} where the owner starts, or planner.enabled = false"
+                    "set it to the key of {provider} where the owner starts, or planner.enabled = false"
                 );
                 CliError::new(Code::Usage, what).hint(hint)
             })

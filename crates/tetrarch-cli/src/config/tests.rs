@@ -308,7 +308,7 @@ fn what_is_wrong_in_a_file_is_named_with_its_line() {
         ("[runs]\nturn_timeout = '999ms'", "runs.turn_timeout = '999ms' is not allowed; allowed: "),
         ("[retention]\ngo_ttl = '1500ms'", "allowed: 1s to 3600s in whole seconds"),
         ("[liveness]\nmass_silence = 1.5", "allowed: a number above 0 and up to 1"),
-        ("[planner]\nkey_from = 'sk-1'", "allowed: env:<NAME"),
+        ("[planner]\nkey_from = 'sk-1'", "allowed: env:NAME, credential:NAME"),
         ("[telemetry]\notlp_endpoint = 'https://c'", "allowed: http://<host>:<port>"),
         ("[telemetry]\nlog = 'a=loud'", "allowed: off, error, warn"),
         ("[people]\npage_listen = '7878'", "allowed: <address>:<port>"),

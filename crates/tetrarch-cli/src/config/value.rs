@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use tetrarch_core::secret::{ALL_FORMS, SecretSource};
 
 use serde_json::{Value as Json, json};
 use tetrarch_core::duration::{self, DURATION_FORMS};
@@ -123,7 +124,7 @@ impl Kind {
                 "http://<host>:<port>; for TLS send to a collector next to this process".to_owned()
             }
             Self::Listen => "<address>:<port>".to_owned(),
-            Self::KeyFrom => "env:<NAME of the variable that holds the key>".to_owned(),
+            Self::KeyFrom => ALL_FORMS.to_owned(),
             Self::Host => "a name of A-Z a-z 0-9 _ -, starting with a letter or digit".to_owned(),
         }
     }
@@ -230,7 +231,7 @@ impl Kind {
             Self::Listen => text
                 .rsplit_once(':')
                 .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()),
-            Self::KeyFrom => text.strip_prefix("env:").is_some_and(|name| !name.is_empty()),
+            Self::KeyFrom => SecretSource::parse(text).is_some(),
             Self::Host => HostName::new(text).is_ok(),
             Self::Text
             | Self::OneOf(_)

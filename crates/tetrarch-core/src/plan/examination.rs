@@ -13,6 +13,7 @@ use crate::plan::schema::fields::snake_case;
 use crate::plan::schema::spelling::meant;
 use crate::plan::schema::{PlanFile, PlanProblem};
 use crate::plan::{Node, PlacementWish};
+use crate::secret::SecretSource;
 
 /// What stands before a program in a list of tools.
 const RUN_PREFIX: &str = "run:";
@@ -160,8 +161,8 @@ impl<'a> Examination<'a> {
             for (index, name) in profile.pass_env.iter().enumerate() {
                 look(format!("{}[{index}]", path("passEnv")), name);
             }
-            if let Some(name) = profile.served.key_variable() {
-                look(path("keyFrom"), name);
+            if let Some(SecretSource::Env(name)) = profile.served.key_source() {
+                look(path("keyFrom"), &name);
             }
         }
         problems

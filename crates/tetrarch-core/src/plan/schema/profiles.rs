@@ -6,6 +6,7 @@ use crate::id::ProfileName;
 use crate::limits::{INSTRUCTION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::plan::schema::DEFINITION_BYTES_MAX;
 use crate::plan::schema::fields::{Entry, Fields};
+use crate::secret::OF_PROFILES;
 
 const NAMED_KEYS: &[&str] = &[
     "name",
@@ -109,11 +110,11 @@ fn read_served(fields: &Fields<'_>) -> Served {
         max_output_tokens: tokens("maxOutputTokens"),
         context_tokens: tokens("contextTokens"),
     };
-    let named = served.key_from.is_empty() || served.key_variable().is_some_and(is_variable);
+    let named = served.key_from.is_empty() || served.key_source().is_some();
     if let (Some(entry), false) = (fields.get("keyFrom"), named) {
         entry.wrong(
-            "it is no reference to a variable",
-            "env:NAME; the key itself is never written down",
+            "it is no reference to a key",
+            format!("{OF_PROFILES}; the key itself is never written down"),
         );
     }
     served

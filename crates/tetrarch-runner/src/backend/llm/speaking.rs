@@ -141,7 +141,7 @@ impl Turn<'_> {
     fn failure(&self, tries: u32, trouble: &Trouble) -> String {
         let key = match (trouble.status, self.key_from) {
             (Some(401 | 403), "") => "; the profile names no key: set its keyFrom to env:NAME",
-            (Some(401 | 403), _) => "; look at the key in the variable that keyFrom names, ",
+            (Some(401 | 403), _) => "; look at the key that keyFrom names, ",
             (_, _) => "",
         };
         let named = if key.ends_with(", ") { self.key_from } else { "" };

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::overseer::Rung;
+use crate::secret::SecretSource;
 
 #[test]
 fn fields_are_refused_with_what_is_allowed() {
@@ -166,12 +167,16 @@ fn profiles_are_read_strictly() {
         "keyFrom": "env:KEY", "maxOutputTokens": 9, "contextTokens": 99,
     });
     let read = assert_read(&with(model.clone())).profiles[0].clone();
-    assert_eq!((read.kind, read.served.key_variable()), (RunnerKind::Llm, Some("KEY")));
+    assert_eq!(
+        (read.kind, read.served.key_source()),
+        (RunnerKind::Llm, Some(SecretSource::Env("KEY".to_owned())))
+    );
     assert_eq!((read.served.max_output_tokens, read.served.context_tokens), (Some(9), Some(99)));
     for (key, value, why) in [
         ("provider", json!(null), "is missing"),
         ("model", json!(null), "is missing"),
         ("keyFrom", json!("sk-1"), "no reference"),
+        ("keyFrom", json!("file:/etc/shadow"), "no reference"),
         ("maxOutputTokens", json!(0), "0"),
     ] {
         let mut wrong = model.clone();
