@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 36] = [
+const INSTEAD: [(&str, &str); 37] = [
     ("attach site --quiet", "attach {GOAL} --quiet"),
     (
         "plan apply {GOAL} plan.yaml --base 4 --reason as we agreed",
@@ -93,6 +93,7 @@ const INSTEAD: [(&str, &str); 36] = [
         "work unblock {FAILED}/T1.2 --note 'the key is in the vault'",
     ),
     ("apply {id}", "apply {CHANGE}"),
+    ("approve {id}", "approve {CHANGE}"),
     ("agent add {id} --external", "agent add {AGENT} --external"),
     ("change show {id}", "change show {CHANGE}"),
     ("describe {id}", "describe {AGENT}"),
