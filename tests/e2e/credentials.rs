@@ -30,6 +30,9 @@ async fn a_credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
     assert!(is_taken(&fleet, file).await);
     let eve = fleet.bus(&Party::Human("eve".parse().unwrap())).await;
 
+    let kept = fleet.run(["creds", "issue", "human:eve", "--expires", "1d"]);
+    assert_eq!(kept.code, Some(5), "{}", kept.out);
+    assert!(kept.err.contains("`tetrarch creds rotate human:eve --expires 1d`"), "{}", kept.err);
     let copy = fleet.file("copy.creds", &std::fs::read_to_string(file).unwrap());
     let copy = copy.to_str().unwrap();
     assert_eq!(fleet.ok(["creds", "rotate", "human:eve"]).trim(), file);
@@ -61,5 +64,24 @@ async fn an_agent_that_is_retired_has_no_credential_any_more() {
     assert!(!is_taken(&fleet, file).await);
     let shown = fleet.json(&["creds", "show", "PO-demo"]);
     assert_eq!(shown["state"], "revoked");
-    assert!(!shown.to_string().contains("SU"), "no key is shown: {shown}");
+    let seed = |value: &serde_json::Value| value.as_str().is_some_and(|it| it.starts_with("SU"));
+    assert!(!shown.as_object().unwrap().values().any(seed), "no key is shown: {shown}");
+}
+
+#[test]
+fn a_name_that_may_have_no_credential_is_refused_and_nothing_is_made() {
+    let fleet = Fleet::prepared();
+    let cases = [
+        ("PO-*", "project name has '*'"),
+        ("human:a.b", "human"),
+        ("GO", "the control plane"),
+        ("W:01JD8Z5W6T4QK3M9X2V7B1N0AC", "is run by a host"),
+    ];
+    for (name, words) in cases {
+        let refused = fleet.run(["creds", "issue", name]);
+        assert_eq!(refused.code, Some(2), "{name}: {}", refused.err);
+        assert!(refused.err.contains(words), "{name}: {}", refused.err);
+    }
+    let listed = fleet.run(["creds", "list"]);
+    assert_eq!(listed.code, Some(3), "{}{}", listed.out, listed.err);
 }

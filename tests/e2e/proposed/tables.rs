@@ -146,7 +146,7 @@ pub(super) const LASTING: [&str; 10] = [
 pub(super) const LOOKING: [&str; 1] = ["host list"];
 
 /// Beginnings of lines that change something, in the order in which they are typed.
-pub(super) const IN_ORDER: [&str; 56] = [
+pub(super) const IN_ORDER: [&str; 59] = [
     "steer",
     "pause",
     "resume",
@@ -196,6 +196,9 @@ pub(super) const IN_ORDER: [&str; 56] = [
     "agent add",
     "worktree remove",
     "host credential",
+    "creds issue",
+    "creds rotate",
+    "creds revoke",
     "host drain",
     "stop {AGENT}",
     "agent retire",

@@ -125,9 +125,7 @@ impl Authority {
         party.check()?;
         let none = || CredsError::NotIssued { name: party.to_string() };
         let credential = self.credential(party)?.ok_or_else(none)?;
-        let mut revoked = self.revoked()?;
-        revoked.add(&credential.user);
-        revoked.write(&self.keys_dir)
+        Revoked::keep(&self.keys_dir, &credential.user)
     }
 
     /// The credential of a party.

@@ -1,5 +1,5 @@
-//! Credentials that are not taken any more: a file beside the keys, whose content is part of the fleet's
-//! account token. Who is revoked is somebody else's to say.
+//! Credentials that are not taken any more: files beside the keys, which become part of the fleet's account
+//! token. Who is revoked is somebody else's to say.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,49 +17,56 @@ pub(super) fn now_secs() -> u64 {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Revoked(BTreeMap<String, u64>);
 
-fn path(keys: &Path) -> PathBuf {
-    keys.join("revoked.json")
+/// A file for each, so that two who revoke at once do not undo each other.
+fn dir(keys: &Path) -> PathBuf {
+    keys.join("revoked")
 }
 
 impl Revoked {
     /// Reads those of a directory of keys.
     ///
     /// # Errors
-    /// The file cannot be used.
+    /// A file cannot be used.
     pub(super) fn read(keys: &Path) -> Result<Self, CredsError> {
-        let path = path(keys);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
+        let dir = dir(keys);
+        let failed = |path: &Path, source| CredsError::File { path: path.to_owned(), source };
+        let entries = match std::fs::read_dir(&dir) {
+            Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(source) => return Err(CredsError::File { path, source }),
+            Err(source) => return Err(failed(&dir, source)),
         };
-        serde_json::from_str(&text).map(Self).map_err(|error| CredsError::Key {
-            path,
-            reason: format!("it does not list revoked credentials: {error}"),
-        })
+        let mut revoked = BTreeMap::new();
+        for entry in entries {
+            let path = entry.map_err(|source| failed(&dir, source))?.path();
+            // What is being written has another ending.
+            let name = path.file_name().and_then(|name| name.to_str());
+            let Some(user) = name.filter(|name| !name.contains('.')) else { continue };
+            let text = std::fs::read_to_string(&path).map_err(|source| failed(&path, source))?;
+            let at = text.trim().parse().map_err(|_| CredsError::Key {
+                path: path.clone(),
+                reason: "it does not say when that user was revoked".to_owned(),
+            })?;
+            revoked.insert(user.to_owned(), at);
+        }
+        Ok(Self(revoked))
     }
 
-    /// Writes them.
+    /// Revokes a user for good.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub(super) fn write(&self, keys: &Path) -> Result<(), CredsError> {
-        let path = path(keys);
-        let text = serde_json::json!(self.0).to_string();
-        private_file::replace(&path, text.as_bytes())
+    /// Its file cannot be written.
+    pub(super) fn keep(keys: &Path, user: &str) -> Result<(), CredsError> {
+        let path = dir(keys).join(user);
+        private_file::private_dir(&dir(keys))
+            .and_then(|()| private_file::replace(&path, now_secs().to_string().as_bytes()))
             .map_err(|source| CredsError::File { path, source })
-    }
-
-    /// Adds a user.
-    pub fn add(&mut self, user: &str) {
-        self.0.insert(user.to_owned(), now_secs());
     }
 
     /// Those of both.
     #[must_use]
     pub fn with(&self, users: impl IntoIterator<Item = String>) -> Self {
         let mut both = self.clone();
-        users.into_iter().for_each(|user| both.add(&user));
+        both.0.extend(users.into_iter().map(|user| (user, now_secs())));
         both
     }
 

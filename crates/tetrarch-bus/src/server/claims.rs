@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use async_nats::ConnectErrorKind;
 use nkeys::KeyPair;
 use serde_json::Value;
 
@@ -19,9 +20,17 @@ pub enum ClaimsError {
     /// A key cannot be used.
     #[error(transparent)]
     Creds(#[from] CredsError),
-    /// The server does not answer, or refuses the system account's user.
+    /// No server is there.
+    #[error("no nats-server answers at {url}: {reason}; it is told who is revoked when it starts")]
+    Unreachable {
+        /// Where it was looked for.
+        url: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The server does not answer, or refuses what it is told.
     #[error(
-        "nats-server at {url} was not told who is revoked: {reason}; it is when it starts again"
+        "nats-server at {url} was not told who is revoked: {reason}; do the same again, or start it again"
     )]
     Untold {
         /// Which server.
@@ -43,7 +52,7 @@ pub async fn tell_revoked(
 ) -> Result<(), ClaimsError> {
     let untold = |reason: String| ClaimsError::Untold { url: to.urls.join(","), reason };
     let trusted = authority.trusted_without(revoked)?;
-    let client = connect(to, authority).await.map_err(&untold)?;
+    let client = connect(to, authority).await?;
     let subject = claims_update(&trusted.fleet);
     let asked = client.request(subject, trusted.fleet_jwt.into());
     let answer = tokio::time::timeout(WITHIN, asked).await;
@@ -61,14 +70,28 @@ pub async fn tell_revoked(
 pub(super) async fn connect(
     to: &ConnectOptions,
     authority: &Authority,
-) -> Result<async_nats::Client, String> {
+) -> Result<async_nats::Client, ClaimsError> {
+    let url = to.urls.join(",");
     let user = KeyPair::new_user();
-    let text = authority.system_credential(&user).map_err(|error| error.to_string())?;
+    let text = authority.system_credential(&user)?;
     let options = async_nats::ConnectOptions::new().name("tetrarch-system");
     let options = options.connection_timeout(WITHIN).max_reconnects(1);
-    let mut options = options.credentials(&text).map_err(|error| error.to_string())?;
+    let untold = |reason: String| ClaimsError::Untold { url: url.clone(), reason };
+    let mut options = options.credentials(&text).map_err(|error| untold(error.to_string()))?;
     if let Some(ca) = &to.tls_ca {
         options = options.add_root_certificates(ca.clone()).require_tls(true);
     }
-    options.connect(to.urls.join(",")).await.map_err(|error| error.to_string())
+    options.connect(&url).await.map_err(|error| match error.kind() {
+        ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+            untold(error.to_string())
+        }
+        ConnectErrorKind::ServerParse
+        | ConnectErrorKind::Dns
+        | ConnectErrorKind::TimedOut
+        | ConnectErrorKind::Tls
+        | ConnectErrorKind::Io
+        | ConnectErrorKind::MaxReconnects => {
+            ClaimsError::Unreachable { url: url.clone(), reason: error.to_string() }
+        }
+    })
 }

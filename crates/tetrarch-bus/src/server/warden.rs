@@ -33,7 +33,7 @@ pub async fn guard_pace(
     refused_for: Duration,
 ) -> Result<(), ClaimsError> {
     let untold = |reason: String| ClaimsError::Untold { url: to.urls.join(","), reason };
-    let client = connect(to, authority).await.map_err(untold)?;
+    let client = connect(to, authority).await?;
     let fleet = authority.fleet_key();
     let (began, mut talkers) = (Instant::now(), Talkers::new(pace));
     let mut refused: BTreeMap<String, Instant> = BTreeMap::new();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::{Authority, Credential, CredsError, LIFETIME, Party};
-use tetrarch_bus::server::tell_revoked;
+use tetrarch_bus::creds::{Authority, Credential, CredsError, LIFETIME, Party, Standing};
+use tetrarch_bus::server::{ClaimsError, tell_revoked};
 use tetrarch_bus::subject::pattern::policy::Role;
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::time::{BusTime, Millis};
@@ -99,10 +99,26 @@ const COLUMNS: &[Column] = &[
 /// # Errors
 /// There is no such credential, the keys cannot be used, or a running bus was not told.
 pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), CliError> {
-    let authority = context.authority()?;
+    let makes = match &command {
+        // Refused before keys are made for it.
+        CredsCommand::Issue { name, .. } => party(name.clone()).map(|_| true)?,
+        CredsCommand::List
+        | CredsCommand::Show { .. }
+        | CredsCommand::Rotate { .. }
+        | CredsCommand::Revoke { .. } => false,
+    };
+    let authority = keys(context, makes)?;
     match command {
         CredsCommand::Issue { name, lifetime } => {
-            let path = authority.issue(&party(name)?, lifetime.time()).map_err(failed)?;
+            let party = party(name.clone())?;
+            let held = authority.credential(&party).map_err(failed)?;
+            let valid = held.is_some_and(|held| held.standing == Standing::Valid);
+            if let (true, Some(time)) = (valid, lifetime.expires) {
+                let what = format!("{name} has a valid credential");
+                let hint = format!("`tetrarch creds rotate {name} --expires {time}` replaces it");
+                return Err(CliError::new(Code::Conflict, what).hint(hint));
+            }
+            let path = authority.issue(&party, lifetime.time()).map_err(failed)?;
             output::text(&path.display().to_string()).map(drop)
         }
         CredsCommand::List => list(context, &authority),
@@ -123,12 +139,31 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
     }
 }
 
+/// The keys of this installation. Only what makes a credential makes them.
+fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
+    let dir = &context.config.bus.data_dir;
+    if !makes && !Authority::is_kept(dir) {
+        let what = format!("{} holds no keys, so no credential was made here", dir.display());
+        return Err(CliError::new(Code::NotFound, what)
+            .hint("use --data-dir to name the installation that started the bus"));
+    }
+    context.authority()
+}
+
 /// The credential of a party, made when it has none that is valid.
 ///
 /// # Errors
 /// The keys cannot be used, or the party may not have one.
 pub(super) fn issued(context: &Context, party: &Party) -> Result<PathBuf, CliError> {
     context.authority()?.issue(party, LIFETIME).map_err(failed)
+}
+
+/// The credential of a party; one that was revoked stays so.
+///
+/// # Errors
+/// As [`issued`], or it is revoked.
+pub(super) fn kept(context: &Context, party: &Party) -> Result<PathBuf, CliError> {
+    context.authority()?.mint(party).map_err(failed)
 }
 
 /// Revokes the credential of an agent that ended for good, when this installation gave it one.
@@ -155,7 +190,12 @@ fn party(name: Principal) -> Result<Party, CliError> {
             let what = "GO is the control plane: its credential stays with the owner";
             Err(CliError::new(Code::Usage, what))
         }
-        Principal::Agent(agent) => Ok(Party::External(agent)),
+        Principal::Agent(agent @ AgentId::Po(_)) => Ok(Party::External(agent)),
+        Principal::Agent(agent) => {
+            let what = format!("{agent} is run by a host and needs no credential");
+            let hint = "a project's orchestrator (PO-demo) may be a program of your own";
+            Err(CliError::new(Code::Usage, what).hint(hint))
+        }
     }
 }
 
@@ -174,17 +214,15 @@ async fn tell(context: &Context, authority: &Authority) -> Result<(), CliError> 
     let Ok(urls) = context.urls() else { return Ok(()) };
     let to = ConnectOptions { urls, tls_ca: context.tls_ca(), ..ConnectOptions::default() };
     let revoked = authority.revoked().map_err(failed)?;
-    let told = tell_revoked(&to, authority, &revoked).await;
-    if let Err(error) = told {
-        if context.config.bus.url.is_none() {
-            // It is down, and starts with what the file says.
-            tracing::debug!(%error, "the bus was not told");
-            return Ok(());
+    match tell_revoked(&to, authority, &revoked).await {
+        Ok(()) => Ok(()),
+        // A bus of this installation takes note when it starts.
+        Err(ClaimsError::Unreachable { .. }) if context.config.bus.url.is_none() => Ok(()),
+        Err(error) => {
+            let hint = "`tetrarch config operator` writes what servers of your own start with";
+            Err(CliError::new(Code::BusUnreachable, error.to_string()).hint(hint))
         }
-        return Err(CliError::new(Code::BusUnreachable, error.to_string())
-            .hint("write the servers' configuration again with `tetrarch config operator`"));
     }
-    Ok(())
 }
 
 /// A credential's name as commands take it.

@@ -115,7 +115,7 @@ pub(crate) async fn run(context: &Context, args: HostArgs) -> Result<(), CliErro
 
 /// Makes a host's credential and prints its file.
 fn credential(context: &Context, name: HostName) -> Result<(), CliError> {
-    let path = creds::issued(context, &Party::Host(name))?;
+    let path = creds::kept(context, &Party::Host(name))?;
     // What it needs besides is said where it does not mix with the file's name.
     if let Some(ca) = context.tls_ca() {
         let url = context.urls()?.join(",");
