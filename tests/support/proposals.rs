@@ -21,7 +21,7 @@ const RECORDS: &str = "docs/decisions/";
 
 /// What stands for something in a proposal, as it is written, and what it may be. A name that is
 /// not here is for the reader of the proposal to fill in.
-pub const PLACEHOLDERS: [(&str, &str); 31] = [
+pub const PLACEHOLDERS: [(&str, &str); 33] = [
     ("<ulid>", "01JD8Z5W6T4QK3M9X2V7B1N0AC"),
     ("<goal>", "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC"),
     ("<epic>", "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC"),
@@ -51,6 +51,8 @@ pub const PLACEHOLDERS: [(&str, &str); 31] = [
     ("DRAFT", "drf_01JD8Z5W6T4QK3M9X2V7B1N0AC"),
     ("CHANGE", "chg_01JD8Z5W6T4QK3M9X2V7B1N0AC"),
     ("RUN", "run_01JD8Z5W6T4QK3M9X2V7B1N0AC"),
+    ("{party}", "HO@build-3"),
+    ("{expires}", "30d"),
     ("{node}", "T1.1"),
     ("<node>", "T1.1"),
 ];

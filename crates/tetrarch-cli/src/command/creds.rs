@@ -22,7 +22,7 @@ use crate::output::{self, Cell, Column, Listing, Row, Sheet, is_coloured, stamp}
 pub(crate) enum CredsCommand {
     /// Make a credential and print its file; a valid one is kept.
     Issue {
-        /// Whose: an agent outside (PO-demo), a host (HO@h1), or a person (human:ada).
+        /// Whose: an agent outside (PO-demo), a host (HO@h1), or a person (human:bob).
         name: Principal,
         /// How long it is good.
         #[command(flatten)]
@@ -58,10 +58,10 @@ A credential is a file of mode 0600 in the data directory; give it to whoever it
 days unless said; those that stay here are renewed by `tetrarch up` after half of their time.
 
 Examples:
-  tetrarch creds issue human:ada --expires 30d
+  tetrarch creds issue human:bob --expires 30d
   tetrarch creds list
   tetrarch creds rotate PO-demo
-  tetrarch creds revoke human:ada --yes";
+  tetrarch creds revoke human:bob --yes";
 
 /// How long a credential is good.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -114,8 +114,10 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
             let held = authority.credential(&party).map_err(failed)?;
             let valid = held.is_some_and(|held| held.standing == Standing::Valid);
             if let (true, Some(time)) = (valid, lifetime.expires) {
-                let what = format!("{name} has a valid credential");
-                let hint = format!("`tetrarch creds rotate {name} --expires {time}` replaces it");
+                let what = format!("{party} has a valid credential");
+                let expires = time.to_string();
+                let hint =
+                    format!("`tetrarch creds rotate {party} --expires {expires}` replaces it");
                 return Err(CliError::new(Code::Conflict, what).hint(hint));
             }
             let path = authority.issue(&party, lifetime.time()).map_err(failed)?;
@@ -265,7 +267,7 @@ fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
         record: record(credential),
     };
     let (columns, rows) = (COLUMNS.to_vec(), all.iter().map(row).collect());
-    let empty = "No credentials. Make one with `tetrarch creds issue human:ada`.";
+    let empty = "No credentials. Make one with `tetrarch creds issue human:bob`.";
     output::listing(context.output, &Listing { columns, rows, empty }).map(drop)
 }
 
