@@ -366,6 +366,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_goes_while_it_is_looked_at_is_no_credential() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path()).unwrap();
+        authority.mint(&Party::Control).unwrap();
+        // To whoever reads it, a link to nothing is a file that another process has just renamed.
+        for gone in ["control.creds.7-1.new", "PO-demo.creds"] {
+            std::os::unix::fs::symlink("nothing", authority.creds_dir.join(gone)).unwrap();
+        }
+        assert_eq!(authority.credentials().unwrap().len(), 1);
+        let agent = Party::External("PO-demo".parse().unwrap());
+        assert_eq!(authority.credential(&agent).unwrap(), None);
+    }
+
+    #[test]
     fn go_and_hosts_are_not_external() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();

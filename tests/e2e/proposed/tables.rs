@@ -73,7 +73,7 @@ const INSTEAD: [(&str, &str); 38] = [
         "agent rotate {WORKER} --reason its context is full",
         "agent rotate {OTHER} --reason 'its context is full'",
     ),
-    ("creds rotate {party} --expires {expires}", "creds rotate HO@build-3 --expires 30d"),
+    ("creds rotate {party} --expires {expires}", "creds rotate human:bob --expires 30d"),
     ("circuit close {AGENT}", "circuit close {OPEN}"),
     ("goal archive {GOAL}", "goal archive {DONE}"),
     ("project create demo", "project create {NEW}"),

@@ -1,6 +1,7 @@
 //! Credentials in a data directory: who has one, since when and for how long, which are replaced and
 //! which are revoked.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -67,20 +68,27 @@ impl Authority {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&self.creds_dir).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let Some(facts) = self.own(&path)? else { continue };
-            let Some(role) = facts.role else { continue };
-            let standing = if revoked.contains(&facts.user) {
-                Standing::Revoked
-            } else if facts.expires.is_some_and(|at| at <= now_secs()) {
-                Standing::Expired
-            } else {
-                Standing::Valid
-            };
-            let UserFacts { name, user, issued, expires, .. } = facts;
-            found.push(Credential { name, role, user, issued, expires, standing, path });
+            // What somebody is writing just now has another ending.
+            if path.extension().is_some_and(|ending| ending == "creds") {
+                found.extend(self.held(path, &revoked)?);
+            }
         }
         found.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(found)
+    }
+
+    fn held(&self, path: PathBuf, revoked: &Revoked) -> Result<Option<Credential>, CredsError> {
+        let Some(facts) = self.own(&path)? else { return Ok(None) };
+        let Some(role) = facts.role else { return Ok(None) };
+        let standing = if revoked.contains(&facts.user) {
+            Standing::Revoked
+        } else if facts.expires.is_some_and(|at| at <= now_secs()) {
+            Standing::Expired
+        } else {
+            Standing::Valid
+        };
+        let UserFacts { name, user, issued, expires, .. } = facts;
+        Ok(Some(Credential { name, role, user, issued, expires, standing, path }))
     }
 
     /// What is revoked.
@@ -133,8 +141,7 @@ impl Authority {
     /// # Errors
     /// A file cannot be read.
     pub fn credential(&self, party: &Party) -> Result<Option<Credential>, CredsError> {
-        let path = self.creds_dir.join(party.file_name());
-        Ok(self.credentials()?.into_iter().find(|it| it.path == path))
+        self.held(self.creds_dir.join(party.file_name()), &self.revoked()?)
     }
 
     /// Makes anew, with their keys, the credentials that are past half of their time, have none, or were made
@@ -160,8 +167,11 @@ impl Authority {
 
     /// What a credential file of this installation says.
     fn own(&self, path: &Path) -> Result<Option<UserFacts>, CredsError> {
-        let bytes = std::fs::read(path)
-            .map_err(|source| CredsError::File { path: path.to_owned(), source })?;
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(CredsError::File { path: path.to_owned(), source }),
+        };
         let facts = std::str::from_utf8(&bytes).ok().and_then(jwt::user_facts);
         let Some(facts) = facts else { return Ok(None) };
         let Some(role) = facts.role else { return Ok(None) };

@@ -58,7 +58,7 @@ A credential is a file of mode 0600 in the data directory; give it to whoever it
 days unless said; those that stay here are renewed by `tetrarch up` after half of their time.
 
 Examples:
-  tetrarch creds issue human:bob --expires 30d
+  tetrarch creds issue human:carol --expires 30d
   tetrarch creds list
   tetrarch creds rotate PO-demo
   tetrarch creds revoke human:bob --yes";
