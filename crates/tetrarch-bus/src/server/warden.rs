@@ -47,9 +47,10 @@ pub async fn guard_pace(
             .map_err(|error| untold(format!("its connections cannot be read: {error}")))?;
         let now = Moment(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
         let told = told(&found, &fleet);
-        let over = talkers.look(told.iter().map(|(told, _)| told.clone()), now);
+        let over = talkers.look(told, now);
         for user in &over {
-            let name = told.iter().find(|(told, _)| told.user == *user).map(|(_, name)| name);
+            let held = authority.credentials()?.into_iter().find(|held| held.user == *user);
+            let name = held.map(|held| held.name);
             tracing::error!(?name, user, "it publishes too fast: it is cut off for a while");
         }
         let before = refused.len();
@@ -63,8 +64,8 @@ pub async fn guard_pace(
     }
 }
 
-/// What the server tells of connections of the fleet that are no host's, each with the user's name.
-fn told(found: &Value, fleet: &str) -> Vec<(Told, String)> {
+/// What the server tells of connections of the fleet that are no host's.
+fn told(found: &Value, fleet: &str) -> Vec<Told> {
     let all = found.pointer("/data/connections").and_then(Value::as_array);
     let each = all.into_iter().flatten().filter_map(|one| {
         let text = |name: &str| one.get(name).and_then(Value::as_str);
@@ -78,7 +79,7 @@ fn told(found: &Value, fleet: &str) -> Vec<(Told, String)> {
             bytes: number("in_bytes")?,
         };
         let ours = text("account") == Some(fleet) && !host;
-        ours.then(|| (told, text("name_tag").unwrap_or_default().to_owned()))
+        ours.then_some(told)
     });
     each.collect()
 }

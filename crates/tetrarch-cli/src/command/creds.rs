@@ -110,7 +110,7 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
     let authority = keys(context, makes)?;
     match command {
         CredsCommand::Issue { name, lifetime } => {
-            let party = party(name.clone())?;
+            let party = party(name)?;
             let held = authority.credential(&party).map_err(failed)?;
             let valid = held.is_some_and(|held| held.standing == Standing::Valid);
             if let (true, Some(time)) = (valid, lifetime.expires) {
