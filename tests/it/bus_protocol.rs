@@ -122,7 +122,7 @@ impl Outbox {
 
 /// An outbox that knows nothing yet, as a new owner's.
 fn outbox(bus: &Bus) -> Outbox {
-    let recorder = Recorder::new(bus.clone(), Revisions::new(), "then".to_owned());
+    let recorder = Recorder::new(bus.clone(), Revisions::new(), "then".to_owned(), "s".to_owned());
     Outbox(Announcer::new(bus.clone()), recorder)
 }
 

@@ -8,4 +8,5 @@ mod fidelity;
 mod life;
 mod mending;
 mod ownership;
+mod restarts;
 mod shares;

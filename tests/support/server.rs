@@ -81,6 +81,28 @@ impl Server {
         }
     }
 
+    /// What a stream has on the disk, to be put back. The server has to be killed.
+    pub fn stored(&self, stream: &str) -> TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        copy_dir(&self.store(stream), copy.path());
+        copy
+    }
+
+    /// Puts back what a stream had on the disk, as if the rest had never got there. The server has to be killed.
+    pub fn put_back(&self, stream: &str, copy: &Path) {
+        let store = self.store(stream);
+        std::fs::remove_dir_all(&store).unwrap();
+        copy_dir(copy, &store);
+    }
+
+    fn store(&self, stream: &str) -> PathBuf {
+        let accounts = std::fs::read_dir(self.dir.path().join("nats/store/jetstream")).unwrap();
+        let stores = accounts.map(|account| account.unwrap().path().join("streams").join(stream));
+        let found: Vec<PathBuf> = stores.filter(|store| store.is_dir()).collect();
+        assert_eq!(found.len(), 1, "{stream}: {found:?}");
+        found.into_iter().next().unwrap()
+    }
+
     /// Has the server stand still, as a paused machine does. It does when this returns.
     pub async fn pause(&self) {
         signal(self.pid, Signal::STOP);
@@ -106,6 +128,19 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         signal(self.pid, Signal::KILL);
+    }
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
     }
 }
 

@@ -43,6 +43,8 @@ const PROVEN_WITHIN: Duration = Duration::from_secs(15);
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time between two pings of the server.
 const PING_EVERY: Duration = Duration::from_secs(5);
+/// Time between two looks whether a lost connection is back.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Publishes that wait for their acknowledgement on one connection; more wait for a place.
 const IN_FLIGHT_MAX: usize = 4096;
 /// The code given to what the credential does not allow.
@@ -208,6 +210,28 @@ impl Bus {
     #[must_use]
     pub fn jetstream(&self) -> &jetstream::Context {
         &self.js
+    }
+
+    /// Which start of a server this connection is with: another text after a server was started anew, and on
+    /// another server of a cluster.
+    #[must_use]
+    pub fn server_start(&self) -> String {
+        self.client.server_info().server_id
+    }
+
+    /// Waits until the connection is with another start of a server than this one.
+    pub async fn server_started_anew(&self, since: &str) {
+        let mut losses = self.losses();
+        loop {
+            losses.mark_unchanged();
+            if self.client.connection_state() == State::Connected {
+                if self.server_start() != since {
+                    return;
+                }
+                lost(&mut losses).await;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// The prefix of JetStream API subjects.

@@ -22,6 +22,7 @@ use crate::state::{Meta, Revisions};
 use crate::subject::Subject;
 use crate::subject::pattern::CURSORS;
 use crate::surely;
+pub use plan::PlanTips;
 use plan::Tip;
 pub use seal::{JournalEnd, end_journal};
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
@@ -60,6 +61,7 @@ pub struct Announcer {
 pub struct Recorder {
     bus: Bus,
     created: String,
+    server: String,
     revisions: Revisions,
 }
 
@@ -221,10 +223,10 @@ pub async fn settle(bus: &Bus, meta: &Meta, revisions: &mut Revisions) -> Result
 impl Recorder {
     /// The second half of a new owner's outbox. It knows the revisions of STATE as they were
     /// loaded; unknown ones are found out. `ledger_created` is when the server says the ledger
-    /// was made, for the amnesia guard.
+    /// was made, for the amnesia guard; `server` the start of the server that STATE was loaded from.
     #[must_use]
-    pub fn new(bus: Bus, revisions: Revisions, ledger_created: String) -> Self {
-        Self { bus, created: ledger_created, revisions }
+    pub fn new(bus: Bus, revisions: Revisions, ledger_created: String, server: String) -> Self {
+        Self { bus, created: ledger_created, server, revisions }
     }
 
     /// Writes the images of these announced entries, of each record the last one, and that
@@ -245,6 +247,7 @@ impl Recorder {
             owner_epoch: newest.epoch,
             ledger_created: self.created.clone(),
             ledger_high: *through,
+            server: self.server.clone(),
         };
         self.state(vec![image::meta(&meta)]).await?;
         reach_if(Step::ThroughRecorded, || launch_runs(entries));

@@ -54,11 +54,33 @@ const PORT_ATTEMPTS: u32 = 3;
 /// What an acknowledged write survives (spec 02, The managed server).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The death of any process; a power loss may cost the last second.
-    #[default]
+    /// The death of any process; a power loss may take back the last second.
     Process,
-    /// A power loss too; each write waits for the disk.
+    /// A power loss too: what cannot be made from the ledger waits for the disk.
+    #[default]
     Power,
+}
+
+impl Durability {
+    /// The word of the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Power => "power",
+        }
+    }
+
+    /// What it may lose of what was acknowledged, in words; none when nothing.
+    #[must_use]
+    pub fn loses(self) -> Option<&'static str> {
+        match self {
+            Self::Process => {
+                Some("a power cut may take back the last second of what was acknowledged")
+            }
+            Self::Power => None,
+        }
+    }
 }
 
 /// How the managed server is to run.
@@ -172,7 +194,7 @@ impl ManagedServer {
     pub async fn start(config: &ServerConfig, authority: &Authority) -> Result<Self, ServerError> {
         let files = Files::open(&config.data_dir)?;
         let credentials = authority.mint(&Party::Control)?;
-        if let Some(server) = Self::attach(&files, &credentials, config.listen.as_ref()).await? {
+        if let Some(server) = Self::attach(&files, &credentials, config).await? {
             return Ok(server);
         }
         let binary =
@@ -202,17 +224,22 @@ impl ManagedServer {
     }
 
     /// The server an earlier start left running, when it still does. One that is on its way out
-    /// is waited for, one that listens elsewhere is ended.
+    /// is waited for, one that listens elsewhere or is not as durable as wanted is ended.
     async fn attach(
         files: &Files,
         credentials: &Path,
-        listen: Option<&Listen>,
+        config: &ServerConfig,
     ) -> Result<Option<Self>, ServerError> {
         let (Some(pid), Some((url, tls_ca))) = (process::running(files), files.last()) else {
             return Ok(None);
         };
-        let wanted =
-            listen.map_or_else(|| url.starts_with("nats://"), |listen| listen.url() == url);
+        let listens = match &config.listen {
+            Some(listen) => listen.url() == url,
+            None => url.starts_with("nats://"),
+        };
+        let written = std::fs::read_to_string(files.config())
+            .map_err(|source| ServerError::File { path: files.config(), source })?;
+        let wanted = listens && config::has_durability(&written, config.durability);
         let mut server = Self { files: files.clone(), url, tls_ca, pid, child: None };
         if !wanted {
             server.end().await?;

@@ -41,6 +41,8 @@ pub struct Meta {
     pub ledger_created: String,
     /// The highest sequence of the ledger ever acknowledged.
     pub ledger_high: u64,
+    /// The start of the server that took it ([`Bus::server_start`]); empty when it does not say.
+    pub server: String,
 }
 
 impl Meta {
@@ -52,6 +54,7 @@ impl Meta {
             "ownerEpoch": self.owner_epoch.to_string(),
             "ledgerCreated": self.ledger_created,
             "ledgerHigh": self.ledger_high.to_string(),
+            "server": self.server,
         })
         .to_string()
         .into_bytes()
@@ -77,6 +80,8 @@ impl Meta {
             owner_epoch: number("ownerEpoch")?,
             ledger_created: text("ledgerCreated")?.to_owned(),
             ledger_high: number("ledgerHigh")?,
+            // Earlier versions did not write it.
+            server: value.get("server").and_then(Value::as_str).unwrap_or_default().to_owned(),
         })
     }
 }

@@ -10,7 +10,8 @@ use crate::client::{Bus, RawMessage};
 use crate::codec::{self, CodecError};
 use crate::error::ReadError;
 use crate::follow::{Follower, Step};
-use crate::subject::pattern::LEDGER;
+use crate::stamp;
+use crate::subject::pattern::{EVERY_PLAN_EVENT, LEDGER, MAIL, OWNERS_CONTROL, PLANS};
 use crate::surely;
 use tetrarch_core::id::CommitId;
 use tetrarch_core::ledger::Entry;
@@ -130,6 +131,27 @@ pub async fn last_epoch(bus: &Bus, known: u64) -> Result<u64, ReadError> {
         seq -= 1;
     }
     Ok(known)
+}
+
+/// What comes from the ledger and is kept elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Witness {
+    /// A plan event.
+    PlanEvent,
+    /// The owner's order to an agent.
+    Order,
+}
+
+/// The ledger's sequence that the latest of them comes from, 0 when there is none.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn last_told(bus: &Bus, witness: Witness) -> Result<u64, ReadError> {
+    let found = match witness {
+        Witness::PlanEvent => bus.last_by_pattern(PLANS, EVERY_PLAN_EVENT).await?,
+        Witness::Order => bus.last_by_pattern(MAIL, OWNERS_CONTROL).await?,
+    };
+    Ok(found.as_ref().map_or(0, stamp::ledger_seq))
 }
 
 /// The first sequence that was stored at a time or after it, by halving: the ledger's times only

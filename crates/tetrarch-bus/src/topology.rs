@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use async_nats::jetstream::context::{CreateStreamError, GetStreamErrorKind};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType,
+};
 use futures::future::try_join_all;
 
 use crate::client::Bus;
@@ -135,6 +137,10 @@ fn limit(config: &mut Config, ages: Ages) {
         pattern::LEDGER => config.max_bytes = 8 * GIB,
         pattern::STATE => {
             config.max_bytes = 8 * GIB;
+            // It is made from the ledger, so nothing waits for a disk on its account; servers do so for
+            // one replica only (docs/decisions/0090).
+            let alone = config.num_replicas == 1;
+            config.persist_mode = alone.then_some(PersistenceMode::Async);
             config.max_messages_per_subject = 1;
             config.allow_message_ttl = true;
         }
@@ -207,7 +213,8 @@ async fn apply_one(bus: &Bus, wanted: &Config) -> Result<(), TopologyError> {
     if same(&found, wanted) {
         return Ok(());
     }
-    let changed = Config { metadata: found.metadata, ..wanted.clone() };
+    let changed =
+        Config { metadata: found.metadata, persist_mode: found.persist_mode, ..wanted.clone() };
     tracing::info!(stream = wanted.name, "changing a stream's settings");
     let updated = bus.js.update_stream(&changed).await;
     updated.map(|_| ()).map_err(|error| refused("changing", error.to_string()))
@@ -254,6 +261,10 @@ fn unchangeable(found: &Config, wanted: &Config) -> Result<(), TopologyError> {
     }
     if found.allow_message_ttl && !wanted.allow_message_ttl {
         differs("allow_msg_ttl", "true".to_owned(), "false".to_owned())?;
+    }
+    // One that waits for the disk although it need not may stay as it was made.
+    if found.persist_mode == Some(PersistenceMode::Async) && wanted.num_replicas > 1 {
+        differs("persist_mode", "async".to_owned(), "default".to_owned())?;
     }
     differs("mirror", format!("{:?}", found.mirror.is_some()), "false".to_owned())?;
     differs("sealed", found.sealed.to_string(), "false".to_owned())

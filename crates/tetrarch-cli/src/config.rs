@@ -344,8 +344,8 @@ fn bus(settings: &Settings) -> BusConfig {
         data_dir: settings.path("bus.data_dir").unwrap_or_default(),
         port: fitted(settings.whole("bus.port"), u16::MAX),
         durability: match settings.text("bus.durability").as_deref() {
-            Some("power") => Durability::Power,
-            Some(_) | None => Durability::Process,
+            Some("process") => Durability::Process,
+            Some(_) | None => Durability::Power,
         },
         replicas: fitted(settings.whole("bus.replicas"), usize::MAX),
         api_prefix: settings.text("bus.api_prefix"),

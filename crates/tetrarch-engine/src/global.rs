@@ -46,7 +46,7 @@ use crate::patience::until_answered;
 use crate::tree::Tree;
 
 pub use accepting::{Acceptance, Accepted, accept_ledger};
-pub use memory::{Keeper, remembered};
+pub use memory::{Keeper, memories, remembered};
 use memory::{Kept, Memoir};
 use owner::{OwnerActor, OwnerArgs};
 pub use planning::{BadPlanner, Key, PlannerConfig, propose, provide_tls};
@@ -99,6 +99,8 @@ pub struct GlobalConfig {
 pub(crate) enum Ending {
     /// A commit was refused: load everything and decide again.
     Reload,
+    /// The server was started anew: what it may have lost has to be looked for.
+    Restarted,
     /// Somebody asked for it.
     Stopped,
 }
@@ -140,6 +142,10 @@ pub async fn serve_global(
             Ok(Ending::Reload) => {
                 tracing::warn!("a commit was refused; deciding again");
                 reign.has_begun = true;
+            }
+            Ok(Ending::Restarted) => {
+                tracing::info!("the server was started anew; comparing what it has");
+                reign.has_begun |= *ready.borrow();
             }
             Ok(Ending::Stopped) => break lease.release().await.map_err(EngineError::from),
             // It waits for a human, who has to be able to act in its stead.
@@ -287,7 +293,9 @@ async fn spell(
         None => None,
     };
     let me = (reign.epoch, reign.has_begun);
-    let mut restored = until_answered(|| restore::restore(bus, kept.as_ref(), me)).await?;
+    let alone = config.replicas == 1;
+    let mut restored = until_answered(|| restore::restore(bus, kept.as_ref(), me, alone)).await?;
+    let server = restored.server.clone();
     restored.troubles = reign.news(restored.troubles);
     let mut tree = Tree::start().await?;
     let (tell, mut endings) = mpsc::channel(1);
@@ -320,6 +328,7 @@ async fn spell(
         .map_err(|error| EngineError::Actor("owner", error.to_string()))?;
     let ending = tokio::select! {
         ending = endings.recv() => ending.unwrap_or(Ok(Ending::Reload)),
+        () = bus.server_started_anew(&server), if alone => Ok(Ending::Restarted),
         ended = tree.ended() => {
             let failure = ended.and_then(|ended| ended.failure);
             let why = failure.unwrap_or_else(|| "it ended".to_owned());

@@ -22,6 +22,6 @@ mod tree;
 pub use error::EngineError;
 pub use global::{
     Acceptance, Accepted, BadPlanner, GlobalConfig, Keeper, Key, PlannerConfig, accept_ledger,
-    propose, provide_tls, remembered, serve_global,
+    memories, propose, provide_tls, remembered, serve_global,
 };
 pub use host::{HostConfig, serve_host};

@@ -83,6 +83,7 @@ async fn a_batch_makes_everything_visible() {
         owner_epoch: 1,
         ledger_created: "then".to_owned(),
         ledger_high: 11,
+        server: "s".to_owned(),
     };
     assert_eq!(state::load(&bus).await.meta, Some(expected));
 

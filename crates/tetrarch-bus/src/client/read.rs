@@ -85,12 +85,21 @@ impl Bus {
         subject: &str,
     ) -> Result<Option<RawMessage>, ReadError> {
         let at = pattern::direct_get_last(self.api_prefix(), stream, subject);
-        let answer = believed(self.ask(subject, at, Bytes::new()).await?);
-        match answer.status {
-            None => stored(subject, answer).map(Some),
-            Some(StatusCode::NOT_FOUND) => Ok(None),
-            Some(status) => Err(refused(subject, status, &answer)),
-        }
+        single(subject, self.ask(subject, at, Bytes::new()).await?)
+    }
+
+    /// The last message whose subject matches a pattern, none when there is none.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn last_by_pattern(
+        &self,
+        stream: &str,
+        pattern: &str,
+    ) -> Result<Option<RawMessage>, ReadError> {
+        let at = pattern::direct_get(self.api_prefix(), stream);
+        let body = json!({ "last_by_subj": pattern }).to_string();
+        single(pattern, self.ask(pattern, at, body.into()).await?)
     }
 
     /// The message at one sequence, none when there is none (or not yet on the asked replica).
@@ -301,6 +310,16 @@ fn believed(mut answer: Message) -> Message {
         }
     }
     answer
+}
+
+/// The message that was asked for.
+fn single(what: &str, answer: Message) -> Result<Option<RawMessage>, ReadError> {
+    let answer = believed(answer);
+    match answer.status {
+        None => stored(what, answer).map(Some),
+        Some(StatusCode::NOT_FOUND) => Ok(None),
+        Some(status) => Err(refused(what, status, &answer)),
+    }
 }
 
 /// All messages of a batch, up to the answer that ends it.

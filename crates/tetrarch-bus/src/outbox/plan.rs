@@ -1,6 +1,7 @@
 //! Class 3: plan events, one at a time for each epic and subject, so that no version repeats or
 //! goes back on the stream, also after a fail-over (spec 02, Plan events go out).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_nats::HeaderMap;
@@ -10,13 +11,16 @@ use crate::client::{Bus, RawMessage};
 use crate::envelope::Envelope;
 use crate::error::PublishError;
 use crate::subject::Subject;
-use crate::subject::pattern::PLANS;
+use crate::subject::pattern::{EVERY_PLAN_EVENT, PLANS};
 use crate::{codec, stamp, surely};
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::Entry;
 use tetrarch_core::plan::PlanEvent;
 
 use super::OutboxError;
+
+/// Subjects whose last messages are read at once; the server gives 1,024 at most.
+const SUBJECTS_AT_ONCE: usize = 512;
 
 /// The last message of a plan subject.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +39,36 @@ pub(super) struct Notice {
     ledger: u64,
     headers: HeaderMap,
     payload: Bytes,
+}
+
+/// How far each subject of plan events is published.
+#[derive(Debug, Clone, Default)]
+pub struct PlanTips(HashMap<String, u64>);
+
+impl PlanTips {
+    /// Reads them. Waits while the bus is away.
+    ///
+    /// # Errors
+    /// See [`OutboxError`].
+    pub async fn read(bus: &Bus) -> Result<Self, OutboxError> {
+        let subjects = surely::stream_subjects(bus, PLANS, EVERY_PLAN_EVENT).await?;
+        let mut tips = HashMap::new();
+        for some in subjects.chunks(SUBJECTS_AT_ONCE) {
+            let some: Vec<&str> = some.iter().map(String::as_str).collect();
+            let last = surely::last_per_subject(bus, PLANS, &some).await?;
+            tips.extend(last.into_iter().map(|message| {
+                let ledger = stamp::ledger_seq(&message);
+                (message.subject, ledger)
+            }));
+        }
+        Ok(Self(tips))
+    }
+
+    /// Whether an event of this entry of the ledger is not published.
+    #[must_use]
+    pub fn lacks(&self, ledger: u64, event: &PlanEvent) -> bool {
+        self.0.get(&subject_of(event).to_string()).is_none_or(|through| *through < ledger)
+    }
 }
 
 /// The plan events of these entries, in order.

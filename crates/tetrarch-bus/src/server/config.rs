@@ -94,18 +94,28 @@ pub(super) fn text(
 
 /// What every server of the bus has.
 fn common(store: &Path, durability: Durability, trusted: &Trusted) -> String {
-    let sync = match durability {
-        Durability::Process => "\"1s\"",
-        Durability::Power => "always",
-    };
+    let sync = sync_line(durability);
     format!(
         "max_payload: 1MB\n\
          write_deadline: \"10s\"\n\
-         jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n  max_file_store: {STORE_BYTES}\n}}\n\
+         jetstream {{\n  store_dir: {store}\n  {sync}\n  max_file_store: {STORE_BYTES}\n}}\n\
          {trust}",
         store = quoted_path(store),
         trust = trust(trusted),
     )
+}
+
+/// How often a server waits for the disk.
+fn sync_line(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Process => "sync_interval: \"1s\"",
+        Durability::Power => "sync_interval: always",
+    }
+}
+
+/// Whether a server that was started with this configuration is as durable as wanted.
+pub(super) fn has_durability(config: &str, wanted: Durability) -> bool {
+    config.lines().any(|line| line.trim() == sync_line(wanted))
 }
 
 /// Whose credentials a server takes.

@@ -22,6 +22,10 @@ pub const MAIL: &str = "MAIL";
 pub const EVERY_MAIL: &str = "mail.>";
 /// All control.
 pub const EVERY_CONTROL: &str = "ctl.>";
+/// All control that the owner itself writes.
+pub const OWNERS_CONTROL: &str = "ctl.*.GO";
+/// All plan events.
+pub const EVERY_PLAN_EVENT: &str = "plan.>";
 /// Stream of public plan events.
 pub const PLANS: &str = "PLANS";
 /// Stream of cursors.

@@ -220,14 +220,19 @@ impl Fleet<'_> {
         let (url, dir) = (self.bus.url(), self.server.data_dir.display());
         let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let line = format!("{READY}: bus {url}, data {dir}, {took} ms");
+        let durability = self.server.durability;
         let told = json!({
-            "event": READY, "bus": url, "tlsCa": self.bus.tls_ca(), "dataDir": self.server.data_dir, "milliseconds": took,
+            "event": READY, "durability": durability.as_str(), "bus": url, "tlsCa": self.bus.tls_ca(), "dataDir": self.server.data_dir, "milliseconds": took,
         });
         // Whoever started it and does not wait for this line goes without it.
         let context = self.launcher.context;
         let line = match (&self.server.listen, self.bus.tls_ca()) {
             (Some(_), Some(ca)) => format!("{line}\n  others need: {} as --tls-ca", ca.display()),
             (_, _) => line,
+        };
+        let line = match durability.loses() {
+            Some(loses) => format!("{line}\n  durability {}: {loses}", durability.as_str()),
+            None => line,
         };
         let next = [("run a plan", "run PLAN"), ("look at it", "status"), ("stop it", "down")]
             .map(|(what, words)| format!("  {what}: {}", context.command(words)));

@@ -59,7 +59,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("bus.managed", Flag, Is("true")),
     used("bus.data_dir", Path, Follows("$XDG_DATA_HOME/tetrarch")),
     used("bus.port", Whole(0, 65_535), Is("0")),
-    used("bus.durability", Word(&["process", "power"]), Is("process")),
+    used("bus.durability", Word(&["process", "power"]), Is("power")),
     used("bus.replicas", OneOf(&[1, 3, 5]), Is("1")),
     used("bus.api_prefix", Text, Follows("the account's own API")),
     used("bus.credentials", Path, Follows("made by this installation")),

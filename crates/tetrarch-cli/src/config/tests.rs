@@ -119,7 +119,7 @@ fn nobody_says_anything() {
     assert_eq!(config.bus.data_dir, PathBuf::from("/home/ada/.local/share/tetrarch"));
     assert_eq!(config.bus.url, None);
     assert_eq!((config.bus.port, config.bus.replicas), (0, 1));
-    assert_eq!(config.bus.durability, Durability::Process);
+    assert_eq!(config.bus.durability, Durability::Power);
     assert_eq!(config.liveness.window, Duration::from_secs(5));
     assert_eq!((config.limits.max_depth, config.limits.max_children), (3, 3));
     assert_eq!(config.limits.mode, Mode::Orchestrator);
@@ -160,7 +160,7 @@ fn every_typed_value_follows_its_key() {
         url = "nats://a:1,tls://b:2"
         data_dir = "fleet"
         port = 4222
-        durability = "power"
+        durability = "process"
         replicas = 3
         api_prefix = "JS.fleet.API"
         credentials = "/keys/me.creds"
@@ -198,7 +198,7 @@ fn every_typed_value_follows_its_key() {
     assert_eq!(config.bus.url.as_deref(), Some("nats://a:1,tls://b:2"));
     assert_eq!(config.bus.data_dir, stage.dir.path().join("fleet"));
     assert_eq!((config.bus.port, config.bus.replicas), (4222, 3));
-    assert_eq!(config.bus.durability, Durability::Power);
+    assert_eq!(config.bus.durability, Durability::Process);
     assert_eq!(config.bus.api_prefix.as_deref(), Some("JS.fleet.API"));
     assert_eq!(config.bus.credentials, Some(PathBuf::from("/keys/me.creds")));
     assert_eq!(config.liveness.window, Duration::from_millis(50));

@@ -22,8 +22,8 @@ use tetrarch_core::owner::{Frame, restoring};
 use tetrarch_core::restart::{Memory, Restart};
 use tetrarch_core::time::BusTime;
 
-use super::memory::{Keeper, Kept};
-use super::restore::{self, Rebuilt, memory_of};
+use super::memory::{Kept, memories};
+use super::restore::{self, Rebuilt};
 use super::{acquire, clock_of, keep};
 use crate::error::EngineError;
 
@@ -125,15 +125,11 @@ impl Found {
             return Err(EngineError::NotThat { last, accepted });
         }
         let kept = Kept::read(&acceptance.data_dir).await;
-        let told = loaded.meta.as_ref().map(memory_of);
-        let mut memories: Vec<(Keeper, &Memory)> =
-            told.iter().map(|memory| (Keeper::State, memory)).collect();
-        let mut because = None;
-        match &kept {
-            Ok(Some(kept)) => memories.push((Keeper::DataDirectory, &kept.ledger)),
-            Ok(None) => {}
-            Err(error) => because = Some(error.to_string()),
-        }
+        let (known, mut because) = match &kept {
+            Ok(kept) => (kept.as_ref().map(|kept| &kept.ledger), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let memories = memories(bus, loaded.meta.as_ref(), known).await?;
         for (keeper, memory) in &memories {
             if let Err(lost) = memory.judge(&created, last) {
                 because = Some(format!("{lost}, says {keeper}"));
@@ -145,7 +141,7 @@ impl Found {
         let ledger = if because.is_none() {
             Rebuilt::default()
         } else {
-            match restore::rebuild(bus, None, last).await {
+            match restore::rebuild(bus, None, last, None).await {
                 // Then what STATE has is all there is.
                 Err(EngineError::Snapshot(error)) if !loaded.records.is_empty() => {
                     tracing::error!(%error, "the ledger's beginning is lost");
@@ -235,6 +231,7 @@ impl Found {
             owner_epoch: frame.epoch,
             ledger_created: self.created.clone(),
             ledger_high: last,
+            server: bus.server_start(),
         };
         if !self.loaded.records.is_empty() {
             outbox::settle(bus, &meta, &mut revisions).await?;

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tetrarch_bus::Bus;
+use tetrarch_bus::state::Meta;
+use tetrarch_bus::tail::{Witness, last_told};
 use tetrarch_core::restart::Memory;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -27,6 +30,10 @@ pub enum Keeper {
     State,
     /// The owner's data directory.
     DataDirectory,
+    /// The last plan event.
+    PlanEvent,
+    /// The owner's last order to an agent.
+    Order,
 }
 
 impl fmt::Display for Keeper {
@@ -34,6 +41,8 @@ impl fmt::Display for Keeper {
         f.write_str(match self {
             Self::State => "STATE",
             Self::DataDirectory => "the data directory",
+            Self::PlanEvent => "the last plan event",
+            Self::Order => "the owner's last order to an agent",
         })
     }
 }
@@ -120,6 +129,29 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 /// It is there and cannot be read.
 pub async fn remembered(data_dir: &Path) -> Result<Option<Memory>, EngineError> {
     Ok(Kept::read(data_dir).await?.map(|kept| kept.ledger))
+}
+
+/// Everything that remembers the ledger: STATE, the data directory, and what came from an entry and was
+/// published.
+///
+/// # Errors
+/// The bus does not give it.
+pub async fn memories(
+    bus: &Bus,
+    meta: Option<&Meta>,
+    kept: Option<&Memory>,
+) -> Result<Vec<(Keeper, Memory)>, EngineError> {
+    let told =
+        meta.map(|meta| Memory { created: meta.ledger_created.clone(), high: meta.ledger_high });
+    let mut memories: Vec<(Keeper, Memory)> =
+        told.into_iter().map(|memory| (Keeper::State, memory)).collect();
+    memories.extend(kept.cloned().map(|memory| (Keeper::DataDirectory, memory)));
+    let published = [(Keeper::PlanEvent, Witness::PlanEvent), (Keeper::Order, Witness::Order)];
+    for (keeper, witness) in published {
+        let high = last_told(bus, witness).await?;
+        memories.push((keeper, Memory { created: String::new(), high }));
+    }
+    Ok(memories)
 }
 
 /// Keeps what it is told, once a second at most.

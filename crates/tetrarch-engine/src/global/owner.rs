@@ -163,14 +163,14 @@ impl Actor for OwnerActor {
             planning::start(args.planner.as_ref(), &args.restored.records, myself.clone())?;
         let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
         let Restored { records, last, intake_seq, unpublished, revisions, .. } = restored;
-        let Restored { kept, troubles, holds, .. } = restored;
+        let Restored { server, kept, troubles, holds, .. } = restored;
         let created = kept.ledger.created.clone();
         memory.send_replace(kept);
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (announced, images) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (recorded, told) = watch::channel(Recorded::default());
         let announcer = Announcer::new(bus.clone());
-        let recorder = Recorder::new(bus.clone(), revisions, created);
+        let recorder = Recorder::new(bus.clone(), revisions, created, server);
         let mut pumps = vec![
             announce(announcer, unpublished, entries, announced, ending.clone()),
             record(recorder, images, (recorded, memory.clone()), ending.clone()),

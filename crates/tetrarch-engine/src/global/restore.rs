@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
-use tetrarch_bus::outbox;
+use tetrarch_bus::outbox::{self, PlanTips};
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::snapshot::Base;
 use tetrarch_bus::state::{self, Loaded, Meta, MetaError, Revisions};
@@ -24,7 +24,7 @@ use tetrarch_core::restart::{Memory, Restart};
 use tetrarch_core::snapshot::{Extent, Snapshot};
 use tetrarch_core::trouble::{NoCommit, Trouble};
 
-use super::memory::{Keeper, Kept};
+use super::memory::{Kept, memories};
 use crate::error::EngineError;
 
 pub(super) use rebuild::{Rebuilt, rebuild};
@@ -46,6 +46,8 @@ pub(crate) struct Restored {
     pub(crate) unpublished: Vec<(u64, Arc<Entry>)>,
     /// The revisions of STATE.
     pub(crate) revisions: Revisions,
+    /// The start of the server that STATE was loaded from.
+    pub(crate) server: String,
     /// What there is to remember.
     pub(crate) kept: Kept,
     /// What people have to be told.
@@ -70,13 +72,17 @@ pub(crate) async fn highest_epoch(bus: &Bus) -> Result<u64, EngineError> {
 /// # Errors
 /// The ledger is shorter or younger than what was acknowledged, something of STATE cannot be read
 /// and the ledger does not have it any more, or another owner writes it: `epoch` is the caller's,
-/// which has begun when it has sent a commit before.
+/// which has begun when it has sent a commit before. `alone`: there is one server, so that one that was
+/// started anew may have lost the end of STATE.
 pub(crate) async fn restore(
     bus: &Bus,
     kept: Option<&Kept>,
     (epoch, has_begun): (u64, bool),
+    alone: bool,
 ) -> Result<Restored, EngineError> {
-    let folded = fold(bus, kept).await?;
+    let server = bus.server_start();
+    let since = alone.then_some(server.as_str());
+    let folded = fold(bus, kept, since).await?;
     let Folded { restart, empty, unpublished, revisions, created, outbox, troubles } = folded;
     if let Some(epoch) = restart.deposed_by(epoch, has_begun) {
         return Err(EngineError::Deposed { epoch });
@@ -87,7 +93,17 @@ pub(crate) async fn restore(
     let kept = Kept { ledger: Memory { created, high }, outbox_through: outbox };
     let holds = !(restart.held.is_empty() && restart.foreign.is_empty());
     let records = restart.records();
-    Ok(Restored { records, last, intake_seq, unpublished, revisions, kept, troubles, holds })
+    Ok(Restored {
+        records,
+        last,
+        intake_seq,
+        unpublished,
+        revisions,
+        server,
+        kept,
+        troubles,
+        holds,
+    })
 }
 
 /// All records as they are after the ledger's last entry, read beside an owner that goes on, and
@@ -96,7 +112,7 @@ pub(crate) async fn restore(
 /// # Errors
 /// As for [`restore`].
 pub(crate) async fn base(bus: &Bus) -> Result<(Base, Vec<Trouble>), EngineError> {
-    let Folded { restart, mut troubles, .. } = fold(bus, None).await?;
+    let Folded { restart, mut troubles, .. } = fold(bus, None, None).await?;
     // The owner itself meets what is no commit.
     troubles.retain(|trouble| matches!(trouble, Trouble::StateMended { .. }));
     let Restart { images, epoch, intake_seq, through, held, .. } = restart;
@@ -120,6 +136,8 @@ struct Folded {
 /// What there is before the tail is read.
 struct Begun {
     restart: Restart,
+    /// Late entries with plan events that are not published, without anything else of them.
+    plans: BTreeMap<u64, Entry>,
     revisions: Revisions,
     /// Up to where the outbox got.
     outbox: u64,
@@ -128,25 +146,31 @@ struct Begun {
     troubles: Vec<Trouble>,
 }
 
-async fn fold(bus: &Bus, kept: Option<&Kept>) -> Result<Folded, EngineError> {
+/// `since`: the server's start, when all of STATE has to be of it.
+async fn fold(bus: &Bus, kept: Option<&Kept>, since: Option<&str>) -> Result<Folded, EngineError> {
     let loaded = state::load(bus).await;
     // Nothing of STATE can come from an entry after the last one.
-    let (created, extent) = remembered(bus, loaded.meta.as_ref(), kept).await?;
+    let (created, extent) = remembered(bus, loaded.meta.as_ref(), kept, since).await?;
     let newer = loaded.unreadable.iter().filter_map(|it| Some((it.newer()?, it.ledger_seq)));
     let newer: Vec<(Held, u64)> = newer.collect();
-    let begun = match occasion(&loaded, extent.first, kept) {
-        Some(reason) => mend(bus, loaded, extent.last, kept, reason).await?,
+    let begun = match occasion(&loaded, extent.first, kept, since) {
+        Some(occasion) => mend(bus, loaded, extent.last, kept, occasion).await?,
         None => as_it_is(loaded, extent.last),
     };
-    let Begun { mut restart, revisions, outbox, epoch, mut troubles } = begun;
+    let Begun { mut restart, mut plans, revisions, outbox, epoch, mut troubles } = begun;
     for (held, seq) in newer {
         restart.hold(held, seq);
     }
-    let (mut unpublished, mut invalid) = (Vec::new(), BTreeMap::new());
+    let as_they_were = plans.split_off(&(outbox + 1));
+    let lost = plans.into_iter().map(|(seq, entry)| (seq, Arc::new(entry)));
+    let (mut unpublished, mut invalid) = (lost.collect::<Vec<_>>(), BTreeMap::new());
     for item in read_ledger(bus, outbox + 1, extent.last, epoch).await {
         match item.entry {
             Ok(mut entry) => {
                 restart.add(item.seq, &entry);
+                if let Some(lost) = as_they_were.get(&item.seq) {
+                    entry.plans.clone_from(&lost.plans);
+                }
                 restart.complete(&mut entry);
                 for held in &entry.held {
                     note_held(bus, item.seq, held, &item.payload).await?;
@@ -176,16 +200,14 @@ async fn fold(bus: &Bus, kept: Option<&Kept>) -> Result<Folded, EngineError> {
 }
 
 /// When the server made the ledger, and what it holds, unless it is not the one that is remembered
-/// (spec 02, Amnesia guard). A shorter one is looked at for as long as a server may lag behind.
+/// (spec 02, Amnesia guard). A shorter one is looked at for as long as one of several servers may lag behind.
 async fn remembered(
     bus: &Bus,
     meta: Option<&Meta>,
     kept: Option<&Kept>,
+    alone: Option<&str>,
 ) -> Result<(String, Extent), EngineError> {
-    let told = meta.map(memory_of);
-    let told = told.iter().map(|memory| (Keeper::State, memory));
-    let known = kept.iter().map(|kept| (Keeper::DataDirectory, &kept.ledger));
-    let memories: Vec<(Keeper, &Memory)> = told.chain(known).collect();
+    let memories = memories(bus, meta, kept.map(|kept| &kept.ledger)).await?;
     let mut lagging = Retry::until(LAGS_AT_MOST);
     loop {
         let created = bus.stream_created(LEDGER).await?;
@@ -195,7 +217,7 @@ async fn remembered(
         });
         match judged {
             Ok(()) => return Ok((created, extent)),
-            Err((_, lost)) if lost.may_be_lag() && lagging.pause().await => {
+            Err((_, lost)) if alone.is_none() && lost.may_be_lag() && lagging.pause().await => {
                 tracing::warn!(%lost, "the ledger seems to have lost its memory; asking again");
             }
             Err((keeper, lost)) => return Err(EngineError::Amnesia { keeper, lost }),
@@ -203,20 +225,34 @@ async fn remembered(
     }
 }
 
-/// What STATE remembers of the ledger.
-pub(super) fn memory_of(meta: &Meta) -> Memory {
-    Memory { created: meta.ledger_created.clone(), high: meta.ledger_high }
+/// Why STATE has to be compared with the ledger.
+enum Occasion {
+    /// The server was started anew, and may have lost what did not wait for the disk.
+    Restarted,
+    /// There is something wrong with it, in words.
+    Damaged(String),
 }
 
 /// Why STATE has to be compared with the ledger; none when there is no need.
-fn occasion(loaded: &Loaded, first: u64, kept: Option<&Kept>) -> Option<String> {
+fn occasion(
+    loaded: &Loaded,
+    first: u64,
+    kept: Option<&Kept>,
+    since: Option<&str>,
+) -> Option<Occasion> {
     if let Some(broken) = loaded.unreadable.iter().find(|it| it.newer().is_none()) {
-        return Some(format!("{} could not be read: {}", broken.subject, broken.error));
+        let reason = format!("{} could not be read: {}", broken.subject, broken.error);
+        return Some(Occasion::Damaged(reason));
     }
     let written =
         first > 1 || !loaded.records.is_empty() || kept.is_some_and(|kept| kept.outbox_through > 0);
     let lost = loaded.meta.is_none() && written;
-    lost.then(|| "it does not say how far it is written".to_owned())
+    if lost {
+        return Some(Occasion::Damaged("it does not say how far it is written".to_owned()));
+    }
+    let told = loaded.meta.as_ref().map(|meta| meta.server.as_str());
+    let anew = since.is_some_and(|since| told.is_some_and(|told| told != since));
+    anew.then_some(Occasion::Restarted)
 }
 
 fn note(troubles: &mut BTreeMap<NoCommit, Trouble>, seq: u64, error: &InvalidEntry) {
@@ -273,7 +309,8 @@ fn as_it_is(loaded: Loaded, last: u64) -> Begun {
         ..Restart::default()
     };
     let (outbox, epoch) = (meta.outbox_through, meta.owner_epoch);
-    Begun { restart, revisions: loaded.revisions, outbox, epoch, troubles: Vec::new() }
+    let (plans, troubles) = (BTreeMap::new(), Vec::new());
+    Begun { restart, plans, revisions: loaded.revisions, outbox, epoch, troubles }
 }
 
 /// The ledger instead of STATE, which is made to agree with it.
@@ -282,10 +319,10 @@ async fn mend(
     loaded: Loaded,
     last: u64,
     kept: Option<&Kept>,
-    reason: String,
+    occasion: Occasion,
 ) -> Result<Begun, EngineError> {
-    tracing::error!(reason, "STATE is compared with the ledger");
-    let rebuilt = rebuild(bus, latest(&loaded).cloned(), last).await?;
+    let tips = PlanTips::read(bus).await?;
+    let rebuilt = rebuild(bus, latest(&loaded).cloned(), last, Some(&tips)).await?;
     let remembered = kept.map_or(0, |kept| kept.outbox_through).min(last);
     let outbox = match &loaded.meta {
         Some(meta) => meta.outbox_through,
@@ -298,10 +335,26 @@ async fn mend(
     let mut revisions = loaded.revisions;
     outbox::mend(bus, mends, last, &mut revisions).await?;
     let epoch = rebuilt.epoch_at(outbox);
+    let plans = rebuilt.plans;
     let mut restart = rebuilt.restart;
     restart.skip(outbox);
-    let troubles = vec![Trouble::StateMended { written, dropped, reason }];
-    Ok(Begun { restart, revisions, outbox, epoch, troubles })
+    let lost = plans.len();
+    let troubles = match occasion {
+        Occasion::Damaged(reason) => {
+            tracing::error!(reason, written, dropped, lost, "STATE was mended from the ledger");
+            vec![Trouble::StateMended { written, dropped, reason }]
+        }
+        Occasion::Restarted => {
+            tracing::info!(
+                written,
+                dropped,
+                lost,
+                "the server was started anew: STATE and plan events were compared with the ledger"
+            );
+            Vec::new()
+        }
+    };
+    Ok(Begun { restart, plans, revisions, outbox, epoch, troubles })
 }
 
 /// The latest snapshot that STATE tells of.

@@ -20,7 +20,7 @@ use tetrarch_core::ledger::Record;
 use tetrarch_core::obstacle::{Telemetry, of_fleet};
 use tetrarch_core::restart::Memory;
 use tetrarch_core::time::BusTime;
-use tetrarch_engine::{Keeper, remembered};
+use tetrarch_engine::{Keeper, memories, remembered};
 
 use super::Check;
 use crate::context::Context;
@@ -302,9 +302,13 @@ async fn ledger(context: &Context, bus: &Bus) -> Check {
     match load_meta(bus).await {
         Ok(meta) => {
             let kept = remembered(&context.config.bus.data_dir).await;
-            match kept {
-                Ok(kept) => ledger_check(&meta.unwrap_or_default(), kept.as_ref(), &created, last),
-                Err(error) => Check::fail("ledger", error.to_string(), accepting(last)),
+            let known = match kept {
+                Ok(kept) => memories(bus, meta.as_ref(), kept.as_ref()).await,
+                Err(error) => return Check::fail("ledger", error.to_string(), accepting(last)),
+            };
+            match known {
+                Ok(known) => ledger_check(&meta.unwrap_or_default(), &known, &created, last),
+                Err(error) => Check::fail("ledger", error.to_string(), "see the bus above"),
             }
         }
         Err(error @ MetaError::Unreadable(_)) => {
@@ -344,11 +348,14 @@ async fn dead(bus: &Bus) -> Check {
     Check::ok(name, what)
 }
 
-pub(super) fn ledger_check(meta: &Meta, kept: Option<&Memory>, created: &str, last: u64) -> Check {
+pub(super) fn ledger_check(
+    meta: &Meta,
+    known: &[(Keeper, Memory)],
+    created: &str,
+    last: u64,
+) -> Check {
     let name = "ledger";
-    let told = Memory { created: meta.ledger_created.clone(), high: meta.ledger_high };
-    let known = kept.map(|kept| (Keeper::DataDirectory, kept));
-    for (keeper, memory) in [(Keeper::State, &told)].into_iter().chain(known) {
+    for (keeper, memory) in known {
         if let Err(lost) = memory.judge(created, last) {
             return Check::fail(name, format!("{lost}, says {keeper}"), accepting(last));
         }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
-use tetrarch_bus::server::{BINARY_VARIABLE, MIN_VERSION, Version};
+use tetrarch_bus::server::{BINARY_VARIABLE, Durability, MIN_VERSION, Version};
 use tetrarch_runner::{Containment, Layer};
 use tokio::process::Command;
 
@@ -25,6 +25,7 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
     checks.extend(planner(context));
     if context.config.bus.url.is_none() {
         checks.push(server(&context.config.bus.data_dir).await);
+        checks.push(durability(context.config.bus.durability));
     }
     checks.push(data_dir(&context.config.bus.data_dir));
     checks.extend(isolation(context.config.host.containment.clone()).await);
@@ -130,6 +131,19 @@ pub(super) fn data_dir(dir: &Path) -> Check {
     match holder(dir) {
         Some(pid) => Check::ok(name, format!("{shown}, in use by process {pid}")),
         None => Check::ok(name, format!("{shown}, in use by nobody")),
+    }
+}
+
+/// What an acknowledged write survives on the bus of this machine.
+pub(super) fn durability(chosen: Durability) -> Check {
+    let name = "durability";
+    match chosen.loses() {
+        None => Check::ok(name, "power: what is acknowledged survives a power cut"),
+        Some(loses) => {
+            let next =
+                "remove bus.durability from the configuration, then stop and start `tetrarch up`";
+            Check::warn(name, format!("{}: {loses}", chosen.as_str()), next)
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tetrarch_core::id::{AgentId, CommitId, HostName, Principal, ProjectName, Uli
 use tetrarch_core::ledger::{Entry, Record, RecordKey};
 use tetrarch_core::restart::Memory;
 use tetrarch_core::time::BusTime;
+use tetrarch_engine::Keeper;
 
 use super::ledger::{Audit, Report};
 use super::*;
@@ -206,7 +207,10 @@ fn a_ledger_that_forgot_is_a_failure() {
         ledger_high: 5,
         ..Meta::default()
     };
-    let look = |meta: &Meta, created, last| super::bus::ledger_check(meta, None, created, last);
+    let look = |meta: &Meta, created, last| {
+        let told = Memory { created: meta.ledger_created.clone(), high: meta.ledger_high };
+        super::bus::ledger_check(meta, &[(Keeper::State, told)], created, last)
+    };
     assert_eq!(look(&meta, "monday", 4).verdict, Verdict::Fail);
     assert_eq!(look(&meta, "tuesday", 5).verdict, Verdict::Fail);
     assert_eq!(look(&meta, "monday", 5).verdict, Verdict::Warn);
@@ -214,9 +218,12 @@ fn a_ledger_that_forgot_is_a_failure() {
     assert_eq!(look(&caught_up, "monday", 5).verdict, Verdict::Ok);
     assert_eq!(look(&Meta::default(), "monday", 0).verdict, Verdict::Ok);
     let kept = Memory { created: "monday".to_owned(), high: 6 };
-    let told = super::bus::ledger_check(&Meta::default(), Some(&kept), "monday", 5);
-    assert_eq!(told.verdict, Verdict::Fail, "STATE is gone, the data directory knows");
-    assert!(told.next.is_some_and(|next| next.contains("--accept-ledger 5")));
+    for keeper in [Keeper::DataDirectory, Keeper::PlanEvent, Keeper::Order] {
+        let known = [(keeper, kept.clone())];
+        let told = super::bus::ledger_check(&Meta::default(), &known, "monday", 5);
+        assert_eq!(told.verdict, Verdict::Fail, "STATE is gone, {keeper} knows");
+        assert!(told.next.is_some_and(|next| next.contains("--accept-ledger 5")));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tetrarch_bus::Bus;
-use tetrarch_bus::outbox::Mend;
+use tetrarch_bus::outbox::{Mend, PlanTips};
 use tetrarch_bus::snapshot::{self, Base};
 use tetrarch_bus::state::Loaded;
 use tetrarch_bus::subject::Subject;
@@ -19,15 +19,22 @@ use crate::error::EngineError;
 /// Entries that are read at one stroke.
 const STRETCH: u64 = 2048;
 
+/// How long before the ledger's end a plan event may be that a server lost though it had acknowledged it, in
+/// milliseconds: it waits for the disk once a second at least. Older ones are gone because of their age.
+const PLANS_LOST_WITHIN_MS: u64 = 10 * 60 * 1000;
+
 /// What the ledger says.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilt {
     pub(crate) restart: Restart,
+    /// Late entries with plan events that are not published, without anything else of them.
+    pub(crate) plans: BTreeMap<u64, Entry>,
     /// From which entry on each epoch was.
     raised: Vec<(u64, u64)>,
 }
 
-/// Folds the ledger up to an entry. `hint`: the latest snapshot, when it is known.
+/// Folds the ledger up to an entry. `hint`: the latest snapshot, when it is known; `tips`: how far plan
+/// events are published, when what is missing there is wanted.
 ///
 /// # Errors
 /// The ledger begins behind an entry that no snapshot holds, or the snapshot cannot be read.
@@ -35,13 +42,21 @@ pub(crate) async fn rebuild(
     bus: &Bus,
     hint: Option<Snapshot>,
     last: u64,
+    tips: Option<&PlanTips>,
 ) -> Result<Rebuilt, EngineError> {
     let first = bus.stream_extent(LEDGER).await?.first;
     let base =
         if first <= 1 { Base::default() } else { base(bus, hint.as_ref(), first, last).await? };
     let (through, epoch) = (base.through, base.epoch);
-    let mut rebuilt = Rebuilt { restart: base.restart(), raised: vec![(through, epoch)] };
-    each(bus, through + 1, last, epoch, |seq, entry| rebuilt.add(seq, entry)).await;
+    let (raised, plans) = (vec![(through, epoch)], BTreeMap::new());
+    let mut rebuilt = Rebuilt { restart: base.restart(), plans, raised };
+    each(bus, through + 1, last, epoch, |seq, entry| {
+        rebuilt.add(seq, entry);
+        if let Some(tips) = tips {
+            rebuilt.note_plans(tips, seq, entry);
+        }
+    })
+    .await;
     Ok(rebuilt)
 }
 
@@ -93,6 +108,27 @@ impl Rebuilt {
             self.raised.push((seq, entry.epoch));
         }
         self.restart.add(seq, entry);
+    }
+
+    /// Keeps the plan events of an entry that was just added, when they are not published; and forgets those
+    /// that are too old to be missing.
+    fn note_plans(&mut self, tips: &PlanTips, seq: u64, entry: &Entry) {
+        let oldest = entry.at.0.saturating_sub(PLANS_LOST_WITHIN_MS);
+        while let Some(first) = self.plans.first_entry()
+            && first.get().at.0 < oldest
+        {
+            first.remove();
+        }
+        let lacking = entry.plans.iter().filter(|event| tips.lacks(seq, event)).cloned();
+        let plans: Vec<_> = lacking.collect();
+        if !plans.is_empty() {
+            let mut lost = Entry {
+                plans,
+                ..Entry::empty(entry.commit, entry.epoch, entry.at, entry.intake_seq)
+            };
+            self.restart.complete(&mut lost);
+            self.plans.insert(seq, lost);
+        }
     }
 
     /// The highest epoch up to an entry.
