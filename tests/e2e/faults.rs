@@ -5,6 +5,7 @@ mod clocks;
 mod cluster;
 mod cut;
 mod disk;
+mod power;
 
 use std::future::Future;
 

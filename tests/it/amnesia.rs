@@ -5,17 +5,15 @@
 use std::path::Path;
 
 use tetrarch_bus::commit::Committer;
-use tetrarch_bus::state::{load, load_meta};
+use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::pattern::{LEDGER, MAIL, REQUESTS, STATE};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::{Bus, HeaderMap, topology};
-use tetrarch_core::check::check_entry;
 use tetrarch_core::id::HumanName;
 use tetrarch_core::ledger::{Entry, EventKind};
-use tetrarch_core::records::Records;
 use tetrarch_engine::{Acceptance, Accepted, EngineError, accept_ledger};
 use tetrarch_tests::wait::soon;
-use tetrarch_tests::{Owner, Server};
+use tetrarch_tests::{Owner, Server, agreeing};
 
 const LONG_SECS: u32 = 600;
 
@@ -84,22 +82,6 @@ async fn accepted(server: &Server, seq: u64, data_dir: &Path) -> Result<Accepted
         data_dir: data_dir.to_owned(),
     };
     accept_ledger(server.control().await, acceptance).await
-}
-
-/// Folds the whole ledger and compares it with STATE.
-async fn agreeing(bus: &Bus) -> Records {
-    settled(bus).await;
-    let mut records = Records::default();
-    for (entry, seq) in entries(bus).await.iter().zip(1..) {
-        assert_eq!(check_entry(&records, seq, entry), []);
-        records.apply(entry);
-    }
-    let mut state = Records::default();
-    state.epoch = records.epoch;
-    state.intake_seq = records.intake_seq;
-    load(bus).await.records.into_iter().for_each(|(record, _)| state.put(record));
-    assert_eq!(state, records);
-    records
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,29 +3,27 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tetrarch_bus::archive;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec::encode_entry;
 use tetrarch_bus::intake::{REASON, dead_letters};
-use tetrarch_bus::snapshot;
 use tetrarch_bus::state::{load, load_meta};
 use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::pattern::{ARTIFACTS, DEAD, LEDGER, MAIL, STATE, object_chunk};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::{Bus, HeaderMap};
 use tetrarch_core::agent::Project;
-use tetrarch_core::check::check_entry;
 use tetrarch_core::id::ProjectName;
 use tetrarch_core::ledger::{Entry, EventKind, Record};
 use tetrarch_core::limits::LEASE_EPOCH_MAX;
 use tetrarch_core::records::Records;
 use tetrarch_core::time::{BusTime, Millis};
 use tetrarch_tests::life::Life;
-use tetrarch_tests::wait::{SOON, soon};
-use tetrarch_tests::{Owner, Server, empty_entry};
+use tetrarch_tests::wait::soon;
+use tetrarch_tests::{Owner, Server, agreeing, empty_entry};
 
 const LONG_SECS: u32 = 600;
 const UNAVAILABLE: &str = "unavailable";
@@ -49,44 +47,6 @@ async fn put_as_if_late(bus: &Bus, subject: &str, payload: &str) {
     headers.insert("Tetrarch-Seq", "9999999.0");
     let payload = payload.to_owned().into_bytes();
     bus.publish_expect(subject, headers, payload.into(), None).await.unwrap();
-}
-
-/// What the ledger comes to, from the latest snapshot on.
-async fn replayed(bus: &Bus) -> Records {
-    let base = snapshot::base(bus).await.unwrap();
-    let mut records = base.folded();
-    let last = bus.stream_last_seq(LEDGER).await.unwrap();
-    for item in read_ledger(bus, base.through + 1, last, base.epoch).await {
-        let Ok(entry) = item.entry else { continue };
-        assert_eq!(check_entry(&records, item.seq, &entry), []);
-        records.apply(&entry);
-    }
-    records
-}
-
-/// The first lines in which two differ.
-fn differing(left: &Records, right: &Records) -> String {
-    let (left, right) = (format!("{left:#?}"), format!("{right:#?}"));
-    let pairs = left.lines().zip(right.lines()).filter(|(left, right)| left != right);
-    pairs.take(5).map(|(left, right)| format!("{} / {}; ", left.trim(), right.trim())).collect()
-}
-
-/// Waits until STATE is what the ledger comes to, and all of it can be read.
-async fn agreeing(bus: &Bus) -> Records {
-    let end = Instant::now() + SOON;
-    loop {
-        let records = soon("a replay of the ledger", replayed(bus)).await;
-        let loaded = soon("all of STATE", load(bus)).await;
-        let mut state = Records::default();
-        state.epoch = records.epoch;
-        state.intake_seq = records.intake_seq;
-        loaded.records.into_iter().for_each(|(record, _)| state.put(record));
-        if loaded.unreadable.is_empty() && state == records && loaded.meta.is_some() {
-            return records;
-        }
-        let apart = Instant::now() >= end;
-        assert!(!apart, "{}{:?}", differing(&state, &records), loaded.unreadable);
-    }
 }
 
 /// Alerts of a kind since an entry, each with its words.

@@ -3,15 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use serde_json::{Value, json};
-use tetrarch_bus::state::{load, load_meta};
+use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::pattern::{EVERY_PLAN_EVENT, LEDGER, MAIL, PLANS, STATE};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::{Bus, HeaderMap};
 use tetrarch_core::ledger::EventKind;
-use tetrarch_core::records::Records;
 use tetrarch_engine::EngineError;
 use tetrarch_tests::wait::soon;
-use tetrarch_tests::{Owner, Server};
+use tetrarch_tests::{Owner, Server, agreeing};
 
 const LONG_SECS: u32 = 600;
 const GOALS: u32 = 3;
@@ -96,27 +95,6 @@ async fn plan_events(bus: &Bus) -> Vec<(String, Value)> {
         .collect();
     events.sort_by(|one, other| one.0.cmp(&other.0));
     events
-}
-
-/// Waits until STATE is what the whole ledger comes to.
-async fn agreeing(bus: &Bus) -> Records {
-    let agreed = async {
-        loop {
-            let mut records = Records::default();
-            let last = bus.stream_last_seq(LEDGER).await.unwrap();
-            for item in read_ledger(bus, 1, last, 0).await {
-                records.apply(&item.entry.unwrap());
-            }
-            let mut state = Records::default();
-            state.epoch = records.epoch;
-            state.intake_seq = records.intake_seq;
-            load(bus).await.records.into_iter().for_each(|(record, _)| state.put(record));
-            if state == records {
-                return records;
-            }
-        }
-    };
-    soon("STATE as the ledger says", agreed).await
 }
 
 async fn mended_alerts(bus: &Bus) -> usize {

@@ -1,19 +1,24 @@
-//! The ledger as a test follows it: entries folded into records, waited on for a state.
+//! The ledger as a test follows it: entries folded into records, waited on for a state, and held against STATE.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
-use tetrarch_bus::tail::{LedgerItem, follow_ledger};
+use tetrarch_bus::snapshot;
+use tetrarch_bus::state::load;
+use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::tail::{LedgerItem, follow_ledger, read_ledger};
+use tetrarch_core::check::check_entry;
 use tetrarch_core::id::{AgentId, CommitId, Ulid};
 use tetrarch_core::ledger::{Entry, Event, EventKind, Record};
 use tetrarch_core::records::Records;
 use tetrarch_core::time::BusTime;
 
-use crate::wait;
+use crate::wait::{self, SOON, soon};
 
 /// An entry that changes nothing.
 #[must_use]
@@ -120,5 +125,46 @@ impl Ledger {
             }
         }
         widest
+    }
+}
+
+/// What the ledger comes to, from the latest snapshot on.
+async fn replayed(bus: &Bus) -> Records {
+    let base = snapshot::base(bus).await.unwrap();
+    let mut records = base.folded();
+    let last = bus.stream_last_seq(LEDGER).await.unwrap();
+    for item in read_ledger(bus, base.through + 1, last, base.epoch).await {
+        let Ok(entry) = item.entry else { continue };
+        assert_eq!(check_entry(&records, item.seq, &entry), []);
+        records.apply(&entry);
+    }
+    records
+}
+
+/// The first lines in which two differ.
+fn differing(left: &Records, right: &Records) -> String {
+    let (left, right) = (format!("{left:#?}"), format!("{right:#?}"));
+    let pairs = left.lines().zip(right.lines()).filter(|(left, right)| left != right);
+    pairs.take(5).map(|(left, right)| format!("{} / {}; ", left.trim(), right.trim())).collect()
+}
+
+/// Waits until STATE is what the ledger comes to, and all of it can be read.
+///
+/// # Panics
+/// It does not get there in time, or an entry breaks a rule.
+pub async fn agreeing(bus: &Bus) -> Records {
+    let end = Instant::now() + SOON;
+    loop {
+        let records = soon("a replay of the ledger", replayed(bus)).await;
+        let loaded = soon("all of STATE", load(bus)).await;
+        let mut state = Records::default();
+        state.epoch = records.epoch;
+        state.intake_seq = records.intake_seq;
+        loaded.records.into_iter().for_each(|(record, _)| state.put(record));
+        if loaded.unreadable.is_empty() && state == records && loaded.meta.is_some() {
+            return records;
+        }
+        let apart = Instant::now() >= end;
+        assert!(!apart, "{}{:?}", differing(&state, &records), loaded.unreadable);
     }
 }

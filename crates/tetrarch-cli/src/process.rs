@@ -86,7 +86,10 @@ impl Instance {
         file.read_to_string(&mut id).map_err(|error| at(&path, &error))?;
         if id.trim().is_empty() {
             id = new_ulid().to_string();
-            file.write_all(id.as_bytes()).map_err(|error| at(&path, &error))?;
+            // After a power cut a lease still knows its holder again.
+            let kept = file.write_all(id.as_bytes()).and_then(|()| file.sync_all());
+            let kept = kept.and_then(|()| File::open(data_dir)?.sync_all());
+            kept.map_err(|error| at(&path, &error))?;
         }
         Ok(Some(Self { id: id.trim().to_owned(), _lock: Some(file) }))
     }

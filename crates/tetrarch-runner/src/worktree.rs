@@ -10,7 +10,7 @@ mod keeping;
 mod making;
 mod own;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -87,7 +87,9 @@ impl Place {
         let (path, beside) = (self.dir.join(ABOUT), self.dir.join("about.new"));
         let write = || {
             std::fs::create_dir_all(&self.dir)?;
-            std::fs::write(&beside, serde_json::to_vec_pretty(&self.about)?)?;
+            let mut file = std::fs::File::create(&beside)?;
+            file.write_all(&serde_json::to_vec_pretty(&self.about)?)?;
+            file.sync_all()?;
             std::fs::rename(&beside, &path)
         };
         write().map_err(|cause: io::Error| GitError::File { path: path.clone(), cause })

@@ -25,10 +25,17 @@ fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     Ok(beside)
 }
 
-/// Writes a file so that a reader sees the old text or the new one, never a part (mode 0600).
+/// Has the name of a file outlive a power cut, as what is in it does.
+fn sync_place(path: &Path) -> io::Result<()> {
+    fs::File::open(path.parent().unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+/// Writes a file so that a reader sees the old text or the new one, never a part (mode 0600), also after a power
+/// cut.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = write_beside(path, bytes)?;
-    fs::rename(&beside, path)
+    fs::rename(&beside, path)?;
+    sync_place(path)
 }
 
 /// Writes a file unless it exists, and gives what it holds in the end: of many processes that do
@@ -38,7 +45,7 @@ pub(crate) fn keep_first(path: &Path, text: &str) -> io::Result<String> {
     let linked = fs::hard_link(&beside, path);
     fs::remove_file(&beside)?;
     match linked {
-        Ok(()) => Ok(text.to_owned()),
+        Ok(()) => sync_place(path).map(|()| text.to_owned()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::read_to_string(path),
         Err(error) => Err(error),
     }

@@ -247,12 +247,14 @@ fn occasion(
     let written =
         first > 1 || !loaded.records.is_empty() || kept.is_some_and(|kept| kept.outbox_through > 0);
     let lost = loaded.meta.is_none() && written;
-    if lost {
-        return Some(Occasion::Damaged("it does not say how far it is written".to_owned()));
-    }
     let told = loaded.meta.as_ref().map(|meta| meta.server.as_str());
-    let anew = since.is_some_and(|since| told.is_some_and(|told| told != since));
-    anew.then_some(Occasion::Restarted)
+    match since {
+        // A server that did not wait for the disk may have lost all of it.
+        Some(since) => {
+            (lost || told.is_some_and(|told| told != since)).then_some(Occasion::Restarted)
+        }
+        None => lost.then(|| Occasion::Damaged("it does not say how far it is written".to_owned())),
+    }
 }
 
 fn note(troubles: &mut BTreeMap<NoCommit, Trouble>, seq: u64, error: &InvalidEntry) {

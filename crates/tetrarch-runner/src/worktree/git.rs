@@ -19,7 +19,7 @@ const CALL_MAX: Duration = Duration::from_secs(600);
 /// What is repeated of what git said, in characters.
 const SAID_MAX: usize = 600;
 /// Settings that decide over what a repository says: nothing runs besides, nothing is fetched.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 14] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -32,6 +32,9 @@ const SETTINGS: [&str; 12] = [
     "diff.ignoreSubmodules=none",
     "advice.addEmbeddedRepo=false",
     "core.logAllRefUpdates=true",
+    // A change that is told of as applied outlives a power cut.
+    "core.fsync=all",
+    "core.fsyncMethod=batch",
 ];
 /// Who commits.
 const NAME: &str = "Tetrarch";
