@@ -88,8 +88,8 @@ pub struct Bus {
     pub(crate) client: async_nats::Client,
     pub(crate) js: jetstream::Context,
     api: String,
-    /// Whether consumers may be made on it: by the control plane alone.
-    consumes: bool,
+    /// What its credential says that it is for; the server goes by what it signed.
+    role: Option<Role>,
     notices: broadcast::Sender<Notice>,
     losses: watch::Sender<u64>,
     /// Servers that were named; it may have been told of more.
@@ -135,7 +135,8 @@ impl Bus {
                     tls::fault(&error, options).unwrap_or_else(|| unreachable(error.to_string()))
                 }
             })?;
-        let account = facts.and_then(|facts| facts.role).map_or(Account::Control, Role::account);
+        let role = facts.and_then(|facts| facts.role);
+        let account = role.map_or(Account::Control, Role::account);
         let api = options.api_prefix.clone().unwrap_or_else(|| account.api().to_owned());
         let js = ContextBuilder::new()
             .timeout(ANSWER_WITHIN)
@@ -145,8 +146,7 @@ impl Bus {
             .api_prefix(api.clone())
             .build(client.clone());
         let (servers, doubt) = (options.urls.len(), Arc::default());
-        let consumes = account == Account::Control;
-        let bus = Self { client, js, api, consumes, notices, losses, servers, doubt };
+        let bus = Self { client, js, api, role, notices, losses, servers, doubt };
         tokio::select! {
             proven = bus.prove(&url) => proven?,
             trouble = credential_trouble(&mut heard) => return Err(match trouble {
@@ -240,9 +240,16 @@ impl Bus {
         &self.api
     }
 
-    /// Whether a reader of a stream has a consumer there; else it reads and is woken.
+    /// What the credential is for; none when it does not say.
+    #[must_use]
+    pub fn role(&self) -> Option<Role> {
+        self.role
+    }
+
+    /// Whether a reader of a stream has a consumer there; else it reads and is woken. Consumers are made by the
+    /// control plane alone.
     pub(crate) fn consumes(&self) -> bool {
-        self.consumes
+        self.role.is_none_or(|role| role.account() == Account::Control)
     }
 
     pub(crate) fn notices(&self) -> broadcast::Receiver<Notice> {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use nkeys::KeyPair;
 use tetrarch_core::id::{AgentId, HostName, HumanName};
 
-use crate::subject::pattern::policy::{Account, Role};
+use crate::subject::pattern::policy::{Account, Person, Role};
 pub use holding::{Credential, LIFETIME, Standing};
 pub use revoked::Revoked;
 
@@ -48,6 +48,14 @@ pub enum CredsError {
         agent: AgentId,
         /// The role whose credential covers it.
         role: &'static str,
+    },
+    /// A role of people for another party.
+    #[error(
+        "{name} is no person; only people (human:bob) have one of the roles viewer, operator, approver, admin"
+    )]
+    NoPerson {
+        /// Whose.
+        name: String,
     },
     /// There is no credential to do it with.
     #[error("{name} has no credential here; `tetrarch creds list` lists those there are")]
@@ -91,14 +99,14 @@ impl fmt::Display for Party {
 }
 
 impl Party {
-    /// The role whose signing key makes the credential.
+    /// The role whose signing key makes the credential; of a person, unless another is given or held.
     #[must_use]
     pub fn role(&self) -> Role {
         match self {
             Self::Control => Role::Control,
             Self::Host(_) => Role::Host,
             Self::External(_) => Role::External,
-            Self::Human(_) => Role::Human,
+            Self::Human(_) => Role::Human(Person::Admin),
         }
     }
 
@@ -212,8 +220,9 @@ impl Authority {
             Some(held) if held.standing == Standing::Revoked && *party != Party::Control => {
                 return Err(CredsError::Over { name: party.to_string() });
             }
-            Some(_) | None => {
-                self.write(&path, party.role(), &name, (KeyPair::new_user(), LIFETIME))?;
+            held => {
+                let role = role_of(party, held.as_ref(), None)?;
+                self.write(&path, role, &name, (KeyPair::new_user(), LIFETIME))?;
             }
         }
         Ok(path)
@@ -290,6 +299,20 @@ impl Authority {
     }
 }
 
+/// The role of a party's next credential: the one that is said, else the one that it has.
+fn role_of(
+    party: &Party,
+    held: Option<&Credential>,
+    said: Option<Person>,
+) -> Result<Role, CredsError> {
+    match (party, said, held.map(|held| held.role)) {
+        (Party::Human(_), Some(person), _) => Ok(Role::Human(person)),
+        (_, Some(_), _) => Err(CredsError::NoPerson { name: party.to_string() }),
+        (Party::Human(_), None, Some(role @ Role::Human(_))) => Ok(role),
+        (_, None, _) => Ok(party.role()),
+    }
+}
+
 fn key_at(path: &Path, make: fn() -> KeyPair) -> Result<KeyPair, CredsError> {
     let broken = |reason: String| CredsError::Key { path: path.to_owned(), reason };
     let seed = match std::fs::read_to_string(path) {
@@ -334,7 +357,7 @@ mod tests {
         assert_eq!(two.mint(&Party::Human(HumanName::new("ada").unwrap())).unwrap(), path);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let facts = jwt::user_facts(&text).unwrap();
-        assert_eq!((facts.name.as_str(), facts.role), ("ada", Some(Role::Human)));
+        assert_eq!((facts.name.as_str(), facts.role), ("ada", Some(Role::Human(Person::Admin))));
     }
 
     #[test]
@@ -352,9 +375,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
         let party = Party::Human(HumanName::new("ada").unwrap());
-        let (signer, user) = (authority.signer(Role::Human).unwrap(), KeyPair::new_user());
+        let (signer, user) = (authority.signer(party.role()).unwrap(), KeyPair::new_user());
         let (keys, name) = ((signer, &authority.control), "ada");
-        let old = jwt::user(Role::Human, keys, &user, name, LIFETIME).unwrap();
+        let old = jwt::user(party.role(), keys, &user, name, LIFETIME).unwrap();
         let path = authority.creds_dir.join(party.file_name());
         std::fs::write(&path, credential_text(&old, &user.seed().unwrap())).unwrap();
         std::fs::write(authority.creds_dir.join("notes.txt"), [0xff]).unwrap();

@@ -9,8 +9,10 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Party};
 use tetrarch_bus::envelope::Envelope;
-use tetrarch_bus::send::send_request;
+use tetrarch_bus::error::PublishError;
+use tetrarch_bus::send::{SendError, send_request};
 use tetrarch_bus::server::{self, Room};
+use tetrarch_bus::subject::pattern::policy::{Person, Role};
 use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::tail::follow_ledger;
 use tetrarch_bus::watch::Replies;
@@ -220,7 +222,9 @@ impl Desk {
         let headers = envelope.headers(subject);
         let payload = Bytes::from(payload);
         let answered = async {
-            send_request(&self.bus, subject, headers, payload, Some(REPLY_WITHIN)).await?;
+            let sent = send_request(&self.bus, subject, headers, payload, Some(REPLY_WITHIN)).await;
+            let asked = if let Subject::Op { op, .. } = subject { op.as_str() } else { "spawning" };
+            sent.map_err(|error| self.unsent(asked, error))?;
             Ok::<_, CliError>(replies.wait(id, REPLY_WITHIN).await?.body)
         };
         match answered.await {
@@ -229,6 +233,24 @@ impl Desk {
                 Err(error)
             }
             answered => answered,
+        }
+    }
+
+    /// Why what is asked was not sent: with the role that it takes, when this person has a lesser one.
+    pub(crate) fn unsent(&self, asked: &str, error: SendError) -> CliError {
+        let SendError::Refused(PublishError::Refused { subject, .. }) = &error else {
+            return error.into();
+        };
+        match (self.bus.role(), Person::least(subject)) {
+            (Some(Role::Human(own)), Some(least)) if own < least => {
+                let (human, own, least) = (&self.human, own.as_str(), least.as_str());
+                let what = format!("{asked} takes the role {least}; {human} has the role {own}");
+                CliError::new(Code::Denied, what).hint(format!(
+                    "ask whoever keeps the fleet's keys for `tetrarch creds rotate {human} --role {least}`, \
+                     and use the file that it makes"
+                ))
+            }
+            _ => error.into(),
         }
     }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use async_nats::connection::State;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, CredsError, LIFETIME, Party, Standing};
-use tetrarch_bus::error::ConnectError;
+use tetrarch_bus::error::{ConnectError, PublishError};
 use tetrarch_bus::server::{ManagedServer, guard_pace, tell_revoked};
+use tetrarch_bus::subject::pattern::policy::{Person, Role};
 use tetrarch_bus::{Bus, HeaderMap};
 use tetrarch_core::share::Pace;
 use tetrarch_tests::wait::soon;
@@ -54,13 +55,34 @@ async fn a_revoked_user_is_cut_off_and_comes_back_with_a_new_key_only() {
 
     let file = options.credentials.clone().unwrap();
     let old = std::fs::read_to_string(&file).unwrap();
-    authority.rotate(&external(), LIFETIME).unwrap();
+    authority.rotate(&external(), None, LIFETIME).unwrap();
     tell().await;
     // It reads the file again.
     state(&one, State::Connected).await;
     Bus::connect(&options).await.unwrap();
     std::fs::write(&file, old).unwrap();
     assert_refused(&options).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_whose_key_is_younger_than_the_server_is_taken_once_that_is_told() {
+    let (fixture, _control) = Fixture::with_streams().await;
+    // What an earlier version did not have.
+    std::fs::remove_file(fixture.path().join("keys/role-viewer.nk")).unwrap();
+    let authority = Authority::open_or_create(fixture.path()).unwrap();
+    let file = authority.issue(&human(), Some(Person::Viewer), LIFETIME).unwrap();
+    let options = ConnectOptions { credentials: Some(file), ..fixture.options(&external()) };
+    let others = Bus::connect(&fixture.options(&external())).await.unwrap();
+    assert_refused(&options).await;
+    tell_revoked(&options, &authority, &authority.revoked().unwrap()).await.unwrap();
+    let viewer = Bus::connect(&options).await.unwrap();
+    assert_eq!(viewer.role(), Some(Role::Human(Person::Viewer)));
+    let asked =
+        viewer.publish_expect("op.goal.create.human:ada", HeaderMap::new(), "{}".into(), None);
+    let refused = asked.await.unwrap_err();
+    assert!(matches!(refused, PublishError::Refused { code: 403, .. }), "{refused}");
+    let stored = others.publish_expect("mail.GO.PO-demo", HeaderMap::new(), "{}".into(), None);
+    assert!(stored.await.is_ok(), "others stay");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,7 +102,7 @@ async fn a_user_that_is_refused_for_a_while_is_taken_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart() {
     let (mut fixture, _control) = Fixture::with_streams().await;
-    let file = fixture.authority.issue(&external(), Duration::from_secs(1)).unwrap();
+    let file = fixture.authority.issue(&external(), None, Duration::from_secs(1)).unwrap();
     let mut options = ConnectOptions { credentials: Some(file), ..fixture.options(&human()) };
     // The server counts whole seconds, and lets in whoever comes within its last one.
     let refused = soon("the end of its time", async {
@@ -94,7 +116,7 @@ async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart
     assert!(refused.to_string().contains("has expired"), "{refused}");
     let standing = fixture.authority.credential(&external()).unwrap().unwrap().standing;
     assert_eq!(standing, Standing::Expired);
-    fixture.authority.issue(&external(), LIFETIME).unwrap();
+    fixture.authority.issue(&external(), None, LIFETIME).unwrap();
     Bus::connect(&options).await.unwrap();
     fixture.authority.revoke(&external()).unwrap();
     fixture.server.take().unwrap().stop().await.unwrap();

@@ -10,9 +10,9 @@ use std::path::Path;
 use data_encoding::BASE64URL_NOPAD;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, LIFETIME, Party};
 use tetrarch_bus::server::{ManagedServer, ServerConfig};
-use tetrarch_bus::subject::pattern::policy::{Crossing, Role, crossings, grant};
+use tetrarch_bus::subject::pattern::policy::{Account, Crossing, Person, Role, crossings, grant};
 use tetrarch_tests::dice::Dice;
 
 /// Attempts in all.
@@ -199,11 +199,11 @@ impl Attempts {
 fn role_is_kept_to(
     address: &str,
     credentials: &Path,
-    party: &Party,
+    role: Role,
     name: &str,
     count: usize,
 ) -> [usize; 2] {
-    let grant = grant(party.role());
+    let grant = grant(role);
     let own = |patterns: Vec<String>| -> Vec<String> {
         patterns.into_iter().map(|pattern| pattern.replace("{{name()}}", name)).collect()
     };
@@ -222,7 +222,7 @@ fn role_is_kept_to(
             let table = if *verb == Verb::Publish { &publish } else { &subscribe };
             let allowed = table.iter().any(|pattern| covers(pattern, subject));
             let was_refused = refused.contains(&(*verb, subject.clone()));
-            assert_eq!(was_refused, !allowed, "{party:?}: {verb:?} {subject}");
+            assert_eq!(was_refused, !allowed, "{role:?}: {verb:?} {subject}");
             counts[usize::from(allowed)] += 1;
         }
     }
@@ -243,17 +243,26 @@ async fn every_role_is_kept_to_its_row_of_the_table() {
     let authority = Authority::open_or_create(dir.path()).unwrap();
     let server = ManagedServer::start(&ServerConfig::new(dir.path()), &authority).await.unwrap();
     let address = server.url().trim_start_matches("nats://").to_owned();
-    let parties = [
-        (Party::Control, "control"),
-        (Party::Host("h1".parse().unwrap()), "h1"),
-        (Party::External("PO-demo".parse().unwrap()), "PO-demo"),
-        (Party::Human("ada".parse().unwrap()), "ada"),
+    let issue = |party: Party, person| {
+        let name = party.user_name();
+        (authority.issue(&party, person, LIFETIME).unwrap(), party.role(), name)
+    };
+    let mut parties = vec![
+        issue(Party::Control, None),
+        issue(Party::Host("h1".parse().unwrap()), None),
+        issue(Party::External("PO-demo".parse().unwrap()), None),
     ];
+    // Each under a name of its own; that of the admin is among the others' names.
+    for (person, name) in Person::ALL.into_iter().zip(["vera", "olga", "axel", "ada"]) {
+        let (file, _, name) = issue(Party::Human(name.parse().unwrap()), Some(person));
+        parties.push((file, Role::Human(person), name));
+    }
+    assert_eq!(parties.len(), Role::ALL.len(), "every role takes part");
     let each = ATTEMPTS / parties.len();
-    let tried = parties.map(|(party, name)| {
-        let (address, credentials) = (address.clone(), authority.mint(&party).unwrap());
+    let tried = parties.into_iter().map(|(credentials, role, name)| {
+        let address = address.clone();
         tokio::task::spawn_blocking(move || {
-            role_is_kept_to(&address, &credentials, &party, name, each)
+            role_is_kept_to(&address, &credentials, role, &name, each)
         })
     });
     for tried in futures::future::join_all(tried).await {
@@ -266,8 +275,8 @@ async fn every_role_is_kept_to_its_row_of_the_table() {
 /// A subscription may end in `>` where the table says `*` (see `covers`): there is nothing more to hear by that.
 #[test]
 fn a_last_wildcard_that_is_widened_hears_nothing_more() {
-    let fleet = [Role::Host, Role::External, Role::Human];
-    let said = fleet.into_iter().flat_map(|role| grant(role).publish);
+    let fleet = Role::ALL.into_iter().filter(|role| role.account() == Account::Fleet);
+    let said = fleet.clone().flat_map(|role| grant(role).publish);
     let crossing = crossings().into_iter().filter(|(how, _)| *how == Crossing::Hear);
     let said: Vec<String> = said.chain(crossing.map(|(_, subject)| subject)).collect();
     let mut widened = 0;

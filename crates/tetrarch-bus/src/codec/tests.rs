@@ -6,6 +6,7 @@ mod hostile;
 mod ledgers;
 mod letters;
 mod messages;
+mod people;
 mod plannings;
 mod requests;
 mod samples;

@@ -9,8 +9,8 @@ use nkeys::KeyPair;
 
 use super::jwt::UserFacts;
 use super::revoked::{Revoked, now_secs};
-use super::{Authority, CredsError, Party, jwt};
-use crate::subject::pattern::policy::Role;
+use super::{Authority, CredsError, Party, jwt, role_of};
+use crate::subject::pattern::policy::{Person, Role};
 
 /// How long a credential is good unless said.
 pub const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
@@ -100,28 +100,40 @@ impl Authority {
     }
 
     /// Makes a credential that is good for `lifetime`, in place of one that has expired or is revoked; a
-    /// valid one is kept.
+    /// valid one is kept. A person has the role that is said, else the one of the credential before, else admin.
     ///
     /// # Errors
-    /// As [`Authority::mint`].
-    pub fn issue(&self, party: &Party, lifetime: Duration) -> Result<PathBuf, CredsError> {
+    /// As [`Authority::mint`], or it is no person who is to have a role.
+    pub fn issue(
+        &self,
+        party: &Party,
+        role: Option<Person>,
+        lifetime: Duration,
+    ) -> Result<PathBuf, CredsError> {
         party.check()?;
         let path = self.creds_dir.join(party.file_name());
-        let valid = self.credential(party)?.filter(|it| it.standing == Standing::Valid);
-        if valid.is_none() {
-            self.write(&path, party.role(), &party.user_name(), (KeyPair::new_user(), lifetime))?;
+        let held = self.credential(party)?;
+        let role = role_of(party, held.as_ref(), role)?;
+        if held.is_none_or(|held| held.standing != Standing::Valid) {
+            self.write(&path, role, &party.user_name(), (KeyPair::new_user(), lifetime))?;
         }
         Ok(path)
     }
 
-    /// Makes a credential with a new key and revokes the one before.
+    /// Makes a credential with a new key and revokes the one before, whose role it has unless another is said.
     ///
     /// # Errors
-    /// The party has none, or a file cannot be written.
-    pub fn rotate(&self, party: &Party, lifetime: Duration) -> Result<PathBuf, CredsError> {
+    /// The party has none, it is no person who is to have a role, or a file cannot be written.
+    pub fn rotate(
+        &self,
+        party: &Party,
+        role: Option<Person>,
+        lifetime: Duration,
+    ) -> Result<PathBuf, CredsError> {
+        let role = role_of(party, self.credential(party)?.as_ref(), role)?;
         self.revoke(party)?;
         let path = self.creds_dir.join(party.file_name());
-        self.write(&path, party.role(), &party.user_name(), (KeyPair::new_user(), lifetime))?;
+        self.write(&path, role, &party.user_name(), (KeyPair::new_user(), lifetime))?;
         Ok(path)
     }
 
@@ -187,4 +199,78 @@ fn key_of(path: &Path) -> Result<KeyPair, CredsError> {
         || CredsError::Key { path: path.to_owned(), reason: "it has no user's key".to_owned() };
     let seed = text.lines().find(|line| line.starts_with("SU")).ok_or_else(broken)?;
     KeyPair::from_seed(seed.trim()).map_err(|_| broken())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A person of each role, and what their credential says.
+    fn each(check: impl Fn(&Authority, &Party, &dyn Fn(&str))) {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path()).unwrap();
+        let party = Party::Human("ada".parse().unwrap());
+        for person in Person::ALL {
+            match authority.credential(&party).unwrap() {
+                None => authority.issue(&party, Some(person), LIFETIME).unwrap(),
+                Some(_) => authority.rotate(&party, Some(person), LIFETIME).unwrap(),
+            };
+            let kept = |what: &str| {
+                let held = authority.credential(&party).unwrap().unwrap();
+                let wanted = (Role::Human(person), Standing::Valid);
+                assert_eq!((held.role, held.standing), wanted, "{what}");
+            };
+            kept("as it was said");
+            check(&authority, &party, &kept);
+        }
+    }
+
+    #[test]
+    fn a_person_whose_credential_is_replaced_keeps_the_role() {
+        each(|authority, party, kept| {
+            authority.issue(party, None, LIFETIME).unwrap();
+            kept("a valid one stays");
+            authority.rotate(party, None, Duration::ZERO).unwrap();
+            authority.mint(party).unwrap();
+            kept("minted after its time");
+            authority.rotate(party, None, Duration::ZERO).unwrap();
+            authority.issue(party, None, LIFETIME).unwrap();
+            kept("issued after its time");
+            authority.revoke(party).unwrap();
+            authority.issue(party, None, LIFETIME).unwrap();
+            kept("issued after it was revoked");
+        });
+    }
+
+    #[test]
+    fn a_person_whose_credential_is_renewed_keeps_the_role() {
+        each(|authority, party, kept| {
+            let held = authority.credential(party).unwrap().unwrap();
+            let (signer, user) = (authority.signer(held.role).unwrap(), KeyPair::new_user());
+            let keys = (signer, &authority.control);
+            let old = jwt::user(held.role, keys, &user, "ada", LIFETIME).unwrap();
+            let text = super::super::credential_text(&old, &user.seed().unwrap());
+            std::fs::write(&held.path, &text).unwrap();
+            authority.renew().unwrap();
+            assert_ne!(
+                std::fs::read_to_string(&held.path).unwrap(),
+                text,
+                "it was for another account"
+            );
+            kept("renewed");
+        });
+    }
+
+    #[test]
+    fn only_people_have_roles_of_people() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path()).unwrap();
+        for party in [Party::Control, Party::Host("h1".parse().unwrap())] {
+            authority.mint(&party).unwrap();
+            let before = authority.credential(&party).unwrap();
+            let refused = authority.rotate(&party, Some(Person::Admin), LIFETIME);
+            assert!(matches!(refused, Err(CredsError::NoPerson { .. })), "{refused:?}");
+            assert_eq!(authority.credential(&party).unwrap(), before, "it is not revoked");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Credential, CredsError, LIFETIME, Party, Standing};
 use tetrarch_bus::server::{ClaimsError, tell_revoked};
-use tetrarch_bus::subject::pattern::policy::Role;
+use tetrarch_bus::subject::pattern::policy::{Person, Role};
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::time::{BusTime, Millis};
 
@@ -24,9 +24,9 @@ pub(crate) enum CredsCommand {
     Issue {
         /// Whose: an agent outside (PO-demo), a host (HO@h1), or a person (human:bob).
         name: Principal,
-        /// How long it is good.
+        /// What it says.
         #[command(flatten)]
-        lifetime: Lifetime,
+        terms: Terms,
     },
     /// List credentials.
     List,
@@ -39,9 +39,9 @@ pub(crate) enum CredsCommand {
     Rotate {
         /// Whose, as `creds list` shows it.
         name: Principal,
-        /// How long it is good.
+        /// What it says.
         #[command(flatten)]
-        lifetime: Lifetime,
+        terms: Terms,
     },
     /// Revoke a credential: whoever is connected with it is cut off.
     Revoke {
@@ -57,24 +57,47 @@ const HELP: &str = "\
 A credential is a file of mode 0600 in the data directory; give it to whoever it is for. It is good for 90
 days unless said; those that stay here are renewed by `tetrarch up` after half of their time.
 
+What a person may do is their role:
+  viewer    reads
+  operator  also has work begun, changed and ended
+  approver  also decides what waits for a person, raises budgets and writes to agents
+  admin     also makes projects and profiles, which say what commands are run
+
 Examples:
-  tetrarch creds issue human:carol --expires 30d
+  tetrarch creds issue human:carol --expires 30d --role operator
   tetrarch creds list
   tetrarch creds rotate PO-demo
   tetrarch creds revoke human:bob --yes";
 
-/// How long a credential is good.
+/// What a credential says.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Lifetime {
+pub(crate) struct Terms {
     /// How long it is good, as in 30d; 90 days unless said.
     #[arg(long, value_name = "TIME", value_parser = length)]
     expires: Option<Millis>,
+    /// What a person may do: viewer, operator, approver or admin; the role of the credential before unless
+    /// said, admin of the first.
+    #[arg(long, value_parser = person)]
+    role: Option<Person>,
 }
 
-impl Lifetime {
+impl Terms {
     fn time(self) -> std::time::Duration {
         self.expires.map_or(LIFETIME, |time| std::time::Duration::from_millis(time.0))
     }
+
+    /// The options with which a command says the same.
+    fn options(self) -> String {
+        let expires = self.expires.map(|time| format!(" --expires {time}"));
+        let role = self.role.map(|role| format!(" --role {}", role.as_str()));
+        expires.unwrap_or_default() + &role.unwrap_or_default()
+    }
+}
+
+fn person(text: &str) -> Result<Person, String> {
+    let all = Person::ALL.map(Person::as_str);
+    let unknown = || format!("{text:?} is no role of a person: {}", all.join(", "));
+    Person::ALL.into_iter().find(|person| person.as_str() == text).ok_or_else(unknown)
 }
 
 fn length(text: &str) -> Result<Millis, String> {
@@ -109,24 +132,11 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
     };
     let authority = keys(context, makes)?;
     match command {
-        CredsCommand::Issue { name, lifetime } => {
-            let party = party(name)?;
-            let held = authority.credential(&party).map_err(failed)?;
-            let valid = held.is_some_and(|held| held.standing == Standing::Valid);
-            if let (true, Some(time)) = (valid, lifetime.expires) {
-                let what = format!("{party} has a valid credential");
-                let expires = time.to_string();
-                let hint =
-                    format!("`tetrarch creds rotate {party} --expires {expires}` replaces it");
-                return Err(CliError::new(Code::Conflict, what).hint(hint));
-            }
-            let path = authority.issue(&party, lifetime.time()).map_err(failed)?;
-            output::text(&path.display().to_string()).map(drop)
-        }
+        CredsCommand::Issue { name, terms } => issue(context, &authority, name, terms).await,
         CredsCommand::List => list(context, &authority),
         CredsCommand::Show { name } => show(context, &authority, name),
-        CredsCommand::Rotate { name, lifetime } => {
-            let path = authority.rotate(&party(name)?, lifetime.time()).map_err(failed)?;
+        CredsCommand::Rotate { name, terms } => {
+            let path = authority.rotate(&party(name)?, terms.role, terms.time()).map_err(failed)?;
             tell(context, &authority).await?;
             output::text(&path.display().to_string()).map(drop)
         }
@@ -139,6 +149,34 @@ pub(crate) async fn run(context: &Context, command: CredsCommand) -> Result<(), 
             output::item(context.output, &said, &format!("{name} is revoked")).map(drop)
         }
     }
+}
+
+async fn issue(
+    context: &Context,
+    authority: &Authority,
+    name: Principal,
+    terms: Terms,
+) -> Result<(), CliError> {
+    let party = party(name)?;
+    if terms.role.is_some() && !matches!(party, Party::Human(_)) {
+        return Err(failed(CredsError::NoPerson { name: party.to_string() }));
+    }
+    let held = authority.credential(&party).map_err(failed)?;
+    if let Some(held) = held.filter(|held| held.standing == Standing::Valid) {
+        let other = terms.role.is_some_and(|role| Role::Human(role) != held.role);
+        if terms.expires.is_some() || other {
+            let what = format!("{party} has a valid credential of the role {}", role_of(&held));
+            let options = terms.options();
+            let hint = format!("`tetrarch creds rotate {party}{options}` replaces it");
+            return Err(CliError::new(Code::Conflict, what).hint(hint));
+        }
+    }
+    let path = authority.issue(&party, terms.role, terms.time()).map_err(failed)?;
+    if terms.role.is_some() {
+        // A bus that an earlier version started knows nothing of the role's key.
+        tell(context, authority).await?;
+    }
+    output::text(&path.display().to_string()).map(drop)
 }
 
 /// The keys of this installation. Only what makes a credential makes them.
@@ -157,7 +195,7 @@ fn keys(context: &Context, makes: bool) -> Result<Authority, CliError> {
 /// # Errors
 /// The keys cannot be used, or the party may not have one.
 pub(super) fn issued(context: &Context, party: &Party) -> Result<PathBuf, CliError> {
-    context.authority()?.issue(party, LIFETIME).map_err(failed)
+    context.authority()?.issue(party, None, LIFETIME).map_err(failed)
 }
 
 /// The credential of a party; one that was revoked stays so.
@@ -204,7 +242,7 @@ fn party(name: Principal) -> Result<Party, CliError> {
 fn failed(error: CredsError) -> CliError {
     let code = match &error {
         CredsError::NotIssued { .. } => Code::NotFound,
-        CredsError::NotExternal { .. } => Code::Usage,
+        CredsError::NotExternal { .. } | CredsError::NoPerson { .. } => Code::Usage,
         CredsError::Over { .. } => Code::Denied,
         CredsError::File { .. } | CredsError::Key { .. } | CredsError::Sign(_) => Code::Failed,
     };
@@ -233,7 +271,15 @@ fn name_of(credential: &Credential) -> String {
     match credential.role {
         Role::Control | Role::External => name.clone(),
         Role::Host => format!("HO@{name}"),
-        Role::Human => format!("human:{name}"),
+        Role::Human(_) => format!("human:{name}"),
+    }
+}
+
+/// A credential's role as people say it.
+fn role_of(credential: &Credential) -> &'static str {
+    match credential.role {
+        Role::Human(person) => person.as_str(),
+        role @ (Role::Control | Role::Host | Role::External) => role.as_str(),
     }
 }
 
@@ -244,7 +290,7 @@ fn moment(seconds: u64) -> String {
 fn record(credential: &Credential) -> Value {
     json!({
         "name": name_of(credential),
-        "role": credential.role.as_str(),
+        "role": role_of(credential),
         "state": credential.standing.as_str(),
         "issued": moment(credential.issued),
         "expires": credential.expires.map(moment),
@@ -258,7 +304,7 @@ fn list(context: &Context, authority: &Authority) -> Result<(), CliError> {
     let row = |credential: &Credential| Row {
         cells: vec![
             name_of(credential).into(),
-            credential.role.as_str().into(),
+            role_of(credential).into(),
             credential.standing.as_str().into(),
             Cell::some(credential.expires.map(moment)),
             moment(credential.issued).into(),
@@ -280,7 +326,7 @@ fn show(context: &Context, authority: &Authority, name: Principal) -> Result<(),
     output::record(context.output, &record(&credential), || {
         let mut sheet = Sheet::new(&shown, is_coloured());
         sheet
-            .field("role", credential.role.as_str())
+            .field("role", role_of(&credential))
             .field("state", credential.standing.as_str())
             .field("issued", moment(credential.issued))
             .field("expires", Cell::some(credential.expires.map(moment)))

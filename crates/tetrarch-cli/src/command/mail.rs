@@ -125,7 +125,8 @@ async fn send(context: &Context, args: SendArgs) -> Result<(), CliError> {
     };
     let author = Author { from: desk.human.clone(), via: None, session: None, epoch: 1 };
     let id = new_ulid().to_string();
-    let seq = send_mail(&desk.bus, &author, &mail, &id, Some(SENT_WITHIN)).await?;
+    let sent = send_mail(&desk.bus, &author, &mail, &id, Some(SENT_WITHIN)).await;
+    let seq = sent.map_err(|error| desk.unsent("mail", error))?;
     let fate = match (replies, wait) {
         (Some(replies), Some(wait)) => tracking::follow(&desk, replies, seq, wait).await?,
         (_, _) => Fate::default(),

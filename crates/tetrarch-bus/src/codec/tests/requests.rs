@@ -29,7 +29,7 @@ use super::samples::{U, blocker, id, limits, placement, profile, result, usage, 
 use crate::codec::*;
 use crate::subject::{OpName, Subject};
 
-fn ops() -> Vec<Op> {
+pub(super) fn ops() -> Vec<Op> {
     let join = HostJoin {
         instance: "i".to_owned(),
         lease_epoch: 3,

@@ -6,10 +6,14 @@
 //! account of their own, which everybody else reaches through the crossings below alone: an answer
 //! crosses back into the account it was asked from, and is stored by nobody there.
 
+mod person;
+
 use super::{
     API, ARTIFACTS, CURSORS, DEAD, FLEET_API, LEASES, LEDGER, LEDGER_SUBJECT, MAIL, PLANS, RUNS,
     STATE, direct_get, inbox_open, message_get, stream_info,
 };
+
+pub use person::Person;
 
 /// The user's name in a template; names are checked before they are put there.
 const NAME: &str = "{{name()}}";
@@ -24,21 +28,30 @@ pub enum Role {
     /// An agent that holds a connection of its own.
     External,
     /// A person.
-    Human,
+    Human(Person),
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 4] = [Self::Control, Self::Host, Self::External, Self::Human];
+    pub const ALL: [Self; 7] = [
+        Self::Control,
+        Self::Host,
+        Self::External,
+        Self::Human(Person::Viewer),
+        Self::Human(Person::Operator),
+        Self::Human(Person::Approver),
+        Self::Human(Person::Admin),
+    ];
 
-    /// The role's name in keys, tags and file names.
+    /// The role's name in keys, tags and file names. Before there were others, every person was an admin.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Control => "control",
             Self::Host => "host",
             Self::External => "external",
-            Self::Human => "human",
+            Self::Human(Person::Admin) => "human",
+            Self::Human(person) => person.as_str(),
         }
     }
 
@@ -47,7 +60,7 @@ impl Role {
     pub fn account(self) -> Account {
         match self {
             Self::Control => Account::Control,
-            Self::Host | Self::External | Self::Human => Account::Fleet,
+            Self::Host | Self::External | Self::Human(_) => Account::Fleet,
         }
     }
 
@@ -58,7 +71,7 @@ impl Role {
         match self {
             Self::Control | Self::External => format!("_INBOX_{name}"),
             Self::Host => format!("_INBOX_HO@{name}"),
-            Self::Human => format!("_INBOX_human:{name}"),
+            Self::Human(_) => format!("_INBOX_human:{name}"),
         }
     }
 }
@@ -161,7 +174,7 @@ pub fn grant(role: Role) -> Grant {
         Role::Control => control(),
         Role::Host => host(),
         Role::External => external(),
-        Role::Human => human(),
+        Role::Human(person) => human(person),
     };
     // Whoever connects proves the connection by asking for this.
     grant.publish.push(stream_info(role.account().api(), STATE));
@@ -261,10 +274,10 @@ fn external() -> Grant {
     Grant { publish, subscribe }
 }
 
-/// A human speaks as a principal of their own and reads everything public.
-fn human() -> Grant {
+/// A human speaks as a principal of their own, as their role allows, and reads everything public.
+fn human(person: Person) -> Grant {
     let principal = format!("human:{NAME}");
-    let mut publish = sends_as(&principal);
+    let mut publish = person::sends(person, &principal);
     for stream in [STATE, PLANS, LEDGER, RUNS, ARTIFACTS, LEASES, MAIL] {
         publish.extend(reads(stream));
     }
