@@ -3,8 +3,8 @@
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::Party;
-use tetrarch_tests::Fleet;
 use tetrarch_tests::wait::soon;
+use tetrarch_tests::{Ended, Fleet};
 
 async fn is_taken(fleet: &Fleet, file: &str) -> bool {
     let options = ConnectOptions {
@@ -84,4 +84,112 @@ fn a_name_that_may_have_no_credential_is_refused_and_nothing_is_made() {
     }
     let listed = fleet.run(["creds", "list"]);
     assert_eq!(listed.code, Some(3), "{}{}", listed.out, listed.err);
+}
+
+/// What is done in somebody's name.
+fn by(fleet: &Fleet, name: &str, words: &[&str]) -> Ended {
+    fleet.run(words.iter().copied().chain(["--as", name]))
+}
+
+/// It is refused by the server, at once, and whoever asked is told which role it takes.
+#[track_caller]
+fn takes(fleet: &Fleet, name: &str, words: &[&str], role: &str) {
+    let refused = by(fleet, name, words);
+    assert_eq!(refused.code, Some(4), "{name}: {words:?}: {}{}", refused.out, refused.err);
+    let why = format!("takes the role {role}; human:{name} has the role");
+    let next = format!("`tetrarch creds rotate human:{name} --role {role}");
+    assert!(refused.err.contains(&why) && refused.err.contains(&next), "{}", refused.err);
+}
+
+fn role(fleet: &Fleet, name: &str) -> String {
+    let shown = fleet.json(&["creds", "show", &format!("human:{name}")]);
+    assert_eq!(shown["state"], "valid", "{shown}");
+    shown["role"].as_str().unwrap().to_owned()
+}
+
+const PEOPLE: [(&str, &str); 3] = [("vera", "viewer"), ("olga", "operator"), ("axel", "approver")];
+
+#[test]
+fn people_do_what_their_role_allows_and_are_told_what_takes_another() {
+    let fleet = Fleet::up();
+    for (name, role) in PEOPLE {
+        fleet.ok(["creds", "issue", &format!("human:{name}"), "--role", role]);
+    }
+    fleet.ok(["project", "create", "demo"]);
+    let reads =
+        ["status", "get agents", "describe PO-demo", "inbox --everyone", "mail list", "file list"];
+    for (name, _) in PEOPLE {
+        for words in reads {
+            let read = by(&fleet, name, &words.split(' ').collect::<Vec<_>>());
+            assert_eq!(read.code, Some(0), "{name}: {words}: {}", read.err);
+        }
+        takes(&fleet, name, &["project", "create", "other"], "admin");
+    }
+    let epic = "goal_01JD8Z5W6T4QK3M9X2V7B1N0AC";
+    let spawn = ["spawn", "PO-demo", "worker", "--task", "x", "--epic", epic];
+    let steer = ["steer", "PO-demo", "look here"];
+    let write = ["mail", "send", "PO-demo", "hello"];
+    let answer = ["answer", "qst_01JD8Z5W6T4QK3M9X2V7B1N0AC", "yes"];
+    for words in [&spawn[..], &steer] {
+        takes(&fleet, "vera", words, "operator");
+        for name in ["olga", "axel"] {
+            let asked = by(&fleet, name, words);
+            assert!(!asked.err.contains("takes the role"), "{name}: {words:?}: {}", asked.err);
+            assert_ne!(asked.code, Some(6), "{name}: {words:?}: {}", asked.err);
+        }
+    }
+    for name in ["vera", "olga"] {
+        takes(&fleet, name, &write, "approver");
+        takes(&fleet, name, &answer, "approver");
+    }
+    let sent = by(&fleet, "axel", &write);
+    assert_eq!(sent.code, Some(0), "{}", sent.err);
+    let answered = by(&fleet, "axel", &answer);
+    assert_eq!(answered.code, Some(3), "the owner answers that there is none: {}", answered.err);
+
+    // As the refusal says.
+    fleet.ok(["creds", "rotate", "human:olga", "--role", "approver"]);
+    let sent = by(&fleet, "olga", &write);
+    assert_eq!(sent.code, Some(0), "{}", sent.err);
+}
+
+#[test]
+fn a_person_keeps_the_role_when_the_credential_is_replaced_or_renewed() {
+    let mut fleet = Fleet::up();
+    fleet.ok(["project", "create", "early"]);
+    fleet.stop();
+    // As an earlier version left it: there was one role of people.
+    let keys = fleet.data_dir().join("keys");
+    for (_, role) in PEOPLE {
+        std::fs::remove_file(keys.join(format!("role-{role}.nk"))).unwrap();
+    }
+    fleet.start();
+    fleet.ok(["project", "create", "late"]);
+    assert_eq!(role(&fleet, "ada"), "admin");
+    let every = |fleet: &Fleet, when: &str| {
+        for (name, wanted) in PEOPLE {
+            assert_eq!(role(fleet, name), wanted, "{when}");
+        }
+        takes(fleet, "vera", &["pause", "PO-late"], "operator");
+    };
+    for (name, role) in PEOPLE {
+        fleet.ok(["creds", "issue", &format!("human:{name}"), "--role", role]);
+    }
+    every(&fleet, "issued");
+    let kept = fleet.run(["creds", "issue", "human:vera", "--role", "admin"]);
+    assert_eq!(kept.code, Some(5), "{}", kept.out);
+    assert!(kept.err.contains("`tetrarch creds rotate human:vera --role admin`"), "{}", kept.err);
+    for (name, _) in PEOPLE {
+        fleet.ok(["creds", "issue", &format!("human:{name}")]);
+        fleet.ok(["creds", "rotate", &format!("human:{name}"), "--expires", "30d"]);
+    }
+    every(&fleet, "replaced");
+    let file = fleet.data_dir().join("creds/human-vera.creds");
+    let before = std::fs::read_to_string(&file).unwrap();
+    fleet.stop();
+    // Every credential of the fleet is then for an account that there is no more.
+    std::fs::remove_file(keys.join("fleet.nk")).unwrap();
+    fleet.start();
+    assert_ne!(std::fs::read_to_string(&file).unwrap(), before, "it is renewed");
+    every(&fleet, "renewed");
 }

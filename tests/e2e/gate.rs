@@ -251,6 +251,29 @@ fn a_change_that_needs_two_people_is_merged_by_the_word_of_both() {
     fleet.ok(["doctor", "--check-ledger"]);
 }
 
+#[test]
+fn a_change_is_decided_on_by_an_approver_and_merged_by_an_operator() {
+    let fleet = Fleet::up();
+    for (name, role) in [("olga", "operator"), ("axel", "approver")] {
+        fleet.ok(["creds", "issue", &format!("human:{name}"), "--role", role]);
+    }
+    let repository = Repository::new(&fleet);
+    work(&fleet, &repository.0, &[("echo four >> a", json!({}))]);
+    let waits = id(&change(&fleet, "T1.1"));
+    for words in [&["approve", &waits][..], &["deny", &waits, "--reason", "no"]] {
+        let refused = fleet.run(words.iter().chain(&["--as", "olga"]));
+        assert_eq!(refused.code, Some(4), "{words:?}: {}", refused.err);
+        let why = "approval.decide takes the role approver; human:olga has the role operator";
+        assert!(refused.err.contains(why), "{}", refused.err);
+    }
+    assert_eq!(change(&fleet, "T1.1")["status"], "proposed");
+    fleet.ok(["approve", &waits, "--as", "axel"]);
+    fleet.ok(["apply", &waits, "--as", "olga"]);
+    let said = repository.git(&["log", "-1", "--format=%B", "main"]);
+    assert!(said.contains("Approved-by: human:axel"), "{said}");
+    fleet.ok(["doctor", "--check-ledger"]);
+}
+
 /// A `git` that kills whoever called it at the moment when the branch is moved: the first time before,
 /// the second time after.
 fn treacherous(fleet: &Fleet) -> String {
