@@ -1,5 +1,6 @@
 //! The life of credentials by the command line: made, listed, replaced, revoked, with a fleet that runs.
 
+use serde_json::json;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::Party;
@@ -138,6 +139,21 @@ fn people_do_what_their_role_allows_and_are_told_what_takes_another() {
             assert_ne!(asked.code, Some(6), "{name}: {words:?}: {}", asked.err);
         }
     }
+    let plan = fleet.file(
+        "plan.json",
+        &json!({
+            "project": "demo", "title": "Try it",
+            "phases": [{"id": "P1", "name": "p", "tasks": [
+                {"id": "T1.1", "name": "t", "profile": "done", "acceptance": ["it is"]},
+            ]}],
+            "profiles": {"done": {"argv": ["true"]}},
+        })
+        .to_string(),
+    );
+    let run = ["run", plan.to_str().unwrap()];
+    takes(&fleet, "vera", &run, "operator");
+    let ran = by(&fleet, "olga", &run);
+    assert_eq!(ran.code, Some(0), "in a project that there is: {}", ran.err);
     for name in ["vera", "olga"] {
         takes(&fleet, name, &write, "approver");
         takes(&fleet, name, &answer, "approver");

@@ -245,9 +245,10 @@ impl Desk {
             (Some(Role::Human(own)), Some(least)) if own < least => {
                 let (human, own, least) = (&self.human, own.as_str(), least.as_str());
                 let what = format!("{asked} takes the role {least}; {human} has the role {own}");
+                let role = format!(" --role {least}");
                 CliError::new(Code::Denied, what).hint(format!(
-                    "ask whoever keeps the fleet's keys for `tetrarch creds rotate {human} --role {least}`, \
-                     and use the file that it makes"
+                    "ask whoever keeps the fleet's keys for `tetrarch creds rotate {human}{role}`, and use the \
+                     file that it makes"
                 ))
             }
             _ => error.into(),

@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 38] = [
+const INSTEAD: [(&str, &str); 39] = [
     ("attach site --quiet", "attach {GOAL} --quiet"),
     (
         "plan apply {GOAL} plan.yaml --base 4 --reason as we agreed",
@@ -73,7 +73,8 @@ const INSTEAD: [(&str, &str); 38] = [
         "agent rotate {WORKER} --reason its context is full",
         "agent rotate {OTHER} --reason 'its context is full'",
     ),
-    ("creds rotate {party} --expires {expires}", "creds rotate human:bob --expires 30d"),
+    ("creds rotate {party}{options}", "creds rotate human:bob --expires 30d --role operator"),
+    ("creds rotate {human}{role}", "creds rotate human:bob --role approver"),
     ("circuit close {AGENT}", "circuit close {OPEN}"),
     ("goal archive {GOAL}", "goal archive {DONE}"),
     ("project create demo", "project create {NEW}"),

@@ -59,9 +59,9 @@ days unless said; those that stay here are renewed by `tetrarch up` after half o
 
 What a person may do is their role:
   viewer    reads
-  operator  also has work begun, changed and ended
+  operator  also has work begun, changed and ended; a goal may bring commands
   approver  also decides what waits for a person, raises budgets and writes to agents
-  admin     also makes projects and profiles, which say what commands are run
+  admin     also makes projects and changes profiles
 
 Examples:
   tetrarch creds issue human:carol --expires 30d --role operator

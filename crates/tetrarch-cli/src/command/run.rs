@@ -19,8 +19,9 @@ use tetrarch_bus::subject::OpName;
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_core::brief::Tools;
 use tetrarch_core::budget::Limits;
-use tetrarch_core::id::{EpicId, NodeId, ProjectName};
+use tetrarch_core::id::{AgentId, EpicId, NodeId, ProjectName};
 use tetrarch_core::ledger::RecordKey;
+use tetrarch_core::liveness::Liveness;
 use tetrarch_core::mail::OpReply;
 use tetrarch_core::obstacle::Obstacle;
 use tetrarch_core::plan::PlacementWish;
@@ -331,6 +332,12 @@ pub(super) async fn create_project(
     project: &ProjectName,
 ) -> Result<(), CliError> {
     profiles::require(Some(desk), plan, project).await?;
+    // Not everybody who may give goals may make projects.
+    let wanted = [Select::One(RecordKey::Agent(AgentId::Po(project.clone())))];
+    let agents = Snapshot::read(&desk.bus, &wanted).await?.records.agents;
+    if agents.values().any(|orchestrator| orchestrator.liveness != Liveness::Terminated) {
+        return Ok(());
+    }
     let of_profiles = plan.profiles.iter().flat_map(|profile| profile.tools.names());
     let of_nodes = plan.nodes.iter().flat_map(|node| node.tools.names());
     let tools: Tools = of_profiles.chain(of_nodes).collect();

@@ -8,11 +8,11 @@ use super::super::matches;
 pub enum Person {
     /// Reads, and asks what only reads.
     Viewer,
-    /// Has work begun, changed and ended.
+    /// Has work begun, changed and ended; a goal may bring the commands that it is done with.
     Operator,
     /// Decides what waits for a person: changes, drafts, questions, budgets; writes to agents.
     Approver,
-    /// Whatever a person may do: projects and profiles, and so the commands that hosts run.
+    /// Whatever a person may do: also makes projects and changes profiles.
     Admin,
 }
 
