@@ -13,10 +13,11 @@ pub(crate) async fn facts() -> String {
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map_or("processor of unknown make", |(_, name)| name.trim());
+    let durability = tetrarch_tests::durability().as_str();
     let build = if cfg!(debug_assertions) { "debug: not to be compared" } else { "release" };
     format!(
         "- {}, commit {}\n- {cores} cores, {model}\n- {} {} {}\n- nats-server {}, one server, \
-         streams in files, synced every second\n- build: {build}; owner, host and clients in one \
+         streams in files, durability {durability}\n- build: {build}; owner, host and clients in one \
          process, nats-server beside it on the same cores\n",
         said("date", &["-u", "+%Y-%m-%d"]),
         said("git", &["rev-parse", "--short", "HEAD"]),

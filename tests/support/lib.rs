@@ -23,4 +23,4 @@ pub use ledger::{Ledger, agreeing, empty_entry};
 pub use owner::Owner;
 pub use processes::{Process, processes_of};
 pub use program::{Ended, Program};
-pub use server::{Server, server};
+pub use server::{Server, durability, server};

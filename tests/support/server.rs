@@ -11,7 +11,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Party};
 use tetrarch_bus::retry::Retry;
-use tetrarch_bus::server::{ManagedServer, ServerConfig};
+use tetrarch_bus::server::{Durability, ManagedServer, ServerConfig};
 use tetrarch_bus::topology;
 
 /// A running server with all streams.
@@ -33,8 +33,18 @@ pub async fn server() -> Server {
     server
 }
 
+/// What an acknowledged write survives on a test's own server: what `TETRARCH_BUS_DURABILITY` says, as it does for
+/// the binary.
+#[must_use]
+pub fn durability() -> Durability {
+    match std::env::var("TETRARCH_BUS_DURABILITY").as_deref() {
+        Ok("process") => Durability::Process,
+        Ok(_) | Err(_) => Durability::default(),
+    }
+}
+
 async fn start(data_dir: &Path, authority: &Authority) -> (String, u32) {
-    let mut config = ServerConfig::new(data_dir);
+    let mut config = ServerConfig { durability: durability(), ..ServerConfig::new(data_dir) };
     let fetched = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/nats-server"));
     if config.binary.is_none() && fetched.is_file() {
         config.binary = Some(fetched);
