@@ -11,12 +11,16 @@ use tetrarch_bus::subject::{OpName, Subject};
 use tetrarch_bus::watch::Replies;
 use tetrarch_bus::{Bus, HeaderMap, codec};
 use tetrarch_core::agent::Mode;
+use tetrarch_core::brief::Tools;
+use tetrarch_core::budget::Limits;
 use tetrarch_core::error::ErrorCode;
 use tetrarch_core::id::{AgentId, HumanName, Principal, ProjectName, RequestId, Ulid};
 use tetrarch_core::ledger::EventKind;
+use tetrarch_core::limits::UNREAD_MAX;
 use tetrarch_core::mail::{Lane, MailBody, OpReply};
 use tetrarch_core::owner::Policy;
-use tetrarch_core::request::Op;
+use tetrarch_core::plan::PlacementWish;
+use tetrarch_core::request::{Op, ProjectCreate};
 use tetrarch_engine::GlobalConfig;
 use tetrarch_tests::wait::soon;
 use tetrarch_tests::{Ledger, Owner, Server};
@@ -229,6 +233,45 @@ async fn mail_to_agents_that_never_were_is_dropped() {
         }
     })
     .await;
+    owner.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_refused_of_whoever_wrote_more_than_its_reader_reads() {
+    let server = tetrarch_tests::server().await;
+    let owner = owner(&server).await;
+    let control = server.control().await;
+    let (mut loud, mut quiet) =
+        (Asker::new(&server, "loud").await, Asker::new(&server, "quiet").await);
+    let project = ProjectName::new("demo").unwrap();
+    let create = Op::ProjectCreate(ProjectCreate {
+        project,
+        mode: Mode::Solo,
+        external: true,
+        tools: Tools::default(),
+        budget: Limits::default(),
+        local_max_depth: None,
+        placement: PlacementWish::default(),
+    });
+    quiet.send(RequestId(Ulid(3)), &create).await;
+    assert_eq!(quiet.answer().await.1.error, None);
+    // It has a consumer, and takes nothing from it.
+    let wanted = r#"{"lane": "mail", "after": 0}"#.into();
+    let opened = control.client().request("inbox.open.PO-demo", wanted).await.unwrap();
+    assert!(!String::from_utf8_lossy(&opened.payload).contains("error"), "{opened:?}");
+    let subject = format!("mail.PO-demo.{}", loud.from);
+    let written = (0..=UNREAD_MAX)
+        .map(|_| control.publish_expect(&subject, HeaderMap::new(), "{}".into(), None));
+    for sent in join_all(written).await {
+        sent.unwrap();
+    }
+    told(&control, "mail.unread").await;
+    loud.send(RequestId(Ulid(1)), &op()).await;
+    let (_, refused) = loud.answer().await;
+    assert_eq!(refused.error, Some(ErrorCode::Unavailable), "{refused:?}");
+    assert!(refused.detail.contains("messages of human:loud unread"), "{refused:?}");
+    quiet.send(RequestId(Ulid(2)), &op()).await;
+    assert_eq!(quiet.answer().await.1.error, Some(ErrorCode::NotFound), "others are not");
     owner.stop().await;
 }
 

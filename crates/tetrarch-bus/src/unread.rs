@@ -3,10 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use async_nats::jetstream::context::ConsumerInfoErrorKind;
+
 use crate::client::Bus;
 use crate::cursor::{CursorError, read_cursor};
+use crate::error::ReadError;
+use crate::follow::{Follower, Step};
 use crate::inbox::{Incoming, incoming};
 use crate::intake::read_dead;
+use crate::mailbox::opening::consumer_name;
 use crate::subject::pattern::{EVERY_MAIL, MAIL};
 use crate::subject::{Origin, Subject};
 use tetrarch_core::cursor::Cursor;
@@ -17,6 +22,34 @@ use tetrarch_core::time::BusTime;
 
 /// Messages read at one stroke.
 const BATCH: usize = 200;
+
+/// How many messages on these subjects of the mail lane an agent has not come to, by its cursor or its
+/// consumer. One that has neither is not known to read there.
+///
+/// # Errors
+/// Its cursor or its consumer cannot be read.
+pub async fn count(bus: &Bus, reader: &AgentId, subjects: Vec<String>) -> Result<u64, CursorError> {
+    let handled = read_cursor(bus, reader).await?.map(|(cursor, _)| cursor.positions.mail);
+    let Some(position) = handled.max(acknowledged(bus, reader).await?) else { return Ok(0) };
+    let mut follower = Follower::new(bus.clone(), MAIL, subjects, position.saturating_add(1));
+    Ok(match follower.step().await {
+        Step::Message { pending, .. } => pending + 1,
+        Step::Nothing => 0,
+    })
+}
+
+/// Up to where an agent outside acknowledged its mail; none when it has no consumer.
+async fn acknowledged(bus: &Bus, reader: &AgentId) -> Result<Option<u64>, ReadError> {
+    let what = consumer_name(Lane::Mail, reader);
+    let unanswered = |reason: String| ReadError::Unanswered { what: what.clone(), reason };
+    let stream = bus.js.get_stream_no_info(MAIL).await;
+    let stream = stream.map_err(|error| unanswered(error.to_string()))?;
+    match stream.consumer_info(&what).await {
+        Ok(info) => Ok(Some(info.ack_floor.stream_sequence)),
+        Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unanswered(error.to_string())),
+    }
+}
 
 /// Goes through mail in the stream's order, each message once.
 #[derive(Debug)]

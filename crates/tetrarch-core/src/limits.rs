@@ -36,6 +36,9 @@ pub const MESSAGES_IN_HAND_MAX: usize = 64;
 pub const MESSAGE_ID_BYTES_MAX: usize = 512;
 /// Receipts that a session owes before it tells of the earliest without waiting.
 pub const RECEIPTS_OWED_MAX: usize = 256;
+/// Messages of one sender that an agent may leave unread; of whoever has written more, requests are refused
+/// (spec 02, Inbox).
+pub const UNREAD_MAX: u64 = 10_000;
 /// Largest control message, in bytes (spec 09).
 pub const CONTROL_BYTES_MAX: usize = 64 * 1024;
 /// Largest request, operation or report, in bytes: what their stream takes (spec 09).

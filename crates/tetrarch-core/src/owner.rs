@@ -80,6 +80,7 @@ use crate::overseer::{Patience, Telemetry};
 use crate::planner::{Planner, Proposal};
 use crate::records::Records;
 use crate::request::{MalformedKind, Request, RequestBody, Sender};
+use crate::share::Excess;
 use crate::snapshot::{Due, Snapshot};
 use crate::step::{Draft, Step};
 use crate::sweep::Absence;
@@ -173,7 +174,7 @@ pub enum Input {
     /// A message of `REQUESTS`.
     Request(Box<Request>),
     /// A message of `REQUESTS` of a sender that asked more than its share, which is so many a second.
-    OverShare(Box<Request>, u64),
+    OverShare(Box<Request>, Excess),
     /// A message to GO.
     Post(Box<Posted>),
     /// A message that its reader has not read and that is not kept for much longer.
@@ -281,7 +282,7 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
     match input {
         Input::Started { epoch, instance } => started(records, policy, now, *epoch, instance),
         Input::Request(request) => requests::decide(records, policy, now, request),
-        Input::OverShare(request, rate) => requests::over_share(records, now, request, *rate),
+        Input::OverShare(request, why) => requests::over_share(records, now, request, why),
         Input::Unread(reader, letter) => {
             let mut draft = Draft::new(records, now, go());
             post::set_aside(&mut draft, reader, letter);

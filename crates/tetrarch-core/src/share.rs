@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::id::{HostName, Principal};
+use crate::id::{AgentId, HostName, Principal};
+use crate::limits::UNREAD_MAX;
 use crate::request::{Request, RequestBody, Sender};
 use crate::time::{BusTime, Moment};
 
@@ -36,13 +37,33 @@ impl fmt::Display for Holder {
     }
 }
 
+/// Mail of one sender that an agent has not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backlog {
+    /// Who does not read it.
+    pub reader: AgentId,
+    /// Who wrote it.
+    pub from: Principal,
+    /// How many messages.
+    pub count: u64,
+}
+
+/// Why a request is beyond its sender's share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Excess {
+    /// It asks for more than so many a second.
+    Rate(u64),
+    /// An agent has more than [`UNREAD_MAX`] messages of it unread.
+    Unread(Backlog),
+}
+
 /// What becomes of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It is decided on.
     Within,
-    /// It is refused, and its sender told.
-    Refused,
+    /// It is refused, and its sender told why.
+    Refused(Excess),
     /// It is dropped, as so many of its sender's were just refused.
     Dropped,
 }
@@ -77,13 +98,35 @@ pub struct Shares {
     rate: u64,
     left: BTreeMap<Holder, [Bucket; 2]>,
     beyond: BTreeMap<Holder, u64>,
+    /// The largest backlog of each sender.
+    backlogs: BTreeMap<Principal, Backlog>,
 }
 
 impl Shares {
     /// Shares of `rate` requests a second, at least one.
     #[must_use]
     pub fn new(rate: u64) -> Self {
-        Self { rate: rate.max(1), left: BTreeMap::new(), beyond: BTreeMap::new() }
+        let (left, beyond, backlogs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { rate: rate.max(1), left, beyond, backlogs }
+    }
+
+    /// Takes what of mail is unread now, in place of what was; gives what is news of it.
+    pub fn unread(&mut self, found: Vec<Backlog>) -> Vec<Backlog> {
+        let before = std::mem::take(&mut self.backlogs);
+        for backlog in found.into_iter().filter(|backlog| backlog.count > UNREAD_MAX) {
+            let largest = self.backlogs.entry(backlog.from.clone()).or_insert(backlog.clone());
+            if largest.count < backlog.count {
+                *largest = backlog;
+            }
+        }
+        let news = self.backlogs.iter().filter(|(from, _)| !before.contains_key(from));
+        news.map(|(_, backlog)| backlog.clone()).collect()
+    }
+
+    /// Whether a sender's requests are refused because of unread mail.
+    #[must_use]
+    pub fn has_backlogs(&self) -> bool {
+        !self.backlogs.is_empty()
     }
 
     /// Counts a request that was stored at a moment. What a host reports of its agents is never too much:
@@ -95,9 +138,26 @@ impl Shares {
             (
                 Some(host),
                 RequestBody::Spawn(_) | RequestBody::Op(_) | RequestBody::Malformed { .. },
-            ) => self.take(&Holder::Host(host.clone()), at),
-            (None, _) => self.take(&Holder::Own(from.clone()), at),
+            ) => self.judge_of(&Holder::Host(host.clone()), from, at),
+            (None, RequestBody::Report(_)) => self.take(&Holder::Own(from.clone()), at),
+            (None, RequestBody::Spawn(_) | RequestBody::Op(_) | RequestBody::Malformed { .. }) => {
+                self.judge_of(&Holder::Own(from.clone()), from, at)
+            }
         }
+    }
+
+    fn judge_of(&mut self, holder: &Holder, from: &Principal, at: BusTime) -> Verdict {
+        let verdict = self.take(holder, at);
+        match (verdict, self.backlogs.get(from).cloned()) {
+            (Verdict::Within, Some(backlog)) => self.refuse(holder, Excess::Unread(backlog), at),
+            (verdict, _) => verdict,
+        }
+    }
+
+    fn refuse(&mut self, holder: &Holder, why: Excess, at: BusTime) -> Verdict {
+        let told =
+            self.left.get_mut(holder).is_some_and(|[_, told]| told.take(TOLD_PER_SECOND, at));
+        if told { Verdict::Refused(why) } else { Verdict::Dropped }
     }
 
     /// Counts a message to GO that was read at a moment; says whether it is within its writer's share.
@@ -116,12 +176,12 @@ impl Shares {
             let full = [Bucket::full(rate, at), Bucket::full(TOLD_PER_SECOND, at)];
             self.left.insert(holder.clone(), full);
         }
-        let Some([asked, told]) = self.left.get_mut(holder) else { return Verdict::Within };
+        let Some([asked, _]) = self.left.get_mut(holder) else { return Verdict::Within };
         if asked.take(rate, at) {
             return Verdict::Within;
         }
         *self.beyond.entry(holder.clone()).or_default() += 1;
-        if told.take(TOLD_PER_SECOND, at) { Verdict::Refused } else { Verdict::Dropped }
+        self.refuse(holder, Excess::Rate(self.rate), at)
     }
 
     /// Who asked more than its share since this was asked last, and how many requests were beyond it.
@@ -232,7 +292,10 @@ mod tests {
         for _ in 0..times {
             counts[match shares.take(holder, BusTime(at)) {
                 Verdict::Within => 0,
-                Verdict::Refused => 1,
+                Verdict::Refused(why) => {
+                    assert_eq!(why, Excess::Rate(shares.rate()));
+                    1
+                }
                 Verdict::Dropped => 2,
             }] += 1;
         }
@@ -288,6 +351,31 @@ mod tests {
         }
         assert_eq!(shares.left.len(), SENDERS_MAX);
         assert!(!shares.left.contains_key(&of("PO-0")));
+    }
+
+    fn backlog(reader: &str, from: &str, count: u64) -> Backlog {
+        let from: Principal = from.parse().unwrap();
+        Backlog { reader: reader.parse().unwrap(), from, count }
+    }
+
+    #[test]
+    fn whoever_has_more_unread_mail_than_is_allowed_is_refused_until_it_is_read() {
+        let mut shares = Shares::new(100);
+        let (from, holder) = ("PO-a".parse().unwrap(), of("PO-a"));
+        let judged = |shares: &mut Shares| shares.judge_of(&holder, &from, BusTime(0));
+        assert_eq!(shares.unread(vec![backlog("PO-b", "PO-a", UNREAD_MAX)]), []);
+        assert_eq!(judged(&mut shares), Verdict::Within, "as many as are allowed");
+        let (more, most) =
+            (backlog("PO-b", "PO-a", UNREAD_MAX + 1), backlog("PO-c", "PO-a", 12_000));
+        assert_eq!(shares.unread(vec![most.clone(), more.clone()]), [most.clone()]);
+        assert_eq!(judged(&mut shares), Verdict::Refused(Excess::Unread(most)));
+        let other = shares.judge_of(&of("PO-d"), &"PO-d".parse().unwrap(), BusTime(0));
+        assert_eq!(other, Verdict::Within, "others are not");
+        assert_eq!(shares.unread(vec![more.clone()]), [], "it was told of");
+        assert_eq!(judged(&mut shares), Verdict::Refused(Excess::Unread(more)));
+        assert!(shares.has_backlogs());
+        assert_eq!(shares.unread(Vec::new()), []);
+        assert_eq!(judged(&mut shares), Verdict::Within, "it was read");
     }
 
     fn told(user: &str, connection: u64, messages: u64, bytes: u64) -> Told {

@@ -2,7 +2,7 @@
 //! Data only; the words are `owner::troubles`'.
 
 use crate::id::Principal;
-use crate::share::Holder;
+use crate::share::{Backlog, Holder};
 
 /// Something that is wrong and was dealt with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,11 @@ pub enum Trouble {
     MailDropped {
         /// Whose, with how many messages.
         senders: Vec<(Principal, u64)>,
+    },
+    /// Agents do not read what was written to them, and requests of those who wrote it are refused.
+    MailUnread {
+        /// Whose mail, and who does not read it.
+        backlogs: Vec<Backlog>,
     },
     /// Records that this version cannot read; they are left as they are.
     RecordsHeld {

@@ -182,7 +182,8 @@ impl Reign {
             | Trouble::InboxShrank { .. }
             | Trouble::StateMended { .. }
             | Trouble::OverShare { .. }
-            | Trouble::MailDropped { .. } => true,
+            | Trouble::MailDropped { .. }
+            | Trouble::MailUnread { .. } => true,
             Trouble::RecordsHeld { .. } => !std::mem::replace(&mut self.told_of_held, true),
         });
         news

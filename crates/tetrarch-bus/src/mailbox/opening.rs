@@ -66,6 +66,14 @@ enum Refused {
     Bus(String),
 }
 
+/// The consumer of an agent's inbox on one lane.
+pub(crate) fn consumer_name(lane: Lane, agent: &AgentId) -> String {
+    match lane {
+        Lane::Ctl => format!("ctl-{agent}"),
+        Lane::Mail => format!("mail-{agent}"),
+    }
+}
+
 impl Openings {
     /// Listens to requests.
     ///
@@ -95,11 +103,7 @@ impl Openings {
         let name = subject.rsplit('.').next().unwrap_or_default();
         let agent: AgentId = name.parse().map_err(|_| Refused::Name(name.to_owned()))?;
         let Wanted { lane, after } = serde_json::from_slice(payload)?;
-        let word = match lane {
-            LaneName::Ctl => "ctl",
-            LaneName::Mail => "mail",
-        };
-        let name = format!("{word}-{agent}");
+        let name = consumer_name(lane.into(), &agent);
         let config = pull::Config {
             durable_name: Some(name.clone()),
             deliver_policy: DeliverPolicy::ByStartSequence {

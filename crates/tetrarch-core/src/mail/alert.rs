@@ -21,6 +21,8 @@ pub enum Alert {
     OverShare,
     /// Mail was dropped, as it went to nobody or filled its stream.
     MailDropped,
+    /// Agents leave too much unread of what one sender wrote.
+    MailUnread,
     /// Records that this version cannot read are left as they are.
     RecordsHeld,
     /// Work changed files that it may not.
@@ -31,7 +33,7 @@ pub enum Alert {
 
 impl Alert {
     /// Every alert.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CircuitOpen,
         Self::MassSilence,
         Self::RunOverdue,
@@ -41,6 +43,7 @@ impl Alert {
         Self::StateMended,
         Self::OverShare,
         Self::MailDropped,
+        Self::MailUnread,
         Self::RecordsHeld,
         Self::GuardViolation,
         Self::BudgetWarning,
@@ -59,6 +62,7 @@ impl Alert {
             Self::StateMended => "state.mended",
             Self::OverShare => "share.exceeded",
             Self::MailDropped => "mail.dropped",
+            Self::MailUnread => "mail.unread",
             Self::RecordsHeld => "records.held",
             Self::GuardViolation => "guard.violation",
             Self::BudgetWarning => "budget.warning",

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use crate::id::{AgentId, Principal};
+use crate::limits::UNREAD_MAX;
 use crate::records::Records;
+use crate::share::Backlog;
 use crate::snapshot::Extent;
 
 /// Thousandths of REQUESTS at which what is decided goes.
@@ -39,6 +41,28 @@ pub struct Fill {
     pub mail: Extent,
     /// What MAIL has by subject.
     pub subjects: Vec<MailCount>,
+    /// What of it is unread, of those pairs of reader and writer that may be over the bound.
+    pub backlogs: Vec<Backlog>,
+}
+
+impl Fill {
+    /// The subjects of each pair of an agent and somebody who wrote it so much that it may have more unread
+    /// than is allowed. The owner's own mail is nobody's to answer for.
+    #[must_use]
+    pub fn suspects(&self) -> BTreeMap<(AgentId, Principal), Vec<String>> {
+        let mut counts: BTreeMap<(AgentId, Principal), (u64, Vec<String>)> = BTreeMap::new();
+        for mail in &self.subjects {
+            let Principal::Agent(reader) = &mail.to else { continue };
+            if mail.from == Principal::Agent(AgentId::Go) {
+                continue;
+            }
+            let counted = counts.entry((reader.clone(), mail.from.clone())).or_default();
+            counted.0 += mail.count;
+            counted.1.push(mail.subject.clone());
+        }
+        let many = counts.into_iter().filter(|(_, (count, _))| *count > UNREAD_MAX);
+        many.map(|(pair, (_, subjects))| (pair, subjects)).collect()
+    }
 }
 
 /// What goes.
@@ -114,7 +138,23 @@ mod tests {
     }
 
     fn fill(requests: u64, mail: u64, subjects: Vec<MailCount>) -> Fill {
-        Fill { requests: extent(requests), decided: 7, mail: extent(mail), subjects }
+        let (requests, mail, backlogs) = (extent(requests), extent(mail), Vec::new());
+        Fill { requests, decided: 7, mail, subjects, backlogs }
+    }
+
+    #[test]
+    fn a_pair_is_suspected_from_one_message_more_than_may_be_unread_on() {
+        let all = vec![
+            mail("PO-demo", "PO-out", false, UNREAD_MAX - 5),
+            mail("PO-demo", "PO-out", true, 6),
+            mail("PO-demo", "human:eve", false, UNREAD_MAX),
+            mail("human:eve", "PO-out", false, 20_000),
+            mail("PO-demo", "GO", false, 20_000),
+        ];
+        let suspects = fill(0, 0, all).suspects();
+        let pair = ("PO-demo".parse().unwrap(), "PO-out".parse().unwrap());
+        assert_eq!(suspects.keys().collect::<Vec<_>>(), [&pair]);
+        assert_eq!(suspects[&pair].len(), 2);
     }
 
     #[test]

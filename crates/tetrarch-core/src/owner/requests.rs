@@ -3,10 +3,11 @@
 
 use crate::error::{ErrorCode, Refusal};
 use crate::ledger::{Decision, EventKind, Record};
-use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX};
+use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX, UNREAD_MAX};
 use crate::mail::Mail;
 use crate::records::Records;
 use crate::request::{MalformedKind, Op, Request, RequestBody};
+use crate::share::{Backlog, Excess};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
 
@@ -19,17 +20,22 @@ pub(super) fn decide(records: &Records, policy: &Policy, now: BusTime, request: 
     if weight <= STEP_BYTES_MAX { step } else { too_large(records, policy, now, request, weight) }
 }
 
-/// Refuses a request beyond its sender's share, which is `rate` a second. It is not decided on: the same may
-/// be asked again.
-pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, rate: u64) -> Step {
+/// Refuses a request beyond its sender's share. It is not decided on: the same may be asked again.
+pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why: &Excess) -> Step {
     let mut draft = Draft::new(records, now, request.sender.from.clone());
     draft.request = Some(request.id);
     draft.trace.clone_from(&request.trace);
-    let detail = format!(
-        "{} asks for more than its share, which is {rate} a second (limits.requests_per_second); send \
-         the same again later",
-        request.sender.from
-    );
+    let from = &request.sender.from;
+    let detail = match why {
+        Excess::Rate(rate) => format!(
+            "{from} asks for more than its share, which is {rate} a second \
+             (limits.requests_per_second); send the same again later"
+        ),
+        Excess::Unread(Backlog { reader, count, .. }) => format!(
+            "{reader} has {count} messages of {from} unread, and at most {UNREAD_MAX} are allowed; \
+             send the same again when they are read"
+        ),
+    };
     refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
     draft.finish()
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use crate::id::AgentId;
 use crate::ledger::EventKind;
+use crate::limits::UNREAD_MAX;
 use crate::mail::Alert;
 use crate::step::Draft;
 use crate::trouble::{NoCommit, Trouble};
@@ -81,6 +82,19 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
                 named(senders),
             );
             (Alert::MailDropped, SHARES, text)
+        }
+        Trouble::MailUnread { backlogs } => {
+            let each: Vec<String> = backlogs
+                .iter()
+                .take(NAMED_MAX)
+                .map(|it| format!("{} has {} of {}", it.reader, it.count, it.from))
+                .collect();
+            let text = format!(
+                "agents have more than {UNREAD_MAX} messages of one sender unread, whose requests are \
+                 refused until they are read: {}. Look whether the readers still work",
+                each.join("; "),
+            );
+            (Alert::MailUnread, SHARES, text)
         }
         Trouble::RecordsHeld { held } => {
             let (count, some) = (held.len(), held.len().min(NAMED_MAX));

@@ -242,7 +242,7 @@ impl Actor for OwnerActor {
             OwnerMsg::Posted(Placed { it, place }) => state.post(*it, place).await,
             OwnerMsg::Heard(Placed { it, place }) => state.queue.push_placed(it, place),
             OwnerMsg::Found(found) => state.queue.push(*found),
-            OwnerMsg::Filled(fill) => state.make_room(&fill),
+            OwnerMsg::Filled(fill) => state.make_room(*fill),
             OwnerMsg::Tick => {
                 // Another is set when more is due.
                 state.timer = None;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tetrarch_core::limits::ANSWERED_WITHIN;
 use tetrarch_core::owner::{Input, Posted};
 use tetrarch_core::request::{Request, RequestBody};
-use tetrarch_core::share::{Shares, Verdict};
+use tetrarch_core::share::{Backlog, Shares, Verdict};
 use tetrarch_core::time::BusTime;
 use tetrarch_core::trouble::Trouble;
 
@@ -92,9 +92,7 @@ impl Queue {
                 }
             }
             Verdict::Within => Next::Decide(Input::Request(request), Some(seq)),
-            Verdict::Refused => {
-                Next::Decide(Input::OverShare(request, self.shares.rate()), Some(seq))
-            }
+            Verdict::Refused(why) => Next::Decide(Input::OverShare(request, why), Some(seq)),
             Verdict::Dropped => Next::Passed(seq),
         })
     }
@@ -105,6 +103,14 @@ impl Queue {
             .writer
             .as_ref()
             .is_none_or(|(from, via)| self.shares.takes_mail(from, via.as_ref(), now))
+    }
+
+    /// Has the requests refused of those whose mail is left unread, and tells people of news.
+    pub(super) fn refuse_for_unread(&mut self, found: Vec<Backlog>) {
+        let backlogs = self.shares.unread(found);
+        if !backlogs.is_empty() {
+            self.push(Input::Trouble(Trouble::MailUnread { backlogs }));
+        }
     }
 
     /// Tells people who asked for more than its share since the last time.

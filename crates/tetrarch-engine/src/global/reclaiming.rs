@@ -8,7 +8,10 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::{EVERY_CONTROL, EVERY_MAIL, MAIL, REQUESTS};
+use tetrarch_bus::unread;
+use tetrarch_core::limits::UNREAD_MAX;
 use tetrarch_core::owner::{Fill, MailCount, Reclaim};
+use tetrarch_core::share::Backlog;
 
 use super::owner::OwnerMsg;
 use crate::error::EngineError;
@@ -24,10 +27,10 @@ pub(super) fn start(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
     let (bus, to) = (bus.clone(), to.clone());
     Pump::run(async move {
         let mut beat = tokio::time::interval(LOOK_EVERY);
-        let mut counted = 0;
+        let (mut counted, mut has_backlogs) = (0, false);
         loop {
             beat.tick().await;
-            match fill(&bus, &mut counted).await {
+            match fill(&bus, &mut counted, &mut has_backlogs).await {
                 Ok(fill) => {
                     if to.cast(OwnerMsg::Filled(Box::new(fill))).is_err() {
                         return;
@@ -39,13 +42,15 @@ pub(super) fn start(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
     })
 }
 
-/// How full they are. `counted`: MAIL's last sequence when it was looked at by subject.
-async fn fill(bus: &Bus, counted: &mut u64) -> Result<Fill, EngineError> {
+/// How full they are. `counted`: MAIL's last sequence when it was looked at by subject; `has_backlogs`: whether
+/// too much was unread then.
+async fn fill(bus: &Bus, counted: &mut u64, has_backlogs: &mut bool) -> Result<Fill, EngineError> {
     let requests = bus.stream_extent(REQUESTS).await?;
     let mail = bus.stream_extent(MAIL).await?;
     let decided = load_meta(bus).await?.map_or(0, |meta| meta.intake_seq);
-    let mut subjects = Vec::new();
-    if mail.last.saturating_sub(*counted) >= MANY || mail.bytes > mail.limit / 2 {
+    let (mut subjects, mut backlogs) = (Vec::new(), Vec::new());
+    let moved = mail.last.saturating_sub(*counted) >= MANY;
+    if moved || *has_backlogs || mail.bytes > mail.limit / 2 {
         *counted = mail.last;
         for pattern in [EVERY_MAIL, EVERY_CONTROL] {
             let found = bus.stream_subjects(MAIL, pattern).await?;
@@ -53,7 +58,14 @@ async fn fill(bus: &Bus, counted: &mut u64) -> Result<Fill, EngineError> {
                 .extend(found.into_iter().filter_map(|(subject, count)| counts(subject, count)));
         }
     }
-    Ok(Fill { requests, decided, mail, subjects })
+    let mut fill = Fill { requests, decided, mail, subjects, backlogs: Vec::new() };
+    for ((reader, from), subjects) in fill.suspects() {
+        let count = unread::count(bus, &reader, subjects).await?;
+        backlogs.push(Backlog { reader, from, count });
+    }
+    *has_backlogs = backlogs.iter().any(|it| it.count > UNREAD_MAX);
+    fill.backlogs = backlogs;
+    Ok(fill)
 }
 
 fn counts(subject: String, count: u64) -> Option<MailCount> {

@@ -16,6 +16,7 @@ use crate::mail::MailBody;
 use crate::owner::{self, Input};
 use crate::request::{Op, ProjectCreate, Report, RequestBody};
 use crate::role::Role;
+use crate::share::{Backlog, Excess};
 use crate::time::{BusTime, Millis};
 
 fn external() -> Fleet {
@@ -221,9 +222,13 @@ fn a_read_is_answered_and_leaves_nothing() {
 fn a_request_beyond_the_share_is_refused_and_may_be_asked_again() {
     let mut fleet = Fleet::ready();
     let asked = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
-    let refused = reply(&fleet.one(Input::OverShare(Box::new(asked.clone()), 100)));
+    let refused = reply(&fleet.one(Input::OverShare(Box::new(asked.clone()), Excess::Rate(100))));
     assert_eq!(refused.error, Some(ErrorCode::Unavailable), "{refused:?}");
     assert!(refused.detail.contains("100 a second"), "{refused:?}");
+    let backlog = Backlog { reader: AgentId::Go, from: human(), count: 10_001 };
+    let why = Excess::Unread(backlog);
+    let refused = reply(&fleet.one(Input::OverShare(Box::new(asked.clone()), why)));
+    assert!(refused.detail.starts_with("GO has 10001 messages of human:"), "{refused:?}");
     assert_eq!(reply(&fleet.one(Input::Request(Box::new(asked)))).error, None);
 }
 

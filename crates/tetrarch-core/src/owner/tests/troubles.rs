@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use super::fleet::{Fleet, create, human, tasks};
-use crate::id::{CommitId, Ulid};
+use crate::id::{AgentId, CommitId, Ulid};
 use crate::ledger::{Entry, Event, EventKind, Record, RecordKey};
 use crate::owner::{Frame, Input, restoring};
 use crate::records::Records;
 use crate::request::{Op, RequestBody};
-use crate::share::Holder;
+use crate::share::{Backlog, Holder};
 use crate::time::BusTime;
 use crate::trouble::{NoCommit, Trouble};
 
@@ -44,6 +44,13 @@ fn each_trouble_is_one_alert_with_its_numbers() {
             Trouble::MailDropped { senders: vec![(human(), 12)] },
             "mail.dropped: mail was dropped that went to agents that there are none of, or that filled \
              MAIL: of human:Shai (12)",
+        ),
+        (
+            Trouble::MailUnread {
+                backlogs: vec![Backlog { reader: AgentId::Go, from: human(), count: 10_001 }],
+            },
+            "mail.unread: agents have more than 10000 messages of one sender unread, whose requests are \
+             refused until they are read: GO has 10001 of human:Shai",
         ),
     ] {
         let entry = fleet.one(Input::Trouble(trouble));

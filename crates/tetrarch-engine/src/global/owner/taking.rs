@@ -45,8 +45,9 @@ impl OwnerState {
     }
 
     /// Has go what core gives up of others' messages, and people told.
-    pub(super) fn make_room(&mut self, fill: &Fill) {
-        let given_up = reclaim(&self.records, fill);
+    pub(super) fn make_room(&mut self, fill: Fill) {
+        let given_up = reclaim(&self.records, &fill);
+        self.queue.refuse_for_unread(fill.backlogs);
         let senders = given_up.senders.clone();
         if !senders.is_empty() {
             self.queue.push(Input::Trouble(Trouble::MailDropped { senders }));
