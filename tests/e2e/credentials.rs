@@ -200,6 +200,15 @@ fn a_person_keeps_the_role_when_the_credential_is_replaced_or_renewed() {
         fleet.ok(["creds", "rotate", &format!("human:{name}"), "--expires", "30d"]);
     }
     every(&fleet, "replaced");
+    for (words, why) in [
+        (["creds", "issue", "HO@h1", "--role", "viewer"], "HO@h1 is no person"),
+        (["creds", "rotate", "HO@h1", "--role", "viewer"], "HO@h1 is no person"),
+        (["creds", "rotate", "human:vera", "--role", "boss"], "viewer, operator, approver, admin"),
+    ] {
+        let refused = fleet.run(words);
+        assert_eq!(refused.code, Some(2), "{words:?}: {}", refused.err);
+        assert!(refused.err.contains(why), "{words:?}: {}", refused.err);
+    }
     let file = fleet.data_dir().join("creds/human-vera.creds");
     let before = std::fs::read_to_string(&file).unwrap();
     fleet.stop();
