@@ -13,7 +13,7 @@ use tetrarch_core::id::HumanName;
 use tetrarch_core::ledger::{Entry, EventKind};
 use tetrarch_engine::{Acceptance, Accepted, EngineError, accept_ledger};
 use tetrarch_tests::wait::soon;
-use tetrarch_tests::{Owner, Server, agreeing};
+use tetrarch_tests::{Owner, Server, agreeing, settled};
 
 const LONG_SECS: u32 = 600;
 
@@ -31,20 +31,6 @@ async fn lived(server: &Server, data_dir: &Path, lives: usize) {
         settled(&server.control().await).await;
         owner.stop().await;
     }
-}
-
-/// Waits until everything that was committed is in STATE.
-async fn settled(bus: &Bus) {
-    let visible = async {
-        loop {
-            let last = bus.stream_last_seq(LEDGER).await.unwrap();
-            let meta = load_meta(bus).await.unwrap();
-            if meta.is_some_and(|meta| last > 0 && meta.outbox_through == last) {
-                return;
-            }
-        }
-    };
-    soon("all of the ledger in STATE", visible).await;
 }
 
 async fn entries(bus: &Bus) -> Vec<Entry> {

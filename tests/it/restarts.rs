@@ -3,14 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use serde_json::{Value, json};
-use tetrarch_bus::state::load_meta;
 use tetrarch_bus::subject::pattern::{EVERY_PLAN_EVENT, LEDGER, MAIL, PLANS, STATE};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::{Bus, HeaderMap};
 use tetrarch_core::ledger::EventKind;
 use tetrarch_engine::EngineError;
 use tetrarch_tests::wait::soon;
-use tetrarch_tests::{Owner, Server, agreeing};
+use tetrarch_tests::{Owner, Server, agreeing, settled};
 
 const LONG_SECS: u32 = 600;
 const GOALS: u32 = 3;
@@ -70,20 +69,6 @@ async fn goal(bus: &Bus, number: u32) {
         });
         ask(bus, "op.todo.add.human:ada", &asked).await;
     }
-}
-
-/// Waits until everything that was committed is in STATE.
-async fn settled(bus: &Bus) {
-    let visible = async {
-        loop {
-            let last = bus.stream_last_seq(LEDGER).await.unwrap();
-            let meta = load_meta(bus).await.unwrap();
-            if meta.is_some_and(|meta| last > 0 && meta.outbox_through == last) {
-                return;
-            }
-        }
-    };
-    soon("all of the ledger in STATE", visible).await;
 }
 
 /// Every plan event with its version and body, in the order of its subject.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::{Stream, StreamExt};
 use tetrarch_bus::Bus;
 use tetrarch_bus::snapshot;
-use tetrarch_bus::state::load;
+use tetrarch_bus::state::{load, load_meta};
 use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_bus::tail::{LedgerItem, follow_ledger, read_ledger};
 use tetrarch_core::check::check_entry;
@@ -167,4 +167,21 @@ pub async fn agreeing(bus: &Bus) -> Records {
         let apart = Instant::now() >= end;
         assert!(!apart, "{}{:?}", differing(&state, &records), loaded.unreadable);
     }
+}
+
+/// Waits until everything that was committed is published and in STATE.
+///
+/// # Panics
+/// It does not get there in time.
+pub async fn settled(bus: &Bus) {
+    let visible = async {
+        loop {
+            let last = bus.stream_last_seq(LEDGER).await.unwrap();
+            let meta = load_meta(bus).await.unwrap();
+            if meta.is_some_and(|meta| last > 0 && meta.outbox_through == last) {
+                return;
+            }
+        }
+    };
+    soon("all of the ledger in STATE", visible).await;
 }

@@ -6,6 +6,7 @@ use crate::id::AgentId;
 use crate::ledger::EventKind;
 use crate::limits::UNREAD_MAX;
 use crate::mail::Alert;
+use crate::share::Backlog;
 use crate::step::Draft;
 use crate::trouble::{NoCommit, Trouble};
 
@@ -24,6 +25,26 @@ fn named<W: Display>(senders: &[(W, u64)]) -> String {
     let some: Vec<String> = some.map(|(who, count)| format!("{who} ({count})")).collect();
     let more = if senders.len() > NAMED_MAX { " and others" } else { "" };
     some.join(", ") + more
+}
+
+fn unread(backlogs: &[Backlog]) -> String {
+    let some = backlogs.iter().take(NAMED_MAX);
+    let each: Vec<String> =
+        some.map(|it| format!("{} has {} of {}", it.reader, it.count, it.from)).collect();
+    format!(
+        "agents have more than {UNREAD_MAX} messages of one sender unread, whose requests are refused \
+         until they are read: {}. Look whether the readers still work",
+        each.join("; "),
+    )
+}
+
+/// What a message of the ledger that is no commit comes from.
+fn culprit(cause: NoCommit) -> &'static str {
+    match cause {
+        NoCommit::Undecodable => "somebody else writes there, or it is damaged",
+        NoCommit::Deposed => "an owner that was deposed still writes",
+        NoCommit::Impossible => "it is forged: somebody has the control plane's credential",
+    }
 }
 
 /// Tells people, and has reading go on where it says so.
@@ -46,11 +67,7 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
             (Alert::StreamShrank, MEMORY, text)
         }
         Trouble::NoCommits { cause, count, first, reason } => {
-            let who = match cause {
-                NoCommit::Undecodable => "somebody else writes there, or it is damaged",
-                NoCommit::Deposed => "an owner that was deposed still writes",
-                NoCommit::Impossible => "it is forged: somebody has the control plane's credential",
-            };
+            let who = culprit(*cause);
             let text = format!(
                 "{count} messages of the ledger, the first at {first}, are no commits and were \
                  skipped ({reason}): {who}; they are in DEAD, and further ones of this kind are only \
@@ -83,19 +100,7 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
             );
             (Alert::MailDropped, SHARES, text)
         }
-        Trouble::MailUnread { backlogs } => {
-            let each: Vec<String> = backlogs
-                .iter()
-                .take(NAMED_MAX)
-                .map(|it| format!("{} has {} of {}", it.reader, it.count, it.from))
-                .collect();
-            let text = format!(
-                "agents have more than {UNREAD_MAX} messages of one sender unread, whose requests are \
-                 refused until they are read: {}. Look whether the readers still work",
-                each.join("; "),
-            );
-            (Alert::MailUnread, SHARES, text)
-        }
+        Trouble::MailUnread { backlogs } => (Alert::MailUnread, SHARES, unread(backlogs)),
         Trouble::RecordsHeld { held } => {
             let (count, some) = (held.len(), held.len().min(NAMED_MAX));
             let text = format!(
