@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tetrarch_core::id::sha256_hex;
 use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
+use tetrarch_core::redaction;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::client::{Bus, RawMessage};
@@ -114,6 +115,14 @@ struct MetaOptions {
     max_chunk_size: usize,
 }
 
+/// What a look at a file tells.
+struct Looked {
+    sha256: String,
+    size: u64,
+    /// Whether it is a text with a secret in it.
+    secret: bool,
+}
+
 /// The artifacts of an installation.
 #[derive(Debug, Clone)]
 pub struct Artifacts {
@@ -155,7 +164,7 @@ impl Artifacts {
         self.describe(wanted, sent).await
     }
 
-    /// Stores a file, read twice: once for its name, once to send it.
+    /// Stores a file, read twice: once for its name, once to send it. A text is stored without the secrets that are known.
     ///
     /// # Errors
     /// A file that is too large, unreadable or changes meanwhile, or what the bus answered.
@@ -167,7 +176,10 @@ impl Artifacts {
         let file_error = |source| ArtifactError::File { path: path.to_owned(), source };
         let metadata = tokio::fs::metadata(path).await.map_err(file_error)?;
         self.check_size(metadata.len())?;
-        let (sha256, size) = self.digest_of(path).await?;
+        let Looked { sha256, size, secret } = self.look(path).await?;
+        if secret {
+            return self.put_clean(path, media_type).await;
+        }
         let wanted = ArtifactRef { sha256, size, media_type: media_type.to_owned() };
         if let Some(stored) = self.stored_again(&wanted.sha256).await? {
             return Ok(stored);
@@ -264,11 +276,12 @@ impl Artifacts {
         Ok(())
     }
 
-    async fn digest_of(&self, path: &Path) -> Result<(String, u64), ArtifactError> {
+    async fn look(&self, path: &Path) -> Result<Looked, ArtifactError> {
         let file_error = |source| ArtifactError::File { path: path.to_owned(), source };
         let mut file = tokio::fs::File::open(path).await.map_err(file_error)?;
         let mut hash = Sha256::new();
         let mut size = 0;
+        let (mut stream, mut text) = (redaction::Stream::default(), true);
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {
             let read = file.read(&mut buffer).await.map_err(file_error)?;
@@ -276,8 +289,14 @@ impl Artifacts {
             size += u64::try_from(read).unwrap_or(u64::MAX);
             self.check_size(size)?;
             hash.update(bytes);
+            text = text && !bytes.contains(&0);
+            if text {
+                stream.feed(bytes);
+            }
         }
-        Ok((transfer::hex(&hash.finalize()), size))
+        stream.rest();
+        let secret = text && stream.found();
+        Ok(Looked { sha256: transfer::hex(&hash.finalize()), size, secret })
     }
 
     async fn existing(&self, sha256: &str) -> Result<Meta, ArtifactError> {

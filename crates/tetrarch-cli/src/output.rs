@@ -10,6 +10,7 @@ mod table;
 use std::io::{self, IsTerminal, Write};
 
 use serde_json::Value;
+use tetrarch_core::redaction;
 
 use crate::args::Output;
 use crate::exit::{CliError, Code};
@@ -41,7 +42,7 @@ pub(crate) fn text(text: &str) -> Result<Reader, CliError> {
 /// Says a line to people, beside the result. What would move the cursor is made visible.
 pub(crate) fn say(line: &str) {
     // Whoever does not listen any more still gets the exit code.
-    let _unheard = writeln!(io::stderr().lock(), "{}", shown(line, false));
+    let _unheard = writeln!(io::stderr().lock(), "{}", shown(&redaction::text(line), false));
 }
 
 /// Prints a deliverable: as it is for programs, with what would move the cursor made visible for people.
@@ -176,7 +177,8 @@ pub(crate) struct Log {
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let text = shown(&String::from_utf8_lossy(bytes), self.coloured);
+        let text = String::from_utf8_lossy(bytes);
+        let text = shown(&redaction::text(&text), self.coloured);
         io::stderr().lock().write_all(text.as_bytes())?;
         Ok(bytes.len())
     }

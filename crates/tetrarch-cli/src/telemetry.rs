@@ -2,6 +2,7 @@
 //! one is configured (spec 07, Traces). Without one nothing is made for spans, so it costs
 //! nothing. Programs that serve tell the collector what they count, and can be asked for it.
 
+mod clean;
 mod scraped;
 
 use std::io::{IsTerminal, stderr};
@@ -25,6 +26,7 @@ use crate::config::Config;
 use crate::exit::{CliError, Code};
 use crate::output::Log;
 
+use clean::Clean;
 use scraped::Page;
 
 /// The name under which spans are found at the collector.
@@ -161,9 +163,8 @@ fn provider(collector: &str) -> Result<SdkTracerProvider, CliError> {
         .with_timeout(EXPORT_WITHIN)
         .build()
         .map_err(|error| refused(collector, &error))?;
-    let spans =
-        SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter);
-    Ok(spans.build())
+    let spans = SdkTracerProvider::builder().with_resource(resource());
+    Ok(spans.with_batch_exporter(Clean(exporter)).build())
 }
 
 /// What says of whom spans and metrics are.
@@ -244,7 +245,9 @@ mod tests {
         let spans = provider(&url).unwrap();
         let subscriber = tracing_subscriber::registry().with(exported(spans.tracer(SERVICE)));
         tracing::subscriber::with_default(subscriber, || {
-            tracing::info_span!("admit_the_agent", epic = "E-42").in_scope(|| ());
+            tetrarch_core::redaction::know(b"told-to-a-span-01").unwrap();
+            tracing::info_span!("admit_the_agent", epic = "E-42", why = "told-to-a-span-01")
+                .in_scope(|| tracing::warn!(cause = "told-to-a-span-01", "told-to-a-span-01"));
             tracing::info_span!(target: "hyper", "send_a_request").in_scope(|| ());
         });
         Telemetry { spans: Some(spans), meters: None, page: None }.stop();
@@ -253,7 +256,8 @@ mod tests {
         for text in ["service.name", "tetrarch", "admit_the_agent", "E-42"] {
             assert!(holds(&body, text), "{text}");
         }
-        assert!(!holds(&body, "send_a_request"));
+        assert!(!holds(&body, "send_a_request") && !holds(&body, "told-to-a-span-01"));
+        assert!(holds(&body, "[redacted:secret]"));
     }
 
     #[test]

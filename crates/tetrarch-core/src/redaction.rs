@@ -1,13 +1,18 @@
 //! No secrets in records: what looks like a credential is replaced by `[redacted:<kind>]` before it is
 //! written anywhere (spec 05, Records; spec 10, 25). The forms are well-known ones, told by their
-//! prefix or by what stands before them; what merely looks random (ULIDs, digests, commits) is none.
-//! Work is linear in the text. Where texts enter is the callers' to know.
+//! prefix or by what stands before them; what merely looks random (ULIDs, digests, commits) is none, unless it is
+//! known by its value. Work is linear in the text. Where texts enter is the callers' to know.
+
+mod known;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+pub use aho_corasick::BuildError;
+pub use known::{SECRET_BYTES_MIN, Stream, is_in, know};
 
 /// The forms, each with its kind. Where more than the secret has to be there to know it, the group
 /// `secret` is what is replaced.
@@ -55,6 +60,13 @@ static ANY: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// A text without what looks like a credential; itself when there is nothing.
 #[must_use]
 pub fn text(text: &str) -> Cow<'_, str> {
+    match known::hidden(text) {
+        Some(clean) => Cow::Owned(without_forms(&clean).into_owned()),
+        None => without_forms(text),
+    }
+}
+
+fn without_forms(text: &str) -> Cow<'_, str> {
     match &*ANY {
         Some(any) => any.replace_all(text, replaced),
         None => Cow::Borrowed(text),
@@ -81,14 +93,28 @@ fn replaced(found: &Captures<'_>) -> String {
     format!("{}[redacted:{kind}]{}", &whole[..range.start], &whole[range.end..])
 }
 
-/// Replaces credentials in every text of a JSON value; says whether there were any. Names of fields
-/// are nobody's secret.
+/// Replaces credentials in every text of a JSON value; says whether there were any. Numbers and the names of fields
+/// may only be secrets that are known.
 pub fn value(value: &mut Value) -> bool {
     match value {
         Value::String(text) => redact(text),
         Value::Array(items) => each(items),
-        Value::Object(fields) => each(fields.values_mut()),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::Object(fields) => {
+            let named = fields.keys().any(|name| is_in(name.as_bytes()));
+            if named {
+                let clean = |name: String| known::hidden(&name).unwrap_or(name);
+                let all = std::mem::take(fields).into_iter();
+                *fields = all.map(|(name, value)| (clean(name), value)).collect::<Map<_, _>>();
+            }
+            each(fields.values_mut()) | named
+        }
+        Value::Number(number) => {
+            let clean = known::hidden(&number.to_string());
+            let any = clean.is_some();
+            clean.into_iter().for_each(|clean| *value = Value::String(clean));
+            any
+        }
+        Value::Null | Value::Bool(_) => false,
     }
 }
 

@@ -53,9 +53,37 @@ impl SecretSource {
     }
 }
 
+/// What the name of a variable says that holds a secret.
+const NAMES: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASS", "PWD", "CRED", "AUTH"];
+
+/// Whether a variable that a profile passes on counts as a secret: by its name, or because its value has letters and digits
+/// and no blank, as keys have. What is none belongs in the profile's `env`. A path that there is on the host is none either,
+/// which is not looked at here.
+#[must_use]
+pub fn is_secret_variable(name: &str, value: &[u8]) -> bool {
+    let name = name.to_ascii_uppercase();
+    let any = |is: fn(&u8) -> bool| value.iter().any(is);
+    NAMES.iter().any(|word| name.contains(word))
+        || any(u8::is_ascii_digit) && any(u8::is_ascii_alphabetic) && !any(u8::is_ascii_whitespace)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variable_is_a_secret_by_its_name_or_by_its_value() {
+        for (name, value, is) in [
+            ("MY_API_KEY", "correct horse", true),
+            ("db_password", "opensesame", true),
+            ("DATABASE", "postgres://me:x1@db", true),
+            ("NODE_ENV", "production", false),
+            ("NUMBER", "12345678", false),
+            ("GREETING", "2 words", false),
+        ] {
+            assert_eq!(is_secret_variable(name, value.as_bytes()), is, "{name}");
+        }
+    }
 
     #[test]
     fn reference_is_read_by_its_form_and_nothing_else_is_one() {

@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use tetrarch_core::redaction::{self, BuildError, SECRET_BYTES_MIN};
 use tetrarch_core::secret::SecretSource;
 
-/// What stands for a key where somebody repeats it.
+/// What stands for a key where it is shown.
 const SHOWN: &str = "[redacted:model_key]";
 
 /// Most bytes of a key.
@@ -38,17 +39,27 @@ pub enum NoKey {
     /// What was read is empty.
     #[error("the first line of {0} is empty")]
     Empty(String),
+    /// It is one too many to be hidden where somebody repeats it.
+    #[error("it cannot be hidden in what is said: {0}")]
+    Hidden(#[from] BuildError),
 }
 
-/// A key; it shows itself to nobody.
+/// A key; it shows itself to nobody, and from its making on it is hidden in all texts of this process.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(String);
 
 impl Key {
-    /// A key as the environment has it.
-    #[must_use]
-    pub fn new(key: String) -> Self {
-        Self(key)
+    /// A key that was read.
+    ///
+    /// # Errors
+    /// There are too many to hide them all.
+    pub fn new(key: String) -> Result<Self, NoKey> {
+        if !redaction::know(key.as_bytes())? {
+            tracing::warn!(
+                "a key of less than {SECRET_BYTES_MIN} bytes is not hidden where somebody repeats it"
+            );
+        }
+        Ok(Self(key))
     }
 
     /// The key at its source, read now. Blocks: a command for up to 10 s.
@@ -68,17 +79,11 @@ impl Key {
             SecretSource::File(path) => first_line_of(Path::new(path))?,
             SecretSource::Command(words) => printed(words)?,
         };
-        Ok(Self(key.trim().to_owned()))
+        Self::new(key.trim().to_owned())
     }
 
     pub(crate) fn plain(&self) -> &str {
         &self.0
-    }
-
-    /// The words of somebody who may repeat the key.
-    #[must_use]
-    pub fn hidden_in(&self, words: &str) -> String {
-        if self.0.is_empty() { words.to_owned() } else { words.replace(&self.0, SHOWN) }
     }
 }
 
@@ -163,10 +168,9 @@ mod tests {
 
     #[test]
     fn a_key_is_never_shown() {
-        let key = Key::new("sk-secret".to_owned());
+        let key = Key::new("sk-secret".to_owned()).unwrap();
         assert_eq!(format!("{key:?}"), SHOWN);
-        let words = key.hidden_in("Incorrect API key provided: sk-secret.");
-        assert_eq!(words, format!("Incorrect API key provided: {SHOWN}."));
-        assert_eq!(Key::new(String::new()).hidden_in("as it is"), "as it is");
+        let words = redaction::text("Incorrect API key provided: sk-secret.").into_owned();
+        assert_eq!(words, "Incorrect API key provided: [redacted:secret].");
     }
 }

@@ -110,7 +110,6 @@ pub fn provide_tls() {
 pub struct Model {
     client: Client,
     iden: ModelIden,
-    key: Option<Key>,
     chats: Chats,
 }
 
@@ -145,7 +144,7 @@ impl Model {
             model: address.model.clone(),
             server: address.base_url.as_deref().and_then(server),
         });
-        Ok(Self { client, iden, key: address.key.clone(), chats })
+        Ok(Self { client, iden, chats })
     }
 
     /// The same, spoken to on somebody's behalf: what its spans say.
@@ -172,7 +171,7 @@ impl Model {
                 chat.answered(&answered, &reply);
                 return Ok(reply);
             }
-            Ok(Err(error)) => Trouble::of(&error, self.key.as_ref()),
+            Ok(Err(error)) => Trouble::of(&error),
             Err(_) => Trouble::late(within),
         };
         chat.failed(&trouble.kind(), &trouble.words);
@@ -199,12 +198,9 @@ impl Model {
             .with_stream_read_timeout(idle);
         let asked = self.client.exec_chat_stream(&self.iden, words::said(request), Some(&options));
         match asked.await {
-            Ok(answer) => {
-                let (stream, key) = (answer.stream, self.key.clone());
-                Ok(Speech::new(stream, key, chat, deadline))
-            }
+            Ok(answer) => Ok(Speech::new(answer.stream, chat, deadline)),
             Err(error) => {
-                let trouble = Trouble::of(&error, self.key.as_ref());
+                let trouble = Trouble::of(&error);
                 chat.failed(&trouble.kind(), &trouble.words);
                 Err(trouble)
             }

@@ -8,7 +8,6 @@ use tetrarch_core::converse::Reply;
 use tetrarch_telemetry::Chat;
 use tokio::time::{Instant, timeout_at};
 
-use crate::key::Key;
 use crate::trouble::Trouble;
 use crate::words;
 
@@ -41,7 +40,6 @@ impl Deadline {
 /// An answer that is being given.
 pub struct Speech {
     stream: ChatStream,
-    key: Option<Key>,
     /// None once it is over.
     chat: Option<Chat>,
     deadline: Deadline,
@@ -50,13 +48,8 @@ pub struct Speech {
 }
 
 impl Speech {
-    pub(crate) fn new(
-        stream: ChatStream,
-        key: Option<Key>,
-        chat: Chat,
-        deadline: Deadline,
-    ) -> Self {
-        Self { stream, key, chat: Some(chat), deadline, speaks: false }
+    pub(crate) fn new(stream: ChatStream, chat: Chat, deadline: Deadline) -> Self {
+        Self { stream, chat: Some(chat), deadline, speaks: false }
     }
 
     /// Listens on. Dropping it between two calls loses nothing.
@@ -92,7 +85,7 @@ impl Speech {
                 self.speaks = true;
                 return Ok(Said::More);
             }
-            Ok(Some(Err(error))) => Trouble::of(&error, self.key.as_ref()),
+            Ok(Some(Err(error))) => Trouble::of(&error),
             Ok(None) => Trouble::broken_off(),
             Err(_) => Trouble::late(self.deadline.within),
         };

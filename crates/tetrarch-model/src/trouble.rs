@@ -8,7 +8,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use tetrarch_core::overseer::backoff::Backoff;
 use tetrarch_core::time::Millis;
 
-use crate::key::Key;
+use tetrarch_core::redaction;
 
 /// Requests for one turn.
 pub const TRIES: u32 = 4;
@@ -22,7 +22,7 @@ const WORDS_BYTES: usize = 400;
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// In words, without the key.
+    /// In words, without secrets.
     pub words: String,
     /// The status of the answer; none when none came, or it broke off.
     pub status: Option<u16>,
@@ -62,7 +62,7 @@ impl Trouble {
         self.status.map_or(Cow::Borrowed(self.kind), |status| status.to_string().into())
     }
 
-    pub(crate) fn of(error: &Error, key: Option<&Key>) -> Self {
+    pub(crate) fn of(error: &Error) -> Self {
         // What comes instead of a stream is wrapped in what reads it.
         let inner = if let Error::WebStream { error: inner, .. } = error {
             inner.downcast_ref()
@@ -76,7 +76,8 @@ impl Trouble {
             // Nothing came, or it broke off.
             None => is_passing(error),
         };
-        let said = key.map_or_else(|| error.to_string(), |key| key.hidden_in(&error.to_string()));
+        let said = error.to_string();
+        let said = redaction::text(&said);
         let said = beginning(&said);
         let words = match status {
             Some(status) => format!("HTTP {status}: {said}"),
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_told_from_what_will_not() {
-        let key = Key::new("sk-secret".to_owned());
+        redaction::know(b"sk-secret").unwrap();
         for (status, again) in
             [(400, false), (401, false), (408, true), (429, true), (500, true), (529, true)]
         {
@@ -169,7 +170,7 @@ mod tests {
             let iden = genai::ModelIden::new(genai::adapter::AdapterKind::OpenAI, "m");
             let cause = String::new();
             let error = Error::WebStream { model_iden: iden, cause, error: Box::new(error) };
-            let trouble = Trouble::of(&error, Some(&key));
+            let trouble = Trouble::of(&error);
             assert_eq!((trouble.status, trouble.again), (Some(status), again), "{trouble:?}");
             assert_eq!(trouble.kind(), status.to_string());
             assert!(!trouble.words.contains("sk-secret"), "{trouble:?}");

@@ -2,6 +2,7 @@
 //! `LINE_BYTES_MAX` and `OUTPUT_TAIL_BYTES`; knows nothing of what the lines mean.
 
 use tetrarch_core::limits::{LINE_BYTES_MAX, OUTPUT_TAIL_BYTES};
+use tetrarch_core::redaction::Stream;
 
 /// The last bytes of a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,9 +77,10 @@ impl Line {
     }
 }
 
-/// Cuts a stream into lines.
+/// Cuts a stream into lines, without the secrets that are known: what is cut later cuts none of them in half.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
+    stream: Stream,
     line: Vec<u8>,
     dropped: usize,
     end: Tail,
@@ -87,7 +89,7 @@ pub(crate) struct Lines {
 impl Lines {
     /// The lines that end in this chunk.
     pub(crate) fn feed(&mut self, chunk: &[u8]) -> Vec<Line> {
-        let mut ended = Vec::new();
+        let (chunk, mut ended) = (self.stream.feed(chunk), Vec::new());
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {
             let body = part.strip_suffix(b"\n");
             self.keep(body.unwrap_or(part));
@@ -100,6 +102,8 @@ impl Lines {
 
     /// The line that the stream ended in.
     pub(crate) fn rest(&mut self) -> Option<Line> {
+        let rest = self.stream.rest();
+        self.keep(&rest);
         (!self.line.is_empty()).then(|| self.take())
     }
 

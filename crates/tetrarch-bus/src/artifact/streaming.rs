@@ -1,13 +1,16 @@
 //! Artifacts that are never held whole: bytes sent before their name is known, and read in lines while
 //! they come.
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, DuplexStream, duplex};
+use tetrarch_core::redaction;
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex,
+};
 use tokio::task::JoinHandle;
 
 use std::path::Path;
 
 use super::transfer::{self, Sent};
-use super::{ArtifactError, ArtifactRef, Artifacts, reference};
+use super::{ArtifactError, ArtifactRef, Artifacts, CHUNK_BYTES, reference};
 
 /// Bytes that are on their way between what sends and what reads.
 const PIPE_BYTES: usize = 256 * 1024;
@@ -61,6 +64,32 @@ impl Artifacts {
         }
         let media_type = media_type.to_owned();
         self.describe(ArtifactRef { sha256, size: sent.size, media_type }, sent).await
+    }
+
+    /// Stores a text file without the secrets that are known.
+    pub(super) async fn put_clean(
+        &self,
+        path: &Path,
+        media_type: &str,
+    ) -> Result<ArtifactRef, ArtifactError> {
+        let (mut sink, source) = pipe();
+        let clean = async {
+            let mut file = tokio::fs::File::open(path).await?;
+            let (mut stream, mut buffer) = (redaction::Stream::default(), vec![0; CHUNK_BYTES]);
+            loop {
+                let read = file.read(&mut buffer).await?;
+                let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else {
+                    break;
+                };
+                sink.write_all(&stream.feed(bytes)).await?;
+            }
+            sink.write_all(&stream.rest()).await?;
+            sink.shutdown().await
+        };
+        let (cleaned, upload) = tokio::join!(clean, self.upload(source));
+        let upload = upload?;
+        cleaned.map_err(|source| ArtifactError::File { path: path.to_owned(), source })?;
+        self.name(upload, media_type).await
     }
 
     /// Begins to read an artifact in lines; gives what is known about it too.

@@ -272,7 +272,7 @@ impl Running {
         // What it left may write as long as it lives, and may be killed only by being looked for.
         let sweep = self.traces.clone().until_gone();
         let (swept, ()) = tokio::join!(sweep, drain(&mut pipe, &mut output, open));
-        ended(&status, &output, swept.killed, timed_out.then_some(seconds))
+        ended(&status, output, swept.killed, timed_out.then_some(seconds))
     }
 }
 
@@ -296,7 +296,7 @@ async fn at(end: Option<Instant>) {
 
 fn ended(
     status: &io::Result<ExitStatus>,
-    output: &Output,
+    mut output: Output,
     killed: usize,
     timed_out: Option<u64>,
 ) -> Outcome {

@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 
+use tetrarch_core::redaction::Stream;
+
 /// What is kept of the beginning, and of the end, in bytes each.
 const KEPT: usize = 16 * 1024;
 
-/// The beginning and the end of some output.
+/// The beginning and the end of some output, without the secrets that are known.
 #[derive(Debug, Default)]
 pub(super) struct Output {
+    stream: Stream,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
@@ -16,6 +19,11 @@ pub(super) struct Output {
 impl Output {
     /// Takes what came.
     pub(super) fn push(&mut self, bytes: &[u8]) {
+        let clean = self.stream.feed(bytes);
+        self.keep(&clean);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         let room = (KEPT - self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
         self.head.extend_from_slice(head);
@@ -26,7 +34,9 @@ impl Output {
     }
 
     /// All that was kept, with what was left out said in between.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&mut self) -> String {
+        let rest = self.stream.rest();
+        self.keep(&rest);
         let (one, other) = self.tail.as_slices();
         let head = String::from_utf8_lossy(&self.head);
         if self.left_out == 0 {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tetrarch_core::change::{Action, Made};
 use tetrarch_core::id::sha256_hex;
 use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
+use tetrarch_core::redaction;
 
 use super::git::{Git, GitError};
 use super::{Place, Worktrees, unlock};
@@ -67,7 +68,14 @@ pub(super) async fn diff(
         let said = format!("{size} bytes, and nobody looks at more than {ARTIFACT_BYTES_MAX}");
         return Err(GitError::Refused { what: "diff".to_owned(), said });
     }
-    Ok((sha256_hex(&std::fs::read(to).map_err(failed)?), size))
+    let bytes = std::fs::read(to).map_err(failed)?;
+    if redaction::is_in(&bytes) {
+        // What people look at is to be what is merged, so it cannot be hidden there.
+        let said = "it has a secret in it that this host was given; take that out of the commits"
+            .to_owned();
+        return Err(GitError::Refused { what: "diff".to_owned(), said });
+    }
+    Ok((sha256_hex(&bytes), size))
 }
 
 impl Worktrees {

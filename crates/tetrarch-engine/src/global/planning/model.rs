@@ -168,7 +168,7 @@ mod tests {
             provider: "openai".to_owned(),
             model: "m".to_owned(),
             base_url: None,
-            key: Some(Key::new("sk-secret".to_owned())),
+            key: Some(Key::new("sk-secret".to_owned()).unwrap()),
             timeout: Duration::from_secs(1),
             max_tokens: 100,
             bounds: Bounds::default(),

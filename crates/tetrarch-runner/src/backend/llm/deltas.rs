@@ -1,6 +1,8 @@
 //! A model's words as they come, in pieces that end where a word ends: whoever looks for credentials in them
 //! sees each whole.
 
+use tetrarch_core::redaction::Stream;
+
 /// Bytes from which words are passed on before their line ends.
 const PIECE_BYTES: usize = 512;
 /// A word that is longer is passed on in parts.
@@ -9,13 +11,14 @@ const WORD_BYTES_MAX: usize = 16 * 1024;
 /// Words that are not passed on yet.
 #[derive(Debug, Default)]
 pub(super) struct Deltas {
+    stream: Stream,
     held: String,
 }
 
 impl Deltas {
     /// Takes some words; gives what can be passed on.
     pub(super) fn add(&mut self, text: &str) -> Option<String> {
-        self.held.push_str(text);
+        self.held.push_str(&String::from_utf8_lossy(&self.stream.feed(text.as_bytes())));
         let line = self.held.rfind('\n').map(|at| at + 1);
         let word = || {
             let long = self.held.len() >= PIECE_BYTES;
@@ -30,7 +33,8 @@ impl Deltas {
 
     /// What is left.
     pub(super) fn rest(&mut self) -> Option<String> {
-        let rest = std::mem::take(&mut self.held);
+        let mut rest = std::mem::take(&mut self.held);
+        rest.push_str(&String::from_utf8_lossy(&self.stream.rest()));
         (!rest.is_empty()).then_some(rest)
     }
 }

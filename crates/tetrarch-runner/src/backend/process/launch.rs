@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::Pid;
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::Start;
+use tetrarch_core::redaction::{self, BuildError, SECRET_BYTES_MIN};
+use tetrarch_core::secret::is_secret_variable;
 use tetrarch_telemetry::trace;
 use tokio::process::{Child, Command};
 
@@ -52,6 +55,9 @@ pub(crate) enum LaunchError {
     /// Containment is required and missing.
     #[error("isolation is required, but {cause}; mend that, or set host.isolation to \"best\"")]
     NotContained { cause: String },
+    /// There are too many secrets.
+    #[error("what `passEnv` gives cannot be hidden in what is said: {0}")]
+    NotHidden(#[from] BuildError),
     /// It has not the places it is to have.
     #[error(transparent)]
     Places(#[from] NoPlaces),
@@ -184,6 +190,7 @@ fn spawn(
         return Err(LaunchError::NoCommand { profile });
     };
     let environment = environment(start, life, home, std::env::vars_os());
+    know_secrets(&runner.pass_env, &environment)?;
     let failed = |cause: io::Error| {
         let program = program.clone();
         if cause.kind() == io::ErrorKind::NotFound {
@@ -212,6 +219,27 @@ fn spawn(
         NotStarted::NotContained(cause) => LaunchError::NotContained { cause },
         NotStarted::Failed(cause) => failed(cause),
     })
+}
+
+/// From now on hides what a profile passes on and counts as a secret.
+fn know_secrets(
+    passed: &[String],
+    environment: &BTreeMap<OsString, OsString>,
+) -> Result<(), BuildError> {
+    for name in passed.iter().filter(|name| !PASSED_ON.contains(&name.as_str())) {
+        let Some(value) = environment.get(OsStr::new(name)) else { continue };
+        let is_path = std::env::split_paths(value).all(|path| path.is_absolute() && path.exists());
+        if is_path || !is_secret_variable(name, value.as_bytes()) {
+            continue;
+        }
+        if !redaction::know(value.as_bytes())? {
+            tracing::warn!(
+                variable = name,
+                "what has less than {SECRET_BYTES_MIN} bytes is not hidden where a program repeats it"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Where a program lies. With its path known beforehand it is started without a copy of this
