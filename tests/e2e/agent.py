@@ -20,6 +20,8 @@
     agent.py mortal        waits for a letter, and dies of it; the next session tells what is in it
     agent.py silent <file>  notes who it is in a file, begins and says nothing; goes on when it was told of the vault
     agent.py leak          says credentials in every way there is, and asks; tells more when it was answered
+    agent.py canary how S..  says what it was passed, and each S backwards, in every encoding and every way there is,
+                           and ends as it is told: done, failed or with a code
     agent.py asked         waits to be asked how it stands, twice, and says so; tells by which names it was asked
     agent.py helm <file>   takes steers and interrupts, and notes them in a file, where it counts too; ends when
                            it is steered to
@@ -27,12 +29,14 @@
     agent.py wonder        asks a question and dies of the answer; asks again, then another, and tells what it heard
 """
 
+import base64
 import json
 import os
 import signal
 import sys
 import threading
 import time
+import urllib.parse
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 PATIENCE = 120
@@ -337,6 +341,58 @@ def leak(brief):
     sys.exit(0)
 
 
+def encoded(secret):
+    """How programs write a secret."""
+    raw = secret.encode()
+    for before in (b"", b"a", b"bc"):
+        for after in (b"", b"z"):
+            for encode in (base64.b64encode, base64.urlsafe_b64encode):
+                text = encode(before + raw + after).decode()
+                yield from (text, text.rstrip("="))
+    letters = "".join(f"\\u{ord(letter):04x}" for letter in secret)
+    bytewise = "".join(f"%{byte:02x}" for byte in raw)
+    yield from (secret, raw.hex(), raw.hex().upper(), urllib.parse.quote(secret, safe=""), urllib.parse.quote(secret),
+                urllib.parse.quote_plus(secret), bytewise, json.dumps(secret), json.dumps(json.dumps(secret)), letters)
+
+
+def canary(brief, how, *backwards):
+    secrets = [os.environ["CANARY_PASSED"], *(secret[::-1] for secret in backwards)]
+    forms = [form for secret in secrets for form in encoded(secret)]
+    spilt = " and ".join(forms)
+    for pipe in (sys.stdout, sys.stderr):
+        for form in forms:
+            for part in ("log: ", form[:5], form[5:-3], form[-3:] + "\n"):
+                pipe.write(part)
+                pipe.flush()
+    for secret in secrets:
+        print(json.dumps({"type": "progress", secret: secret}), flush=True)
+        say("progress", text=secret)
+    with open("spilt.txt", "w") as file:
+        file.write("\n".join(forms * 100))
+    say("artifact", name="spilt.txt", path="spilt.txt", mediaType="text/plain")
+    say("artifact", name=secrets[0], path="spilt.txt", mediaType="text/plain")
+    say("artifact", name="none", path=secrets[0], mediaType="text/plain")
+    say("progress", text=spilt)
+    say("checkpoint", state={"spilt": [spilt], **{secret: secret for secret in secrets}})
+    say("update", overseerUpdate={"status": "in_progress", "summary": spilt, "evidence": {"commandsRun": [spilt]}})
+    say("blocked", reason=spilt)
+    say("unblocked")
+    say("mail", to="po", text=spilt)
+    say("mail", to=secrets[0], text=spilt)
+    say("op", op="todo.add", body={"title": secrets[0], "objective": spilt})
+    say("spawn", requestId=ulid(), spawnReason=spilt, requestedSubagents=[{"role": "worker", "task": spilt}])
+    heard = 0
+    while heard < 3:
+        heard += read()["type"] == "mail"
+    if how == "code":
+        print(spilt, file=sys.stderr, flush=True)
+        sys.exit(3)
+    say("result", outcome="success" if how == "done" else "failure", error=spilt, partial=spilt,
+        deliverable={"spilt": [spilt], "long": spilt * 40}, crystallization=spilt,
+        evidence={"commands": [spilt], "files": [spilt], "tests": [spilt], "commits": []})
+    sys.exit(0)
+
+
 def asked(brief):
     names = []
     while len(names) < 2:
@@ -350,6 +406,7 @@ def asked(brief):
 ACTS = {"nest": nest, "deeper": deeper, "insist": insist, "meet": meet, "gate": gate, "steps": steps, "walk": walk,
         "turn": turn, "deaf": deaf, "pace": pace, "record": record, "letter": letter, "stuck": stuck, "mute": mute,
         "perish": perish, "poisoned": poisoned, "mortal": mortal, "wonder": wonder, "silent": silent,
-        "asked": asked, "bomb": bomb, "leak": leak, "helm": helm}
+        "asked": asked, "bomb": bomb, "leak": leak, "helm": helm,
+        "canary": canary}
 found = ACTS[sys.argv[1]](read(), *sys.argv[2:])
 say("result", outcome="success", deliverable=found, evidence={"tests": ["it came out"]})

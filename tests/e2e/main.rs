@@ -4,6 +4,7 @@
 
 mod amnesia;
 mod bomb;
+mod canaries;
 mod chaos;
 mod credentials;
 mod deadlines;

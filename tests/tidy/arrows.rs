@@ -20,7 +20,9 @@ const ROWS: [Row; 8] = [
         name: "core",
         ours: &[],
         outside: Some(&[
+            "aho-corasick",
             "croner",
+            "data-encoding",
             "jiff",
             "petgraph",
             "proptest",

@@ -76,7 +76,7 @@ mod tests {
         for (name, value, is) in [
             ("MY_API_KEY", "correct horse", true),
             ("db_password", "opensesame", true),
-            ("DATABASE", "postgres://me:x1@db", true),
+            ("DATABASE", "me-and-x1@db", true),
             ("NODE_ENV", "production", false),
             ("NUMBER", "12345678", false),
             ("GREETING", "2 words", false),

@@ -163,6 +163,20 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_a_write_or_the_bound_cuts_is_in_neither_part() {
+        tetrarch_core::redaction::know(b"cut-in-two-0123456789").unwrap();
+        let mut lines = Lines::default();
+        let long =
+            [&vec![b'x'; LINE_BYTES_MAX - 9][..], b"cut-in-two-0123456789 after\ncut-in"].concat();
+        let ended = lines.feed(&long);
+        let [Line::Cut { start, end, .. }] = ended.as_slice() else { panic!("{}", ended.len()) };
+        assert!(start.ends_with(b"x[redacte"));
+        assert_eq!(end.text(), "d:secret] after");
+        assert!(lines.feed(b"-two-0123456").is_empty());
+        assert_eq!(lines.feed(b"789 \n"), [Line::Whole(b"[redacted:secret] ".to_vec())]);
+    }
+
+    #[test]
     fn the_tail_is_the_last_bytes_on_a_character_boundary() {
         let mut tail = Tail::default();
         tail.push("é".repeat(OUTPUT_TAIL_BYTES).as_bytes());
