@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tetrarch_tests::{Fleet, wait};
 
 /// A repository whose branch `main` is checked out.
-struct Repository(PathBuf);
+pub(crate) struct Repository(pub(crate) PathBuf);
 
 impl Repository {
-    fn new(fleet: &Fleet) -> Self {
+    pub(crate) fn new(fleet: &Fleet) -> Self {
         Self::at(fleet.cwd().join("repository"))
     }
 
@@ -41,7 +41,7 @@ impl Repository {
 }
 
 /// Works on tasks that are each a shell script in a worktree, one after the other; what `run` said.
-fn work(fleet: &Fleet, repository: &Path, scripts: &[(&str, Value)]) -> String {
+pub(crate) fn work(fleet: &Fleet, repository: &Path, scripts: &[(&str, Value)]) -> String {
     let mut tasks = Vec::new();
     let mut profiles = json!({});
     for (place, (script, more)) in scripts.iter().enumerate() {
@@ -72,13 +72,13 @@ fn work(fleet: &Fleet, repository: &Path, scripts: &[(&str, Value)]) -> String {
 }
 
 /// The change that came of a task.
-fn change(fleet: &Fleet, node: &str) -> Value {
+pub(crate) fn change(fleet: &Fleet, node: &str) -> Value {
     let all = fleet.json(&["change", "list", "--closed"]);
     let found = all.as_array().unwrap().iter().find(|change| change["node"] == node);
     found.unwrap_or_else(|| panic!("no change of {node}: {all}")).clone()
 }
 
-fn id(change: &Value) -> String {
+pub(crate) fn id(change: &Value) -> String {
     change["id"].as_str().unwrap().to_owned()
 }
 

@@ -45,7 +45,15 @@ impl Desk {
         let digest = sha256_hex(format!("{body:?}").as_bytes());
         let id = RequestId(Ulid(u128::from(self.asked)));
         let seq = self.asked;
-        Input::Request(Box::new(Request { seq, sender, id, digest, trace: None, body }))
+        Input::Request(Box::new(Request {
+            seq,
+            sender,
+            id,
+            digest,
+            trace: None,
+            credential: None,
+            body,
+        }))
     }
 
     /// Commits what fits into one group of these inputs; gives the entry and how many it took.

@@ -31,7 +31,15 @@ pub(crate) enum Wire {
 impl Wire {
     pub(crate) fn request(sender: Sender, id: RequestId, body: RequestBody) -> Self {
         let digest = sha256_hex(format!("{body:?}").as_bytes());
-        Self::Request(Box::new(Request { seq: 0, sender, id, digest, trace: None, body }))
+        Self::Request(Box::new(Request {
+            seq: 0,
+            sender,
+            id,
+            digest,
+            trace: None,
+            credential: None,
+            body,
+        }))
     }
 
     pub(crate) fn mail(from: AgentId, mail: Mail) -> Self {

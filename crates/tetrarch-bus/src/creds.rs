@@ -3,6 +3,7 @@
 //! between the accounts are in `subject::pattern::policy`; this module only keeps keys and mints. It
 //! must never print or log a seed.
 
+pub mod acts;
 mod holding;
 pub(crate) mod jwt;
 pub(crate) mod private_file;
@@ -166,6 +167,7 @@ pub struct Authority {
     control: KeyPair,
     fleet: KeyPair,
     roles: Vec<(Role, KeyPair)>,
+    by: Option<HumanName>,
 }
 
 impl Authority {
@@ -203,7 +205,14 @@ impl Authority {
             roles,
             creds_dir,
             keys_dir: keys,
+            by: None,
         })
+    }
+
+    /// The same, used by a person: the audit names them.
+    #[must_use]
+    pub fn used_by(self, by: Option<HumanName>) -> Self {
+        Self { by, ..self }
     }
 
     /// Mints the credential of a party and gives its file (mode 0600, the format every NATS
@@ -222,24 +231,35 @@ impl Authority {
             }
             held => {
                 let role = role_of(party, held.as_ref(), None)?;
-                self.write(&path, role, &name, (KeyPair::new_user(), LIFETIME))?;
+                let user = KeyPair::new_user();
+                self.write("creds.issue", &path, (role, &name), (user, LIFETIME))?;
             }
         }
         Ok(path)
     }
 
+    /// Writes a credential's file, and first that it is done: `act` is what the audit calls it.
     fn write(
         &self,
+        act: &str,
         path: &Path,
-        role: Role,
-        name: &str,
+        (role, name): (Role, &str),
         (user, lifetime): (KeyPair, Duration),
     ) -> Result<(), CredsError> {
+        let days = lifetime.as_secs_f64() / (24.0 * 3600.0);
+        self.note(
+            (act, &user.public_key()),
+            &format!("{} {name}, good for {days:.1} days", role.as_str()),
+        )?;
         let (signer, account) = (self.signer(role)?, self.account(role));
         let token = jwt::user(role, (signer, account), &user, name, lifetime)?;
         let text = credential_text(&token, &user.seed()?);
         private_file::replace(path, text.as_bytes())
             .map_err(|source| CredsError::File { path: path.to_owned(), source })
+    }
+
+    fn note(&self, (act, user): (&str, &str), about: &str) -> Result<(), CredsError> {
+        acts::keep(&self.keys_dir, self.by.as_ref(), (act, user), format!("{about}: {user}"))
     }
 
     /// The public key of the fleet's account.

@@ -25,6 +25,10 @@ pub const SEQ: &str = "Tetrarch-Seq";
 pub const TRACEPARENT: &str = "traceparent";
 /// What tracing systems add to it.
 pub const TRACESTATE: &str = "tracestate";
+/// What the server says of the connection that a message crossed into the control plane's account by.
+const REQUEST_INFO: &str = "Nats-Request-Info";
+/// Characters of a user's public key.
+const USER_KEY_CHARS: usize = 56;
 
 /// Version of the bodies' schema.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -165,6 +169,19 @@ pub fn epoch(headers: &HeaderMap) -> Option<u64> {
 pub fn trace(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(TRACEPARENT)?.as_str();
     is_traceparent(text).then(|| text.to_owned())
+}
+
+/// The user whose connection a message of the fleet came by: its public key, as the server says where the
+/// message crosses into the control plane's account. What a sender wrote under that name stands before.
+#[must_use]
+pub fn credential(headers: &HeaderMap) -> Option<String> {
+    let info = headers.get_all(REQUEST_INFO).last()?;
+    let info: serde_json::Value = serde_json::from_str(info.as_str()).ok()?;
+    let user = info.get("user")?.as_str()?;
+    let is_key = user.len() == USER_KEY_CHARS
+        && user.starts_with('U')
+        && user.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    is_key.then(|| user.to_owned())
 }
 
 /// Who sent a message, as its subject and headers say.

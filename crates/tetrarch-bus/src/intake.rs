@@ -2,8 +2,11 @@
 //! on (spec 02). Nothing is acknowledged: the commit that covers a request moves the position.
 //! Intake is bounded here, where messages are pulled. It does not judge what it reads.
 
+mod askers;
+
 use std::collections::BTreeMap;
 
+use askers::Askers;
 use bytes::Bytes;
 
 use crate::client::{Bus, RawMessage};
@@ -65,6 +68,7 @@ pub struct DeadLetter {
 #[derive(Debug)]
 pub struct Intake {
     follower: Follower,
+    askers: Askers,
     beyond: Option<u64>,
 }
 
@@ -81,7 +85,7 @@ impl Intake {
             tracing::error!(from, last, "requests are decided that the stream does not have");
         }
         let follower = Follower::new(bus.clone(), REQUESTS, Vec::new(), from.min(last + 1));
-        Ok(Self { follower, beyond })
+        Ok(Self { follower, askers: Askers::listen(bus).await, beyond })
     }
 
     /// The stream's last sequence, when the position to read from was beyond it: requests were
@@ -94,14 +98,41 @@ impl Intake {
     /// Waits for one message, then adds what has already arrived, at most `max` in all. Waits
     /// while the bus is away. Safe to drop: nothing is lost.
     pub async fn next(&mut self, max: usize) -> Vec<Intaken> {
-        let mut taken = vec![intaken(self.follower.next().await)];
+        let first = loop {
+            tokio::select! {
+                message = self.follower.next() => break message,
+                () = self.askers.hear() => {}
+            }
+        };
+        let mut taken = vec![self.intaken(first)];
         while taken.len() < max {
             match self.follower.arrived() {
-                Some(message) => taken.push(intaken(message)),
+                Some(message) => taken.push(self.intaken(message)),
                 None => break,
             }
         }
         taken
+    }
+
+    /// Waits for something else, and goes on listening who asks.
+    pub async fn beside<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let mut other = std::pin::pin!(other);
+        loop {
+            tokio::select! {
+                done = &mut other => return done,
+                () = self.askers.hear() => {}
+            }
+        }
+    }
+
+    fn intaken(&mut self, message: RawMessage) -> Intaken {
+        let credential = self.askers.of(&message);
+        match intaken(message) {
+            Intaken::Request(request, at) => {
+                Intaken::Request(Box::new(Request { credential, ..*request }), at)
+            }
+            undecodable @ Intaken::Undecodable(_) => undecodable,
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::command::{
-    advise, agent, answer, artifact, budget, change, circuit, completion, config, creds, describe,
-    doctor, down, events, file, get, goal, guard, host, inbox, init, insights, logs, mail, man,
-    plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop, tick, tree,
-    up, vectors, verb, wait, why, work, worktree,
+    advise, agent, answer, artifact, audit, budget, change, circuit, completion, config, creds,
+    describe, doctor, down, events, file, get, goal, guard, host, inbox, init, insights, logs,
+    mail, man, plan, profile, project, replay, run, schedule, schema, serve, spawn, status, stop,
+    tick, tree, up, vectors, verb, wait, why, work, worktree,
 };
 
 /// The commands by what one wants to do (spec 08).
@@ -35,7 +35,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "People",
         &["inbox", "answer", "change", "approve", "deny", "apply", "mail", "worktree", "file"],
     ),
-    ("Look", &["get", "describe", "tree", "logs", "why", "events", "replay", "artifact"]),
+    ("Look", &["get", "describe", "tree", "logs", "why", "events", "audit", "replay", "artifact"]),
     (
         "Operate",
         &["doctor", "creds", "host", "serve", "config", "completion", "man", "schema", "vectors"],
@@ -169,6 +169,8 @@ pub(crate) enum Command {
     Budget(budget::BudgetArgs),
     /// Show what happened, from the ledger.
     Events(events::EventsArgs),
+    /// Show who did what that needs authority; export it and check an export.
+    Audit(audit::AuditArgs),
     /// Show the fleet as it was at a time.
     Replay(replay::ReplayArgs),
     /// Show why something is as it is: the events that led there.

@@ -4,6 +4,7 @@ pub(crate) mod advise;
 pub(crate) mod agent;
 pub(crate) mod answer;
 pub(crate) mod artifact;
+pub(crate) mod audit;
 pub(crate) mod budget;
 pub(crate) mod change;
 pub(crate) mod circuit;
@@ -214,6 +215,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<(), CliError> {
         Command::Tree(args) => tree::run(context, args).await,
         Command::Budget(args) => budget::run(context, args).await,
         Command::Events(args) => events::run(context, args).await,
+        Command::Audit(args) => audit::run(context, args).await,
         Command::Replay(args) => replay::run(context, args).await,
         Command::Spawn(args) => spawn::run(context, args).await,
         Command::Stop(args) => stop::run(context, args).await,

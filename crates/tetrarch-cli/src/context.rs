@@ -112,6 +112,7 @@ impl Context {
     /// They cannot be read or made.
     pub(crate) fn authority(&self) -> Result<Authority, CliError> {
         Authority::open_or_create(&self.config.bus.data_dir)
+            .map(|authority| authority.used_by(self.human().ok()))
             .map_err(|error| CliError::new(Code::Failed, error.to_string()))
     }
 

@@ -14,10 +14,12 @@ use crate::exit::CliError;
 use crate::output::say;
 
 /// The commands that ask nobody: what they show is read from the bus alone.
-const READS: [&str; 33] = [
+const READS: [&str; 35] = [
     "agent list",
     "artifact get",
     "artifact list",
+    "audit",
+    "audit export",
     "budget",
     "change list",
     "change show",

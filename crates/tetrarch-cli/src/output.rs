@@ -116,9 +116,14 @@ pub(crate) fn listing(output: Output, listing: &Listing) -> Result<Reader, CliEr
 pub(crate) fn item(output: Output, value: &Value, line: &str) -> Result<Reader, CliError> {
     match output {
         Output::Table | Output::Wide => text(line),
-        Output::Json => text(&escaped(&value.to_string())),
+        Output::Json => text(&one_line(value)),
         Output::Yaml => text(&format!("---\n{}", document(output, value)?)),
     }
+}
+
+/// A value as JSON on one line; hidden characters are escapes.
+pub(crate) fn one_line(value: &Value) -> String {
+    escaped(&value.to_string())
 }
 
 fn document(output: Output, value: &Value) -> Result<String, CliError> {
@@ -192,7 +197,10 @@ impl Write for Log {
 fn escaped(json: &str) -> String {
     json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
         if is_hidden(c) && c != '\n' {
-            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+            // One beyond the first 65,536 is two escapes.
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                text.push_str(&format!("\\u{unit:04x}"));
+            }
         } else {
             text.push(c);
         }
@@ -251,7 +259,7 @@ mod tests {
 
     #[test]
     fn json_with_hidden_characters_is_escaped_and_reads_as_the_same() {
-        let value = serde_json::json!({"name": "\x1b[2J\r\u{202e}\u{7f}\u{9b}\n"});
+        let value = serde_json::json!({"name": "\x1b[2J\r\u{202e}\u{7f}\u{9b}\u{e0041}\n"});
         let text = document(Output::Json, &value).unwrap();
         assert!(!text.chars().any(|c| is_hidden(c) && c != '\n'), "{text:?}");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);

@@ -52,7 +52,7 @@ const MEANT: [(&str, &[&str], &[&str]); 28] = [
     ("", &["questions", "approvals", "pending"], &["tetrarch inbox"]),
     ("", &["reject"], &["tetrarch deny CHANGE", "tetrarch plan reject DRAFT"]),
     ("", &["merge"], &["tetrarch apply CHANGE"]),
-    ("", &["history", "audit"], &["tetrarch events", "tetrarch plan history GOAL"]),
+    ("", &["history"], &["tetrarch events", "tetrarch plan history GOAL"]),
     ("", &["check", "validate", "lint"], &["tetrarch doctor"]),
     ("", &["version"], &["tetrarch --version"]),
     (

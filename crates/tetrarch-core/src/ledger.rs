@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::agent::{Agent, Host, Profile, Project};
 use crate::assignment::Assignment;
+use crate::audit::Act;
 use crate::change::Change;
 use crate::crystallization::Crystallization;
 use crate::dispatch::Dispatch;
@@ -171,6 +172,8 @@ pub struct Decision {
     pub answer: Option<Box<Mail>>,
     /// When it was decided.
     pub at: BusTime,
+    /// What the audit is told of it; none when it was no privileged act.
+    pub act: Option<Box<Act>>,
 }
 
 /// What happened, for "why did it do that".

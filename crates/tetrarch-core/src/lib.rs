@@ -9,6 +9,7 @@ pub mod admission;
 pub mod agent;
 pub mod artifacts;
 pub mod assignment;
+pub mod audit;
 pub mod brief;
 pub mod budget;
 pub mod burn;

@@ -63,6 +63,7 @@ mod work;
 use std::collections::BTreeSet;
 
 use crate::agent::{Agent, Hosting, Unsettled};
+use crate::audit::CredentialAct;
 use crate::brief::Tools;
 use crate::budget::Account;
 use crate::change::Approvals;
@@ -229,6 +230,8 @@ pub enum Input {
     Settled(Vec<Settlement>),
     /// An ended run's journal is kept.
     Archived(Archived),
+    /// Something was done with a credential, beside the bus.
+    Credential(Box<CredentialAct>),
 }
 
 /// What the sweeper found of a session (spec 04).
@@ -274,7 +277,8 @@ pub fn decide(records: &Records, policy: &Policy, now: BusTime, input: &Input) -
         | Input::TrimmedEarly { .. }
         | Input::Trouble(_)
         | Input::Settled(_)
-        | Input::Archived(_) => holding::spare(records, step),
+        | Input::Archived(_)
+        | Input::Credential(_) => holding::spare(records, step),
     }
 }
 
@@ -327,6 +331,7 @@ fn decide_on(records: &Records, policy: &Policy, now: BusTime, input: &Input) ->
             draft.finish()
         }
         Input::Archived(archived) => archiving::note(records, now, archived),
+        Input::Credential(it) => requests::noted(records, now, it),
         Input::Trouble(trouble) => {
             let mut draft = Draft::new(records, now, go());
             troubles::tell(&mut draft, trouble);

@@ -69,6 +69,8 @@ pub struct Request {
     pub digest: String,
     /// A W3C `traceparent`.
     pub trace: Option<String>,
+    /// The public key of the user whose connection it came by, as the server said; none when it did not.
+    pub credential: Option<String>,
     /// What is asked or reported.
     pub body: RequestBody,
 }

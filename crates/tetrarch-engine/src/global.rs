@@ -4,6 +4,7 @@
 
 mod accepting;
 mod archiving;
+mod credentials;
 mod diagnosing;
 mod expiring;
 mod hearing;
@@ -324,9 +325,10 @@ async fn spell(
         ready,
         ending: tell,
     };
-    Actor::spawn_linked(None, OwnerActor, args, tree.supervisor())
+    let (owner, _) = Actor::spawn_linked(None, OwnerActor, args, tree.supervisor())
         .await
         .map_err(|error| EngineError::Actor("owner", error.to_string()))?;
+    let _noting = config.data_dir.clone().map(|dir| credentials::start(dir, &owner));
     let ending = tokio::select! {
         ending = endings.recv() => ending.unwrap_or(Ok(Ending::Reload)),
         () = bus.server_started_anew(&server), if alone => Ok(Ending::Restarted),

@@ -148,7 +148,7 @@ pub(super) const LASTING: [&str; 10] = [
 pub(super) const LOOKING: [&str; 1] = ["host list"];
 
 /// Beginnings of lines that change something, in the order in which they are typed.
-pub(super) const IN_ORDER: [&str; 59] = [
+pub(super) const IN_ORDER: [&str; 61] = [
     "steer",
     "pause",
     "resume",
@@ -205,6 +205,8 @@ pub(super) const IN_ORDER: [&str; 59] = [
     "stop {AGENT}",
     "agent retire",
     "doctor --accept-ledger",
+    "audit export",
+    "audit verify",
     "man",
     "project retire",
     "down",

@@ -124,6 +124,7 @@ async fn an_answer_is_found_in_the_mail_or_in_the_decision() {
         sender: owner,
         answer: Some(Box::new(answer(decided))),
         at: BusTime(1_000),
+        act: None,
     };
     let record = Record::Decision(Box::new(decision));
     let recorded = Entry { records: vec![record], ..empty_entry(2, 1) };

@@ -1,6 +1,7 @@
 //! The ledger's entries, in protobuf. Mail inside is kept as the JSON that is published.
 
 use prost::Message as _;
+use tetrarch_core::audit::Act;
 use tetrarch_core::held::Held;
 use tetrarch_core::ledger::{Decision, Entry, Event, EventKind, Seal};
 use tetrarch_core::limits::{COMMIT_BYTES_MAX, RECORD_BYTES_MAX};
@@ -108,6 +109,11 @@ pub(super) fn decision(decision: &Decision) -> Result<pb::Decision, CodecError> 
         sender: decision.sender.to_string(),
         answer: decision.answer.as_deref().map(out_mail).transpose()?,
         at_unix_ms: decision.at.0,
+        act: decision.act.as_deref().map(|act| pb::Act {
+            what: act.what.clone(),
+            about: act.about.clone(),
+            credential: act.credential.clone().unwrap_or_default(),
+        }),
     })
 }
 
@@ -120,6 +126,9 @@ impl TryFrom<pb::Decision> for Decision {
             sender: read::text("sender", &decision.sender)?,
             answer: read::maybe("answer", decision.answer)?.map(Box::new),
             at: BusTime(decision.at_unix_ms),
+            act: decision.act.map(|pb::Act { what, about, credential }| {
+                Box::new(Act { what, about, credential: read::some(credential) })
+            }),
         })
     }
 }

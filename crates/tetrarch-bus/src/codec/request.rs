@@ -59,6 +59,7 @@ pub fn decode_request(
         id: id.unwrap_or_else(|_| derived_id(seq)),
         digest: digest(&asked_by_whom(subject).to_string(), payload),
         trace: envelope::trace(headers),
+        credential: None,
         body,
     })
 }
@@ -90,6 +91,7 @@ pub fn decode_request_at(
         id: id.unwrap_or_else(|_| derived_id(seq)),
         digest: digest(subject, payload),
         trace: envelope::trace(headers),
+        credential: None,
         body: RequestBody::Malformed {
             kind: if spawn { MalformedKind::Spawn } else { MalformedKind::Other },
             error: error.to_string(),

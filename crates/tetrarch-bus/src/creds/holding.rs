@@ -115,7 +115,8 @@ impl Authority {
         let held = self.credential(party)?;
         let role = role_of(party, held.as_ref(), role)?;
         if held.is_none_or(|held| held.standing != Standing::Valid) {
-            self.write(&path, role, &party.user_name(), (KeyPair::new_user(), lifetime))?;
+            let (whose, user) = ((role, &*party.user_name()), KeyPair::new_user());
+            self.write("creds.issue", &path, whose, (user, lifetime))?;
         }
         Ok(path)
     }
@@ -133,7 +134,8 @@ impl Authority {
         let role = role_of(party, self.credential(party)?.as_ref(), role)?;
         self.revoke(party)?;
         let path = self.creds_dir.join(party.file_name());
-        self.write(&path, role, &party.user_name(), (KeyPair::new_user(), lifetime))?;
+        let (whose, user) = ((role, &*party.user_name()), KeyPair::new_user());
+        self.write("creds.rotate", &path, whose, (user, lifetime))?;
         Ok(path)
     }
 
@@ -145,6 +147,8 @@ impl Authority {
         party.check()?;
         let none = || CredsError::NotIssued { name: party.to_string() };
         let credential = self.credential(party)?.ok_or_else(none)?;
+        let about = format!("{} {}", credential.role.as_str(), credential.name);
+        self.note(("creds.revoke", &credential.user), &about)?;
         Revoked::keep(&self.keys_dir, &credential.user)
     }
 
@@ -171,7 +175,7 @@ impl Authority {
                 expires.map_or(LIFETIME, |at| Duration::from_secs(at.saturating_sub(issued)));
             if standing == Standing::Valid && (old || elsewhere) {
                 let user = if elsewhere { KeyPair::new_user() } else { key_of(&path)? };
-                self.write(&path, role, &name, (user, lifetime))?;
+                self.write("creds.renew", &path, (role, &name), (user, lifetime))?;
             }
         }
         Ok(())

@@ -110,6 +110,9 @@ pub(super) fn fleet_account(
             "account": control.public_key(),
             "type": kind(crossing).0,
         });
+        if policy::tells_who(&subject) {
+            import["share"] = json!(true);
+        }
         if let Some(rest) = subject.strip_prefix(API) {
             import["local_subject"] = json!(format!("{FLEET_API}{}", numbered(rest)));
         }

@@ -1,7 +1,9 @@
 //! What becomes of a request: it is decided on once, answered the same again, and refused when no
 //! commit has room for what it would write (spec 02, Operations).
 
+use crate::audit::{self, CredentialAct};
 use crate::error::{ErrorCode, Refusal};
+use crate::id::sha256_hex;
 use crate::ledger::{Decision, EventKind, Record};
 use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX, UNREAD_MAX};
 use crate::mail::Mail;
@@ -105,8 +107,26 @@ fn decided(draft: &mut Draft<'_>, request: &Request) {
         sender: request.sender.from.clone(),
         answer,
         at: draft.now,
+        act: audit::act(request).map(Box::new),
     };
     draft.put(Record::Decision(Box::new(decision)));
+}
+
+/// Notes what was done with a credential, once.
+pub(super) fn noted(records: &Records, now: BusTime, it: &CredentialAct) -> Step {
+    let mut draft = Draft::new(records, now, it.by.clone());
+    if !records.decisions.contains_key(&it.id) {
+        let decision = Decision {
+            request: it.id,
+            digest: sha256_hex(it.act.about.as_bytes()),
+            sender: it.by.clone(),
+            answer: None,
+            at: now,
+            act: Some(Box::new(it.act.clone())),
+        };
+        draft.put(Record::Decision(Box::new(decision)));
+    }
+    draft.finish()
 }
 
 /// What a request that no commit has room for comes to: it is refused; a result, which cannot be,

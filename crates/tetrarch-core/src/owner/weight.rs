@@ -137,7 +137,10 @@ pub(super) fn record(record: &Record) -> usize {
         Record::Schedule(schedule) => RECORD + schedule.bytes(),
         Record::Reservation(it) => RECORD + it.reason.len() + list(&it.paths),
         Record::Change(it) => change(it),
-        Record::Decision(decision) => ITEM + decision.answer.as_deref().map_or(0, mail),
+        Record::Decision(decision) => {
+            let act = decision.act.as_ref().map_or(0, |act| ITEM + act.about.len());
+            ITEM + decision.answer.as_deref().map_or(0, mail) + act
+        }
         Record::Snapshot(snapshot) => ITEM + list(&snapshot.parts) + list(&snapshot.before),
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn intake(
         let places = Places::new(BATCHES_IN_MAILBOX);
         loop {
             let batch = intake.next(COMMIT_INPUTS_MAX).await;
-            let Some(placed) = places.place(batch).await else { return };
+            let Some(placed) = intake.beside(places.place(batch)).await else { return };
             if to.cast(OwnerMsg::Intake(placed)).is_err() {
                 return;
             }

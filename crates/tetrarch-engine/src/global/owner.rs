@@ -32,6 +32,7 @@ use tokio::time::Instant;
 
 use super::Ending;
 use super::archiving::Archiving;
+use super::credentials::Done;
 use super::diagnosing::{Diagnosed, Diagnosing};
 use super::expiring;
 use super::hearing::Hearing;
@@ -86,6 +87,8 @@ pub(super) enum OwnerMsg {
     Settled(Vec<Settlement>),
     /// Journals of ended runs are kept.
     Archived(Vec<Archived>),
+    /// Something was done with credentials.
+    Credentials(Done),
 }
 
 /// What it is started with.
@@ -181,12 +184,10 @@ impl Actor for OwnerActor {
         pumps.push(reading);
         let (sweeper, sweeping) =
             sweeping::start(&bus, (patience, hearing.clone()), &records, myself.clone()).await?;
-        pumps.push(sweeping);
-        pumps.push(Pump::run(Openings::listen(&bus).await?.serve()));
+        pumps.extend([sweeping, Pump::run(Openings::listen(&bus).await?.serve())]);
         pumps.extend([answers, ticks(&myself, TICK_EVERY, || OwnerMsg::Tick)]);
         pumps.extend(tick_every.map(|every| ticks(&myself, every, || OwnerMsg::Oversee)));
-        pumps.push(inboxes(&bus, &myself));
-        pumps.push(reclaiming::start(&bus, &myself));
+        pumps.extend([inboxes(&bus, &myself), reclaiming::start(&bus, &myself)]);
         pumps.push(posting::start(&bus, &records, &myself));
         pumps.push(expiring::start(&bus, mail_age, clock, &myself));
         let found = troubles.into_iter().chain(shrunk).map(Input::Trouble);
@@ -274,6 +275,7 @@ impl Actor for OwnerActor {
                     state.queue.push(Input::Archived(it));
                 }
             }
+            OwnerMsg::Credentials(done) => state.credentials(done),
             OwnerMsg::Committed(outcome) => state.committed(*outcome),
         }
         state.advance(&myself);

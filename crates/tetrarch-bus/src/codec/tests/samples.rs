@@ -17,6 +17,7 @@ use tetrarch_core::agent::{
     Agent, Ending, HeldGrant, Host, Hosting, LostRun, Mode, Placement, Profile, Project, Slot,
     Unsettled, Work,
 };
+use tetrarch_core::audit::Act;
 use tetrarch_core::brief::{
     Artifact, Brief, Evidence, ExpectedOutput, Finding, Judgement, NodeInput, Outcome, RunResult,
     Runner, RunnerKind, Served, Tools, Usage, Verdict, Worktree,
@@ -326,6 +327,10 @@ pub(super) fn records(full: bool) -> Vec<Record> {
         sender: id("human:ada"),
         answer: full.then(|| Box::new(mail(true, MailBody::Info { text: "\u{1f600}".to_owned() }))),
         at: BusTime(1),
+        act: full.then(|| {
+            let (what, about) = ("budget.raise".to_owned(), "W:1".to_owned());
+            Box::new(Act { what, about, credential: Some("UABC".to_owned()) })
+        }),
     };
     let mut records = vec![
         Record::Agent(Box::new(agent(full))),

@@ -157,6 +157,12 @@ pub fn crossings() -> Vec<(Crossing, String)> {
         .concat()
 }
 
+/// Whether the server says with what crosses here which user it came from: with what the owner decides on.
+#[must_use]
+pub fn tells_who(crossing: &str) -> bool {
+    crossing.starts_with("op.") || crossing.starts_with("spawn.request.")
+}
+
 /// What one role may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {

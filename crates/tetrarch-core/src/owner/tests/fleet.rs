@@ -211,6 +211,7 @@ impl Fleet {
             id: RequestId(Ulid(u128::from(self.asked) << 8)),
             digest: sha256_hex(format!("{body:?}").as_bytes()),
             trace: None,
+            credential: None,
             body,
         }
     }

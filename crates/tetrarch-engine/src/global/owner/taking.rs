@@ -5,12 +5,14 @@ use std::sync::Arc;
 use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
 use tetrarch_bus::subject::Origin;
+use tetrarch_core::audit::CredentialAct;
 use tetrarch_core::owner::{Fill, Input, Reclaim, reclaim, refusal_of_mail};
 use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::trouble::Trouble;
 
 use super::OwnerState;
 use crate::error::note_dead;
+use crate::global::credentials::Done;
 use crate::global::{posting, reached, reclaiming};
 use crate::pump::Place;
 
@@ -54,6 +56,20 @@ impl OwnerState {
         }
         if given_up != Reclaim::default() {
             reclaiming::carry_out(&self.bus, given_up);
+        }
+    }
+
+    /// Queues what was done with credentials, and says which of it the ledger has.
+    pub(super) fn credentials(&mut self, Done { acts, told }: Done) {
+        let is_known = |act: &CredentialAct| self.records.decisions.contains_key(&act.id);
+        let (known, new): (Vec<_>, Vec<_>) = acts.into_iter().partition(is_known);
+        // With a commit in flight the records are ahead of the ledger.
+        let is_settled = self.committer.is_some() && self.group.is_empty();
+        let known = known.into_iter().filter(|_| is_settled).map(|act| act.id).collect();
+        // Who asked may have ended: it asks again.
+        let _unheard = told.send(known);
+        for act in new {
+            self.queue.push(Input::Credential(Box::new(act)));
         }
     }
 
