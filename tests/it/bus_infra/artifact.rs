@@ -44,6 +44,31 @@ async fn files_go_in_and_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_text_is_stored_without_a_known_secret_wherever_it_is_and_other_files_as_they_are() {
+    let secret = "known-to-this-test-0123456789";
+    tetrarch_core::redaction::know(secret.as_bytes()).unwrap();
+    let (fixture, bus) = Fixture::with_streams().await;
+    let store = Artifacts::new(&bus).with_bytes_max(300_000);
+    let from = fixture.path().join("from");
+    for at in [0, 128 * 1024 - 9, 128 * 1024, 200_000] {
+        let (before, after) = ("x".repeat(at), "y".repeat(3_000));
+        let text = format!("{before}{secret}{after}");
+        std::fs::write(&from, &text).unwrap();
+        let stored = store.put_file(&from, "text/plain").await.unwrap();
+        let clean = format!("{before}[redacted:secret]{after}");
+        assert_eq!(
+            (stored.sha256, stored.size),
+            (sha256_hex(clean.as_bytes()), clean.len() as u64)
+        );
+        assert_eq!(std::fs::read_to_string(&from).unwrap(), text, "the program's file is its own");
+    }
+    let binary = [secret.as_bytes(), &[0]].concat();
+    std::fs::write(&from, &binary).unwrap();
+    let stored = store.put_file(&from, "application/octet-stream").await.unwrap();
+    assert!(store.get_bytes(&stored.sha256).await.unwrap() == binary);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_writers_of_the_same_bytes_leave_one_artifact() {
     let (_fixture, bus) = Fixture::with_streams().await;
     let store = Artifacts::new(&bus);

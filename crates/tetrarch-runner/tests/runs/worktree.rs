@@ -105,6 +105,20 @@ async fn who_judges_work_sees_it_as_it_was_left() {
 }
 
 #[tokio::test]
+async fn a_change_that_has_a_known_secret_in_it_is_not_proposed_and_stays() {
+    tetrarch_core::redaction::know(b"known-to-the-host-01").unwrap();
+    let mut stage = Stage::new();
+    let repository = Repository::new(&stage);
+    let start = repository.apart("echo known-to-the-host-01 | base64 > key");
+    let seen = stage.run(start.clone()).await;
+    assert!(change(&seen).is_none(), "{:?}", seen.events);
+    let told = format!("{:?}", seen.events);
+    assert!(told.contains("cannot be proposed: git diff: it has a secret in it"), "{told}");
+    let branch = format!("refs/heads/tetrarch/{}", start.run);
+    assert!(repository.git(&["ls-tree", "--name-only", &branch]).contains("key"));
+}
+
+#[tokio::test]
 async fn nothing_is_left_of_a_run_that_changed_nothing() {
     let mut stage = Stage::new();
     let repository = Repository::new(&stage);
