@@ -39,8 +39,6 @@ use crate::lead;
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Orders and observations between the host and its runner that wait, as in the product.
 const CHANNEL: usize = 256;
-/// The liveness window, that of the product.
-const WINDOW: Duration = Duration::from_secs(5);
 /// Agents the host takes: more than any measurement has.
 const CAPACITY: u32 = 100_000;
 
@@ -67,19 +65,21 @@ pub(crate) struct Fleet {
     pub(crate) control: Bus,
     stop: watch::Sender<bool>,
     parts: Vec<JoinHandle<()>>,
+    /// The liveness window.
+    pub(crate) window: Duration,
 }
 
 impl Fleet {
     /// Starts a fleet and waits until its host has joined.
-    pub(crate) async fn start() -> Self {
+    pub(crate) async fn start(window: Duration) -> Self {
         let server = tetrarch_tests::server().await;
         let (stop, stopped) = watch::channel(false);
-        let mut parts = vec![owner(&server, stopped.clone()).await];
-        parts.extend(host(&server, stopped).await);
+        let mut parts = vec![owner(&server, window, stopped.clone()).await];
+        parts.extend(host(&server, window, stopped).await);
         let name = HumanName::new("bench").unwrap();
         let desk = server.bus(&Party::Human(name.clone())).await;
         let control = server.control().await;
-        Self { server, human: Principal::Human(name), desk, control, stop, parts }
+        Self { server, human: Principal::Human(name), desk, control, stop, parts, window }
     }
 
     /// Stops everything and waits for its end.
@@ -132,11 +132,11 @@ impl Fleet {
     }
 
     /// Waits until an agent is active, as STATE says.
-    pub(crate) async fn active(&self, agent: &AgentId, cause: impl Future<Output = ()>) {
+    pub(crate) async fn active<T>(&self, agent: &AgentId, cause: impl Future<Output = T>) -> T {
         let subject = Subject::State(RecordKey::Agent(agent.clone())).to_string();
         let mut states = self.control.client().subscribe(subject).await.unwrap();
         self.control.client().flush().await.unwrap();
-        cause.await;
+        let caused = cause.await;
         let active = async {
             while let Some(message) = states.next().await {
                 let read = codec::record_from_json(&message.subject, &message.payload);
@@ -148,6 +148,7 @@ impl Fleet {
             }
         };
         soon("an active agent", active).await;
+        caused
     }
 }
 
@@ -209,15 +210,15 @@ pub(crate) fn plan(role: &str, profile: &str) -> Value {
     })
 }
 
-async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
+async fn owner(server: &Server, window: Duration, stop: watch::Receiver<bool>) -> JoinHandle<()> {
     let bus = server.control().await;
     let config = GlobalConfig {
         data_dir: None,
         instance: "bench-owner".to_owned(),
         address: "here".to_owned(),
         ttl_secs: 10,
-        window: WINDOW,
-        register_deadline: 6 * WINDOW,
+        window,
+        register_deadline: 6 * window,
         mass: MassPolicy::default(),
         replicas: 1,
         halted: tokio::sync::watch::channel(None).1,
@@ -233,7 +234,11 @@ async fn owner(server: &Server, stop: watch::Receiver<bool>) -> JoinHandle<()> {
     owner
 }
 
-async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 3] {
+async fn host(
+    server: &Server,
+    window: Duration,
+    stop: watch::Receiver<bool>,
+) -> [JoinHandle<()>; 3] {
     let name = HostName::new("bench").unwrap();
     let bus = server.bus(&Party::Host(name.clone())).await;
     let life = new_id().0;
@@ -245,7 +250,7 @@ async fn host(server: &Server, stop: watch::Receiver<bool>) -> [JoinHandle<()>; 
         labels: Vec::new(),
         capacity: CAPACITY,
         address: "here".to_owned(),
-        window: WINDOW,
+        window,
         stop_within: StopWithin::default(),
         artifact_max: 1 << 20,
     };

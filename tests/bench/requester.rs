@@ -15,9 +15,13 @@ use tetrarch_core::mail::{Lane, Mail};
 use tetrarch_core::plan::PlacementWish;
 use tetrarch_core::request::{Op, SpawnRequest, SubagentWish, TaskWish};
 use tetrarch_core::role::Role;
-use tokio::time::Instant;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, interval};
 
 use crate::fleet::{Fleet, ask, new_id, plan, profile};
+
+/// Signs of life in one window, those of the product.
+const BEATS: u32 = 3;
 
 /// A message that is ready to go.
 #[derive(Debug, Clone)]
@@ -47,6 +51,14 @@ pub(crate) struct Requester {
     project: ProjectName,
     epoch: u64,
     mail: async_nats::Subscriber,
+    beating: AbortHandle,
+}
+
+/// Without signs of life it would be stale while others are measured, and ask for nothing.
+impl Drop for Requester {
+    fn drop(&mut self) {
+        self.beating.abort();
+    }
 }
 
 impl Requester {
@@ -74,11 +86,21 @@ impl Requester {
         };
         let beat = codec::encode_heartbeat(&vitals).unwrap();
         let subject = Subject::Heartbeat(agent.clone()).to_string();
-        let heartbeat = async { bus.client().publish(subject, beat.into()).await.unwrap() };
-        fleet.active(&agent, heartbeat).await;
+        let (client, every) = (bus.client().clone(), fleet.window / BEATS);
+        let heartbeats = async {
+            let beating = tokio::spawn(async move {
+                let mut times = interval(every);
+                loop {
+                    times.tick().await;
+                    client.publish(subject.clone(), beat.clone().into()).await.unwrap();
+                }
+            });
+            beating.abort_handle()
+        };
+        let beating = fleet.active(&agent, heartbeats).await;
         let mail = bus.client().subscribe(Subject::inbox(Lane::Mail, &from)).await.unwrap();
         bus.client().flush().await.unwrap();
-        Self { bus, agent, project, epoch, mail }
+        Self { bus, agent, project, epoch, mail, beating }
     }
 
     /// A goal whose one task stays undone, so that it stays open.

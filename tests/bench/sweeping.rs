@@ -28,15 +28,16 @@ const RATE: f64 = 200_000.0;
 
 /// Measures heartbeats with their sweeps, the sweeps alone, and the sweep in which all are silent.
 pub(crate) fn measure(effort: Effort) -> Vec<Line> {
+    let agents = if effort.rounds == 1 { 10_000 } else { AGENTS };
     let mut beats = Line::new(
-        "sweeper, heartbeats of 1,000,000 agents, with sweeps",
+        &format!("sweeper, heartbeats of {agents} agents, with sweeps"),
         Unit::PerSecond,
         Aim::PerSecond(RATE),
     );
     let mut sweeps = Line::new("sweeper, the 30 sweeps of a window", Unit::Micros, Aim::None);
     let mut silence =
         Line::new("sweeper, the sweep that finds all silent", Unit::Micros, Aim::None);
-    let names: Vec<AgentId> = (0..AGENTS).map(name).collect();
+    let names: Vec<AgentId> = (0..agents).map(name).collect();
     let mut bare: BTreeMap<AgentId, u64> = names.iter().map(|name| (name.clone(), 0)).collect();
     for _ in 0..effort.rounds {
         let mut crowd = Crowd::new(&names);
@@ -48,7 +49,7 @@ pub(crate) fn measure(effort: Effort) -> Vec<Line> {
         let swept = crowd.sweeping - before;
         let found = crowd.fall_silent();
         #[expect(clippy::cast_precision_loss, reason = "a few millions")]
-        let count = (AGENTS as u64 * HEARTBEATS) as f64;
+        let count = (agents as u64 * HEARTBEATS) as f64;
         beats.push(count / whole, count / written(&names, &mut bare));
         sweeps.push(swept * 1e6, walked(&bare) * 1e6 * 30.0);
         silence.push(found * 1e6, walked(&bare) * 1e6);
@@ -63,8 +64,8 @@ fn name(index: usize) -> AgentId {
 fn written(names: &[AgentId], bare: &mut BTreeMap<AgentId, u64>) -> f64 {
     let started = Instant::now();
     for beat in 0..HEARTBEATS {
-        for index in 0..AGENTS {
-            if let Some(last) = bare.get_mut(&names[index * STRIDE % AGENTS]) {
+        for index in 0..names.len() {
+            if let Some(last) = bare.get_mut(&names[index * STRIDE % names.len()]) {
                 *last = (*last).max(beat);
             }
         }
@@ -102,11 +103,11 @@ impl<'a> Crowd<'a> {
 
     /// One window in which every agent is heard three times.
     fn window(&mut self) {
-        let each = AGENTS / usize::try_from(SWEEPS / HEARTBEATS).unwrap();
+        let each = self.names.len() / usize::try_from(SWEEPS / HEARTBEATS).unwrap();
         for sweep in 0..SWEEPS {
             let first = usize::try_from(sweep % (SWEEPS / HEARTBEATS)).unwrap() * each;
             for index in first..first + each {
-                let who = &self.names[index * STRIDE % AGENTS];
+                let who = &self.names[index * STRIDE % self.names.len()];
                 self.sweeper.observe(who, 1, Moment(self.now));
             }
             let proposals = self.pass(WINDOW.0 / SWEEPS);

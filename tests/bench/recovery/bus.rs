@@ -33,7 +33,7 @@ pub(crate) async fn measure(effort: Effort) -> Vec<Line> {
     );
     let mut committed =
         Line::new("the same, to the next commit of the owner", Unit::Micros, Aim::None);
-    let mut fleet = Fleet::start().await;
+    let mut fleet = Fleet::start(effort.window).await;
     busy(&fleet, projects).await;
     let before = sessions(&fleet).await;
     assert_eq!(before.len(), agents);

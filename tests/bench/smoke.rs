@@ -1,0 +1,62 @@
+//! Each benchmark in its short form: that it still does what it measures. Its numbers are for nobody. They
+//! count what they wait for, and refuse lines without numbers.
+#![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking where it went wrong")]
+
+mod admissions;
+mod asked;
+mod bare;
+mod capture;
+mod fleet;
+mod insights;
+mod lead;
+mod letters;
+mod numbers;
+mod recovery;
+mod requester;
+mod spawning;
+mod sweeping;
+mod table;
+mod tree;
+
+use asked::{Args, Effort};
+
+/// Measures what these words name, in the short form: as many lines as there have to be.
+async fn measures(words: &[&str], lines: usize) {
+    let words = ["--quick"].iter().chain(words).map(|word| (*word).to_owned());
+    let tables = Args::of(words).unwrap().measured().await;
+    let tables: Vec<String> = tables.iter().map(|(_, lines)| table::markdown(lines)).collect();
+    let measured: Vec<&str> = tables.iter().flat_map(|table| table.lines()).collect();
+    let is_figure = |line: &&str| line.starts_with("| ") && !line.starts_with("| figure ");
+    let measured: Vec<&str> = measured.into_iter().filter(is_figure).collect();
+    assert_eq!(measured.len(), lines, "{measured:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spawns_and_admissions_are_measured() {
+    measures(&["spawn", "admissions"], 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_and_trees_are_measured() {
+    measures(&["mail", "tree", "processes"], 9).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sweeper_and_insights_are_measured() {
+    measures(&["sweeper", "insights"], 6).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deaths_and_lost_hosts_are_measured() {
+    measures(&["death", "host-loss"], 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_and_buses_that_come_back_are_measured() {
+    measures(&["fail-over", "bus-restart"], 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_and_idling_are_measured() {
+    measures(&["up", "start", "idle"], 8).await;
+}
