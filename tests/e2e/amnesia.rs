@@ -67,3 +67,25 @@ async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
     let ended = fleet.stop();
     assert!(ended.err.contains("the ledger lost its memory"), "{}", ended.err);
 }
+
+#[test]
+fn a_refused_ledger_is_accepted_where_no_fleet_can_start() {
+    let mut fleet = Fleet::up();
+    run_to_its_end(&fleet, "before");
+    fleet.stop();
+    let memory = fleet.data_dir().join("ledger.memory");
+    std::fs::write(&memory, "half a f").unwrap();
+    let up = fleet.run(["up"]);
+    assert_ne!(up.code, Some(0), "{}", up.err);
+    assert!(up.err.contains("tetrarch doctor --accept-ledger"), "{}", up.err);
+
+    let last = fleet.json(&["status"])["ledger"]["last"].to_string();
+    let asked = fleet.run(["doctor", "--accept-ledger", &last]);
+    assert_eq!(asked.code, Some(2), "{}", asked.err);
+    assert!(asked.err.contains("of which nothing is known to be lost"), "{}", asked.err);
+    let said = fleet.ok(["doctor", "--accept-ledger", &last, "--yes"]);
+    assert!(said.contains(&format!("accepted the ledger through {last}")), "{said}");
+    fleet.start();
+    fleet.ok(["doctor", "--check-ledger"]);
+    run_to_its_end(&fleet, "after");
+}

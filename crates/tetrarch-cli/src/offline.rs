@@ -65,8 +65,10 @@ pub(crate) fn only_reads(matches: &ArgMatches) -> bool {
     }
     let is_set = |name: &str| matches!(at.try_get_one::<bool>(name), Ok(Some(true)));
     let reads = READS.contains(&path.join(" ").as_str());
-    // A machine without a fleet is what doctor is there for: it looks at the ledger when it is told to.
-    let asks_machine = path == ["doctor"] && !is_set("check_ledger");
+    // A machine without a fleet is what doctor is there for: it looks at the ledger when it is told to. One is
+    // accepted where no owner works, which is why there is no fleet then.
+    let accepts = matches!(at.try_get_one::<u64>("accept_ledger"), Ok(Some(_)));
+    let asks_machine = path == ["doctor"] && !is_set("check_ledger") && !accepts;
     // A plan alone is read from its file.
     let asks_file = path == ["plan", "check"] && !at.contains_id("project");
     reads && !asks_machine && !asks_file && !LIVE.iter().any(|name| is_set(name))

@@ -139,8 +139,7 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<(), CliEr
         return ledger::run(context, &bus).await;
     }
     if let Some(seq) = args.accept_ledger {
-        args.sure.to(&format!("accept the ledger through {seq}, whatever it lost"))?;
-        return accept::run(context, seq).await;
+        return accept::run(context, seq, args.sure).await;
     }
     let mut checks = machine::checks(context).await;
     let unreachable = match bus::connect(context).await {
