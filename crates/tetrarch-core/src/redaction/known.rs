@@ -11,6 +11,9 @@ use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER, HEXUPPER};
 
 /// The shortest secret that is known by its value, in bytes: words and numbers that are shorter stand in any text.
 pub const SECRET_BYTES_MIN: usize = 8;
+/// Secrets that are known at once: of more the earliest are forgotten, such as the tokens of a command that gives another
+/// one each time.
+const SECRETS_MAX: usize = 1_000;
 /// What stands for a secret.
 const MARK: &str = "[redacted:secret]";
 /// Characters of a line at which common encoders break base64.
@@ -31,8 +34,7 @@ static KNOWN: RwLock<Option<Arc<Known>>> = RwLock::new(None);
 pub fn know(secret: &[u8]) -> Result<bool, BuildError> {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     let mut secrets = known.as_ref().map(|known| known.secrets.clone()).unwrap_or_default();
-    let before = secrets.len();
-    let mut whole = true;
+    let (mut whole, mut news) = (true, false);
     for line in secret.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
         // The head and the foot of a key in PEM are the same for all of them.
         if line.starts_with(b"-----") || line.is_empty() {
@@ -40,11 +42,14 @@ pub fn know(secret: &[u8]) -> Result<bool, BuildError> {
         }
         if line.len() < SECRET_BYTES_MIN || holds(MARK.as_bytes(), line) {
             whole = false;
-        } else {
-            secrets.insert(line.to_vec());
+        } else if !secrets.iter().any(|known| known == line) {
+            secrets.push(line.to_vec());
+            news = true;
         }
     }
-    if secrets.len() > before {
+    if news {
+        let beyond = secrets.len().saturating_sub(SECRETS_MAX);
+        secrets.drain(..beyond);
         *known = Some(Arc::new(Known::of(secrets)?));
     }
     Ok(whole)
@@ -112,14 +117,15 @@ impl Stream {
 /// Secrets and all that is looked for because of them.
 #[derive(Debug)]
 struct Known {
-    secrets: BTreeSet<Vec<u8>>,
+    /// In the order in which they became known.
+    secrets: Vec<Vec<u8>>,
     forms: AhoCorasick,
     /// The most bytes of a text that one secret may take.
     longest: usize,
 }
 
 impl Known {
-    fn of(secrets: BTreeSet<Vec<u8>>) -> Result<Self, BuildError> {
+    fn of(secrets: Vec<Vec<u8>>) -> Result<Self, BuildError> {
         let forms: BTreeSet<Vec<u8>> = secrets.iter().flat_map(|secret| forms(secret)).collect();
         let longest = forms.iter().map(Vec::len).max().unwrap_or_default() * ESCAPE_BYTES_MAX;
         // A table of all states would be hundreds of times the secrets' size.

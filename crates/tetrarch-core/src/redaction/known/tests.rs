@@ -63,7 +63,7 @@ fn secret() -> impl Strategy<Value = String> {
 }
 
 fn known(secret: &str) -> Known {
-    Known::of(BTreeSet::from([secret.as_bytes().to_vec()])).unwrap()
+    Known::of(vec![secret.as_bytes().to_vec()]).unwrap()
 }
 
 /// What comes of bytes in pieces.
@@ -178,4 +178,18 @@ fn json_hides_known_names_and_numbers_and_stays_json() {
     let mut json = r#"{"a":[{"name-that-is-known":1}],"b":8067421953,"c":2}"#.to_owned();
     assert!(super::super::redact_json(&mut json));
     assert_eq!(json, format!(r#"{{"a":[{{"{MARK}":1}}],"b":"{MARK}","c":2}}"#));
+}
+
+#[test]
+fn of_too_many_secrets_the_earliest_is_forgotten() {
+    know(b"the-very-first-secret").unwrap();
+    let many = |from: usize, to: usize| {
+        let lines: Vec<String> = (from..to).map(|number| format!("token-{number:05}")).collect();
+        lines.join("\n").into_bytes()
+    };
+    know(&many(1, SECRETS_MAX)).unwrap();
+    assert!(is_in(b"the-very-first-secret"), "there is room for all of them");
+    know(&many(SECRETS_MAX, SECRETS_MAX + 1)).unwrap();
+    assert!(!is_in(b"the-very-first-secret"));
+    assert!(is_in(b"token-00001"));
 }
