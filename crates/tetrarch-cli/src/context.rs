@@ -277,8 +277,11 @@ pub(crate) fn command_line(global: &GlobalArgs, words: &str) -> String {
     let (config, data_dir) = (path(config), path(data_dir));
     let (credentials, tls_ca) = (path(credentials), path(tls_ca));
     let values = [config, data_dir, url.clone(), credentials, tls_ca, human.clone()];
-    let given =
-        INSTALLATION.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)));
+    // Whoever keeps the keys has a credential and a name of their own.
+    let keys = words.starts_with("creds ");
+    let goes_with = |name: &str| !keys || ["--config", "--data-dir"].contains(&name);
+    let given = INSTALLATION.into_iter().zip(values);
+    let given = given.filter_map(|(name, value)| goes_with(name).then_some((name, value?)));
     given.fold(format!("tetrarch {words}"), |line, (name, value)| {
         format!("{line} {name} {}", quoted(&value))
     })
@@ -355,5 +358,15 @@ mod tests {
             "ada",
         ];
         assert_eq!(words, expected, "{line}");
+        let line = command_line(&given, "creds list");
+        let words = shlex::split(&line).unwrap();
+        assert_eq!(
+            words,
+            ["tetrarch", "creds", "list"]
+                .iter()
+                .chain(&expected[2..6])
+                .copied()
+                .collect::<Vec<_>>()
+        );
     }
 }
