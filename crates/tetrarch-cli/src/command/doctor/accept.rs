@@ -5,6 +5,7 @@ use serde_json::json;
 use tetrarch_bus::Bus;
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::state::{MetaError, load_meta};
+use tetrarch_bus::subject::pattern::LEDGER;
 use tetrarch_engine::{Acceptance, Accepted, EngineError, accept_ledger, memories, remembered};
 
 use crate::confirm::Sure;
@@ -15,6 +16,10 @@ use crate::process::{Instance, address};
 
 /// What is lost with a ledger that ends there, as far as anybody remembers it.
 async fn lost(context: &Context, bus: &Bus, seq: u64) -> Result<String, CliError> {
+    if bus.stream_last_seq(LEDGER).await.map_err(EngineError::from)? != seq {
+        // It ends elsewhere, and is not accepted there.
+        return Ok(String::new());
+    }
     let meta = match load_meta(bus).await {
         Ok(meta) => meta,
         // It is made anew then.

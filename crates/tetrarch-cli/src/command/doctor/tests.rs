@@ -234,6 +234,9 @@ fn settings_of_a_stream_that_differ_are_named() {
         "metadata": {"server": "2.15.1"}, "compression": "none", "consumer_limits": {"n": 0},
     });
     assert_eq!(super::bus::differences(&wanted, &same), [""; 0]);
+    let (fast, synced) = (json!({"persist_mode": "async"}), json!({}));
+    assert_eq!(super::bus::differences(&fast, &synced), [""; 0]);
+    assert_eq!(super::bus::differences(&synced, &fast).len(), 1, "but not the other way round");
     let other = json!({"name": "MAIL", "max_bytes": 5, "deny_delete": true, "sealed": true});
     let expected = [
         "max_age is not set, should be 7",
