@@ -75,6 +75,21 @@ class Agent:
     async def event(self):
         return await asyncio.wait_for(self.events.get(), PATIENCE)
 
+    async def missed(self, wanted, last):
+        """Plan events out of a consumer of one's own, up to a version. Each is taken by a reader of its
+        own, so the consumer alone remembers how far they came."""
+        opened = await self.nc.request("inbox.open." + self.name, json.dumps(wanted).encode(), timeout=PATIENCE)
+        opened = json.loads(opened.data)
+        check(opened == {"stream": "PLANS", "consumer": "plan-" + self.name}, opened)
+        versions = []
+        while not versions or versions[-1] < last:
+            reader = await self.js.pull_subscribe_bind(opened["consumer"], opened["stream"])
+            (message,) = await reader.fetch(1, timeout=PATIENCE)
+            await message.ack_sync()
+            versions.append(json.loads(message.data)["version"])
+            await reader.unsubscribe()
+        return versions
+
     async def register(self):
         """Begins a session and beats until the owner has seen that it lives."""
         reply = await self.ask("op.agent.register." + self.name, {})
@@ -124,7 +139,11 @@ async def story(agent):
         subject, event = await agent.event()
         check(subject == "plan.updated." + epic, subject)
         versions.append(event["version"])
-    return {"epic": epic, "accepted": accepted, "denied": denied, "versions": versions,
+    last = versions[-1]
+    missed = {"all": await agent.missed({"lane": "plan"}, last),
+              "second": await agent.missed({"lane": "plan", "epic": epic, "version": 2}, last),
+              "none": await agent.missed({"lane": "plan", "epic": epic, "version": 0}, last)}
+    return {"epic": epic, "accepted": accepted, "denied": denied, "versions": versions, "missed": missed,
             "suggestion": fourth["body"].get("suggestion", "")}
 
 

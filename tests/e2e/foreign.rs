@@ -47,6 +47,9 @@ async fn a_foreign_client_spawns_three_is_refused_a_fourth_and_sees_every_plan_v
     let whole: Vec<u64> = (1..=versions.len() as u64).collect();
     assert_eq!(versions, whole, "from 1 on, without gap or repeat");
     assert!(versions.len() >= 4);
+    assert_eq!(saw["missed"]["all"], json!(whole), "the consumer of every plan");
+    assert_eq!(saw["missed"]["second"], json!(&whole[2..]), "behind version 2");
+    assert_eq!(saw["missed"]["none"], json!(whole), "behind version 0");
 
     let running = wait::until("three processes", || {
         let running = fleet.agents();

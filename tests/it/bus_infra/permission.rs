@@ -2,13 +2,15 @@
 
 use async_nats::jetstream::consumer::PullConsumer;
 use futures::{FutureExt, StreamExt};
+use serde_json::{Value, json};
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::error::{PublishError, ReadError};
 use tetrarch_bus::lease::{Claim, Lease, LeaseKey};
 use tetrarch_bus::mailbox::opening::Openings;
+use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::{inbox_open, policy};
 use tetrarch_bus::{Bus, HeaderMap};
-use tetrarch_core::id::{HostName, HumanName};
+use tetrarch_core::id::{EpicId, HostName, HumanName, Ulid};
 
 use super::Fixture;
 
@@ -185,6 +187,41 @@ async fn an_external_agent_reads_its_inbox_with_the_consumer_that_is_made_for_it
     }
     let before = denials(&bus, &inbox_open("PO-other")).await;
     assert!(before, "another's inbox");
+    openings.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_reads_missed_plan_events_with_the_consumer_that_is_made_for_them() {
+    let (fixture, control) = Fixture::with_streams().await;
+    let openings = tokio::spawn(Openings::listen(&control).await.unwrap().serve());
+    let epics = [EpicId(Ulid(1)), EpicId(Ulid(2))];
+    for epic in epics {
+        publish(&control, &Subject::PlanCreated(epic).to_string()).await.unwrap();
+    }
+    let bus = fixture.bus(&human()).await;
+    let open = async |who: &str, body: &str| -> Value {
+        let answer = bus.client().request(inbox_open(who), body.to_owned().into()).await.unwrap();
+        serde_json::from_slice(&answer.payload).unwrap()
+    };
+    let body = json!({"lane": "plan", "epic": epics[1].to_string()}).to_string();
+    let answer = open("human:ada", &body).await;
+    assert_eq!(answer, json!({"consumer": "plan-human:ada", "stream": "PLANS"}));
+    let stream = bus.jetstream().get_stream_no_info("PLANS").await.unwrap();
+    let made: PullConsumer = stream.get_consumer("plan-human:ada").await.unwrap();
+    let mut messages = made.fetch().max_messages(10).messages().await.unwrap();
+    let message = messages.next().await.unwrap().unwrap();
+    assert_eq!(message.subject.as_str(), Subject::PlanCreated(epics[1]).to_string());
+    message.double_ack().await.unwrap();
+    assert!(messages.next().await.is_none(), "of one epic alone");
+    for (wrong, why) in [
+        (r#"{"lane": "mail"}"#, "tetrarch mail list"),
+        (r#"{"lane": "plan", "epic": "goal_x"}"#, "no epic"),
+        (r#"{"lane": "plan", "version": 3}"#, "`version` together with `epic`"),
+    ] {
+        let answer = open("human:ada", wrong).await;
+        assert!(answer["error"].as_str().unwrap().contains(why), "{wrong}: {answer}");
+    }
+    assert!(denials(&bus, &inbox_open("human:eve")).await, "another's");
     openings.abort();
 }
 

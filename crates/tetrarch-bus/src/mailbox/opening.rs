@@ -1,6 +1,7 @@
-//! Makes the consumers with which agents outside read their inboxes (spec 02, Inbox). They ask for them
-//! under their own name and say from which position on; where a consumer delivers, which subjects it has
-//! and how it is acknowledged is not theirs to say (spec 09). It runs beside the owner and decides nothing.
+//! Makes the consumers with which parties outside read: agents their inboxes (spec 02, Inbox), agents and people
+//! the plan events that they missed. They ask under their own name and say from which position on; where a
+//! consumer delivers, which subjects it has and how it is acknowledged is not theirs to say (spec 09). It runs
+//! beside the owner and decides nothing.
 
 use std::time::Duration;
 
@@ -12,56 +13,68 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::client::Bus;
+use crate::codec::{self, CodecError};
 use crate::error::ReadError;
 use crate::subject::Subject;
-use crate::subject::pattern::{self, MAIL};
-use tetrarch_core::id::{AgentId, Principal};
+use crate::subject::pattern::{self, EVERY_PLAN_EVENT, MAIL, PLANS};
+use tetrarch_core::id::{AgentId, EpicId, Principal};
 use tetrarch_core::mail::Lane;
 
 /// How long the server keeps a consumer from which nobody takes anything.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
-/// What an agent asks for: `{"lane": "mail", "after": 17}`.
-const EXAMPLE: &str = r#"{"lane": "mail", "after": 0}"#;
+/// What is asked for.
+const EXAMPLE: &str =
+    r#"{"lane": "mail", "after": 0}, or {"lane": "plan", "epic": "goal_...", "version": 7}"#;
 
-/// Requests for inboxes, one at a time.
+/// Requests for consumers, one at a time.
 #[derive(Debug)]
 pub struct Openings {
     bus: Bus,
     requests: Subscriber,
 }
 
+/// What one asks for. `after` is the position behind which it begins: what the reader has stored.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Wanted {
-    lane: LaneName,
-    /// The position behind which it begins; what the agent has stored of the lane.
-    #[serde(default)]
+#[serde(tag = "lane", deny_unknown_fields, rename_all = "lowercase")]
+enum Wanted {
+    Ctl {
+        #[serde(default)]
+        after: u64,
+    },
+    Mail {
+        #[serde(default)]
+        after: u64,
+    },
+    /// Plan events of one epic, or of all; of one also behind a version instead of a position.
+    Plan { after: Option<u64>, epic: Option<String>, version: Option<u32> },
+}
+
+/// A consumer as it is made.
+#[derive(Debug)]
+struct Consumer {
+    stream: &'static str,
+    name: String,
+    filter: String,
     after: u64,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum LaneName {
-    Ctl,
-    Mail,
-}
-
-impl From<LaneName> for Lane {
-    fn from(name: LaneName) -> Self {
-        match name {
-            LaneName::Ctl => Self::Ctl,
-            LaneName::Mail => Self::Mail,
-        }
-    }
-}
-
-/// Why there is no inbox.
+/// Why there is no consumer.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    #[error("`{0}` is no agent's name")]
+    #[error("`{0}` is neither an agent nor a person")]
     Name(String),
+    #[error("`{0}` has no inbox here; people read theirs with `tetrarch mail list`")]
+    Person(Principal),
+    #[error("`{0}` is no epic; write it as `goal_` and a ULID")]
+    Epic(String),
+    #[error("say `after`, or `version` together with `epic`, not both")]
+    Position,
     #[error("the request cannot be read: {0}; write it as {EXAMPLE}")]
     Body(#[from] serde_json::Error),
+    #[error("the plan's events cannot be read: {0}; ask again")]
+    Read(#[from] ReadError),
+    #[error("an event of the plan cannot be read: {0}; give `after` instead of `version`")]
+    Event(#[from] CodecError),
     #[error("the consumer cannot be made: {0}; ask again")]
     Bus(String),
 }
@@ -88,7 +101,7 @@ impl Openings {
     pub async fn serve(mut self) {
         while let Some(request) = self.requests.next().await {
             let answer = match self.open(&request.subject, &request.payload).await {
-                Ok(consumer) => json!({ "stream": MAIL, "consumer": consumer }),
+                Ok(made) => json!({ "stream": made.stream, "consumer": made.name }),
                 Err(error) => json!({ "error": error.to_string() }),
             };
             let Some(reply) = request.reply else { continue };
@@ -99,26 +112,68 @@ impl Openings {
     }
 
     /// Makes the consumer anew, so that what a session took and did not store comes again at once.
-    async fn open(&self, subject: &str, payload: &[u8]) -> Result<String, Refused> {
+    async fn open(&self, subject: &str, payload: &[u8]) -> Result<Consumer, Refused> {
         let name = subject.rsplit('.').next().unwrap_or_default();
-        let agent: AgentId = name.parse().map_err(|_| Refused::Name(name.to_owned()))?;
-        let Wanted { lane, after } = serde_json::from_slice(payload)?;
-        let name = consumer_name(lane.into(), &agent);
+        let who: Principal = name.parse().map_err(|_| Refused::Name(name.to_owned()))?;
+        let made = match serde_json::from_slice(payload)? {
+            Wanted::Ctl { after } => inbox(Lane::Ctl, who, after)?,
+            Wanted::Mail { after } => inbox(Lane::Mail, who, after)?,
+            Wanted::Plan { after, epic, version } => {
+                let parsed = |text: String| text.parse().map_err(|_| Refused::Epic(text));
+                let epic: Option<EpicId> = epic.map(parsed).transpose()?;
+                let after = match (after, epic, version) {
+                    (after, _, None) => after.unwrap_or(0),
+                    (None, Some(epic), Some(version)) => self.behind(epic, version).await?,
+                    (_, _, Some(_)) => return Err(Refused::Position),
+                };
+                let filter = epic.map_or(EVERY_PLAN_EVENT.to_owned(), Subject::plan_events);
+                Consumer { stream: PLANS, name: format!("plan-{who}"), filter, after }
+            }
+        };
         let config = pull::Config {
-            durable_name: Some(name.clone()),
+            durable_name: Some(made.name.clone()),
             deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: after.saturating_add(1),
+                start_sequence: made.after.saturating_add(1),
             },
             ack_policy: AckPolicy::Explicit,
-            filter_subject: Subject::inbox(lane.into(), &Principal::Agent(agent)),
+            filter_subject: made.filter.clone(),
             inactive_threshold: ABANDONED,
             ..pull::Config::default()
         };
         let failed = |error: &dyn std::error::Error| Refused::Bus(error.to_string());
-        let stream = self.bus.js.get_stream_no_info(MAIL).await.map_err(|error| failed(&error))?;
+        let stream = self.bus.js.get_stream_no_info(made.stream).await;
+        let stream = stream.map_err(|error| failed(&error))?;
         // There may be none; that one is there and stays shows when it is made.
-        let _none = stream.delete_consumer(&name).await;
+        let _none = stream.delete_consumer(&made.name).await;
         stream.create_consumer(config).await.map_err(|error| failed(&error))?;
-        Ok(name)
+        Ok(made)
     }
+
+    /// The position before the first event of an epic that is newer than a version. Versions grow with positions,
+    /// so it takes as many reads as the stream's length has binary digits.
+    async fn behind(&self, epic: EpicId, version: u32) -> Result<u64, Refused> {
+        // Version 1 has a subject of its own; whoever has none begins with it.
+        if version == 0 {
+            return Ok(0);
+        }
+        let subject = Subject::PlanUpdated(epic).to_string();
+        let extent = self.bus.stream_extent(PLANS).await?;
+        let (mut known, mut newer) = (extent.first - 1, extent.last);
+        while known < newer {
+            let middle = known + (newer - known) / 2;
+            let found = self.bus.next_by_subject_batch(PLANS, &subject, middle + 1, 1).await?;
+            let event = found.first().map(|event| codec::decode_plan_event(&event.payload));
+            match (event.transpose()?, found.first()) {
+                (Some(event), Some(message)) if event.version <= version => known = message.seq,
+                (Some(_) | None, Some(_) | None) => newer = middle,
+            }
+        }
+        Ok(known)
+    }
+}
+
+fn inbox(lane: Lane, who: Principal, after: u64) -> Result<Consumer, Refused> {
+    let Principal::Agent(agent) = &who else { return Err(Refused::Person(who)) };
+    let name = consumer_name(lane, agent);
+    Ok(Consumer { stream: MAIL, name, filter: Subject::inbox(lane, &who), after })
 }

@@ -132,13 +132,19 @@ pub fn crossings() -> Vec<(Crossing, String)> {
         "$O.ARTIFACTS.C.*",
         "$O.ARTIFACTS.M.*",
         "$JS.ACK.MAIL.*.>",
+        "$JS.ACK.PLANS.*.>",
         "$JS.API.STREAM.INFO.*",
         "$JS.API.STREAM.MSG.GET.*",
         "$JS.API.CONSUMER.INFO.MAIL.*",
+        "$JS.API.CONSUMER.INFO.PLANS.*",
         // By subject: one answer. By a body: as many as it asks for.
         "$JS.API.DIRECT.GET.*.>",
     ];
-    let asked_many = ["$JS.API.DIRECT.GET.*", "$JS.API.CONSUMER.MSG.NEXT.MAIL.*"];
+    let asked_many = [
+        "$JS.API.DIRECT.GET.*",
+        "$JS.API.CONSUMER.MSG.NEXT.MAIL.*",
+        "$JS.API.CONSUMER.MSG.NEXT.PLANS.*",
+    ];
     let heard = [
         LEDGER_SUBJECT,
         "mail.>",
@@ -270,7 +276,10 @@ fn external() -> Grant {
     publish.push(format!("hb.{NAME}"));
     publish.push(format!("cursor.{NAME}"));
     publish.extend([format!("run.{NAME}.*"), format!("stream.{NAME}.*")]);
-    publish.extend(inbox_consumers(NAME));
+    publish.push(inbox_open(NAME));
+    publish.extend(reads_with(MAIL, &format!("mail-{NAME}")));
+    publish.extend(reads_with(MAIL, &format!("ctl-{NAME}")));
+    publish.extend(reads_with(PLANS, &format!("plan-{NAME}")));
     publish.push(format!("{FLEET_API}.DIRECT.GET.{CURSORS}.cursor.{NAME}"));
     publish.push(format!("{FLEET_API}.DIRECT.GET.{RUNS}.run.{NAME}.*"));
     publish.push(format!("{FLEET_API}.DIRECT.GET.{STATE}"));
@@ -284,6 +293,8 @@ fn external() -> Grant {
 fn human(person: Person) -> Grant {
     let principal = format!("human:{NAME}");
     let mut publish = person::sends(person, &principal);
+    publish.push(inbox_open(&principal));
+    publish.extend(reads_with(PLANS, &format!("plan-{principal}")));
     for stream in [STATE, PLANS, LEDGER, RUNS, ARTIFACTS, LEASES, MAIL] {
         publish.extend(reads(stream));
     }
@@ -324,15 +335,12 @@ fn reads(stream: &str) -> Vec<String> {
     ]
 }
 
-/// The two consumers on MAIL with which a party outside reads its inbox: it asks the control plane to
-/// make them, and takes and acknowledges what they have (spec 02, Inbox).
-fn inbox_consumers(who: &str) -> Vec<String> {
-    let mut publish = vec![inbox_open(who)];
-    for lane in ["mail", "ctl"] {
-        let consumer = format!("{lane}-{who}");
-        publish.push(format!("{FLEET_API}.CONSUMER.INFO.{MAIL}.{consumer}"));
-        publish.push(format!("{FLEET_API}.CONSUMER.MSG.NEXT.{MAIL}.{consumer}"));
-        publish.push(format!("$JS.ACK.{MAIL}.{consumer}.>"));
-    }
-    publish
+/// A consumer that the control plane makes for whom it is for; they take and acknowledge what it has
+/// (spec 02, Inbox).
+fn reads_with(stream: &str, consumer: &str) -> [String; 3] {
+    [
+        format!("{FLEET_API}.CONSUMER.INFO.{stream}.{consumer}"),
+        format!("{FLEET_API}.CONSUMER.MSG.NEXT.{stream}.{consumer}"),
+        format!("$JS.ACK.{stream}.{consumer}.>"),
+    ]
 }
