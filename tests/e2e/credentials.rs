@@ -56,6 +56,28 @@ async fn a_credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_credential_is_revoked_only_with_the_operators_key_when_that_is_elsewhere() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let key = elsewhere.path().join("operator.nk");
+    let mut fleet = Fleet::up();
+    let file = fleet.ok(["creds", "issue", "human:eve"]);
+    fleet.stop();
+    std::fs::rename(fleet.data_dir().join("keys/operator.nk"), &key).unwrap();
+    let refused = fleet.run(["up"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    assert!(refused.err.contains("--operator-key or bus.operator_key"), "{}", refused.err);
+
+    let key = key.to_str().unwrap();
+    let fleet = fleet.with_option("--operator-key", key).started();
+    assert!(is_taken(&fleet, file.trim()).await);
+    let refused = fleet.run(["creds", "revoke", "human:eve", "--yes"]);
+    assert!(refused.err.contains("operator's key"), "{}", refused.err);
+    assert!(is_taken(&fleet, file.trim()).await, "the server was not told");
+    fleet.ok(["creds", "revoke", "human:eve", "--yes", "--operator-key", key]);
+    assert!(!is_taken(&fleet, file.trim()).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_retired_has_no_credential_any_more() {
     let fleet = Fleet::up();
     let added = fleet.json(&["agent", "add", "PO-demo", "--external"]);

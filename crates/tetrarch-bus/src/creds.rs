@@ -21,6 +21,9 @@ use crate::subject::pattern::policy::{Account, Person, Role};
 pub use holding::{Credential, LIFETIME, Standing};
 pub use revoked::Revoked;
 
+/// The streams of a data directory belong to this key's account, whatever it is called.
+const CONTROL_KEY: &str = "account.nk";
+
 /// Why a credential could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum CredsError {
@@ -69,6 +72,14 @@ pub enum CredsError {
     Over {
         /// Whose.
         name: String,
+    },
+    /// What servers are configured with, or told, is signed by the operator's key.
+    #[error(
+        "{path} is not there, and the operator's key signs what a server takes; say where it is with --operator-key or bus.operator_key"
+    )]
+    NoOperator {
+        /// Where it was looked for.
+        path: PathBuf,
     },
     /// Signing failed.
     #[error("signing a token failed: {0}")]
@@ -157,12 +168,15 @@ pub(crate) struct Trusted {
     pub(crate) fleet_jwt: String,
 }
 
-/// The keys of one installation, kept in `<data>/keys`; credentials go to `<data>/creds`.
+/// The keys of one installation, kept in `<data>/keys`, the operator's also elsewhere; credentials go to
+/// `<data>/creds`.
 #[derive(Debug)]
 pub struct Authority {
     creds_dir: PathBuf,
     keys_dir: PathBuf,
-    operator: KeyPair,
+    operator_path: PathBuf,
+    /// None where it is kept from whoever opened the others.
+    operator: Option<KeyPair>,
     system: KeyPair,
     control: KeyPair,
     fleet: KeyPair,
@@ -174,7 +188,7 @@ impl Authority {
     /// Whether a data directory has keys.
     #[must_use]
     pub fn is_kept(data_dir: &Path) -> bool {
-        data_dir.join("keys").join("operator.nk").is_file()
+        data_dir.join("keys").join(CONTROL_KEY).is_file()
     }
 
     /// Opens the keys of a data directory, making those that are missing. Processes that do this
@@ -183,12 +197,28 @@ impl Authority {
     /// # Errors
     /// A file that cannot be used, named with its path.
     pub fn open_or_create(data_dir: &Path) -> Result<Self, CredsError> {
+        Self::open_with(data_dir, None)
+    }
+
+    /// The same with the operator's key in a file of its own. It is made there with the other keys, and only
+    /// then; without it credentials can be made and nothing of what servers take.
+    ///
+    /// # Errors
+    /// As [`Authority::open_or_create`].
+    pub fn open_with(data_dir: &Path, operator_key: Option<&Path>) -> Result<Self, CredsError> {
         let keys = data_dir.join("keys");
         let creds_dir = data_dir.join("creds");
         for dir in [&keys, &creds_dir] {
             private_file::private_dir(dir)
                 .map_err(|source| CredsError::File { path: dir.clone(), source })?;
         }
+        let operator_path =
+            operator_key.map_or_else(|| keys.join("operator.nk"), Path::to_path_buf);
+        // Before the others: whoever finds those knows that it was made.
+        let operator = match Self::is_kept(data_dir) && !operator_path.exists() {
+            true => None,
+            false => Some(key_at(&operator_path, KeyPair::new_operator)?),
+        };
         let roles = Role::ALL
             .into_iter()
             .map(|role| {
@@ -197,10 +227,10 @@ impl Authority {
             })
             .collect::<Result<_, CredsError>>()?;
         Ok(Self {
-            operator: key_at(&keys.join("operator.nk"), KeyPair::new_operator)?,
+            operator_path,
+            operator,
             system: key_at(&keys.join("system.nk"), KeyPair::new_account)?,
-            // The streams of a data directory belong to this key's account, whatever it is called.
-            control: key_at(&keys.join("account.nk"), KeyPair::new_account)?,
+            control: key_at(&keys.join(CONTROL_KEY), KeyPair::new_account)?,
             fleet: key_at(&keys.join("fleet.nk"), KeyPair::new_account)?,
             roles,
             creds_dir,
@@ -302,15 +332,17 @@ impl Authority {
             all.filter(|(role, _)| role.account() == account).collect()
         };
         let (control, fleet) = (of(Account::Control), of(Account::Fleet));
+        let none = || CredsError::NoOperator { path: self.operator_path.clone() };
+        let operator = self.operator.as_ref().ok_or_else(none)?;
         Ok(Trusted {
-            operator_jwt: jwt::operator(&self.operator, &self.system)?,
+            operator_jwt: jwt::operator(operator, &self.system)?,
             system: self.system.public_key(),
-            system_jwt: jwt::system_account(&self.operator, &self.system)?,
+            system_jwt: jwt::system_account(operator, &self.system)?,
             control: self.control.public_key(),
-            control_jwt: jwt::control_account(&self.operator, &self.control, &control)?,
+            control_jwt: jwt::control_account(operator, &self.control, &control)?,
             fleet: self.fleet.public_key(),
             fleet_jwt: jwt::fleet_account(
-                &self.operator,
+                operator,
                 (&self.fleet, &self.control),
                 &fleet,
                 revoked,
@@ -378,6 +410,23 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let facts = jwt::user_facts(&text).unwrap();
         assert_eq!((facts.name.as_str(), facts.role), ("ada", Some(Role::Human(Person::Admin))));
+    }
+
+    #[test]
+    fn the_operators_key_is_made_once_and_may_be_elsewhere() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let key = elsewhere.path().join("operator.nk");
+        let open = |key: Option<&Path>| Authority::open_with(dir.path(), key).unwrap();
+        let key_of = |authority: &Authority| authority.operator.as_ref().unwrap().public_key();
+        let made = open(Some(&key));
+        assert!(!dir.path().join("keys/operator.nk").exists(), "not in the data directory");
+        let away = open(None);
+        away.mint(&Party::Host("h1".parse().unwrap())).unwrap();
+        assert!(matches!(away.trusted(), Err(CredsError::NoOperator { .. })), "{away:?}");
+        assert!(!dir.path().join("keys/operator.nk").exists(), "no second one is made");
+        let again = open(Some(&key));
+        assert_eq!(key_of(&again), key_of(&made));
+        again.trusted().unwrap();
     }
 
     #[test]

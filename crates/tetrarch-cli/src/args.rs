@@ -98,6 +98,9 @@ pub(crate) struct GlobalArgs {
     /// The authority of the bus's TLS certificate, a PEM file; needed unless this machine knows it.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
+    /// Where the operator's key is; in the data directory unless said. Servers are started, and credentials revoked, with it.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) operator_key: Option<PathBuf>,
     /// The human on whose behalf it is done; your login name unless said.
     #[arg(long = "as", global = true, value_name = "HUMAN")]
     pub(crate) human: Option<String>,

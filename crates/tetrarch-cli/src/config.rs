@@ -107,6 +107,8 @@ pub(crate) struct BusConfig {
     pub(crate) credentials: Option<PathBuf>,
     /// The file of the authority that made the bus's certificate.
     pub(crate) tls_ca: Option<PathBuf>,
+    /// Where the operator's key is kept, when not with the others.
+    pub(crate) operator_key: Option<PathBuf>,
 }
 
 /// `[liveness]`.
@@ -351,6 +353,7 @@ fn bus(settings: &Settings) -> BusConfig {
         api_prefix: settings.text("bus.api_prefix"),
         credentials: settings.path("bus.credentials"),
         tls_ca: settings.path("bus.tls_ca"),
+        operator_key: settings.path("bus.operator_key"),
     }
 }
 

@@ -111,7 +111,8 @@ impl Context {
     /// # Errors
     /// They cannot be read or made.
     pub(crate) fn authority(&self) -> Result<Authority, CliError> {
-        Authority::open_or_create(&self.config.bus.data_dir)
+        let BusConfig { data_dir, operator_key, .. } = &self.config.bus;
+        Authority::open_with(data_dir, operator_key.as_deref())
             .map(|authority| authority.used_by(self.human().ok()))
             .map_err(|error| CliError::new(Code::Failed, error.to_string()))
     }
@@ -267,19 +268,27 @@ impl Desk {
 }
 
 /// The options that say which installation is meant.
-pub(crate) const INSTALLATION: [&str; 6] =
-    ["--config", "--data-dir", "--url", "--credentials", "--tls-ca", "--as"];
+pub(crate) const INSTALLATION: [&str; 7] =
+    ["--config", "--data-dir", "--operator-key", "--url", "--credentials", "--tls-ca", "--as"];
+/// Those of them that say where the keys are.
+const KEYS: [&str; 3] = ["--config", "--data-dir", "--operator-key"];
 
 /// The words of a command with the options that say which installation is meant.
 pub(crate) fn command_line(global: &GlobalArgs, words: &str) -> String {
-    let GlobalArgs { config, data_dir, url, credentials, tls_ca, human, .. } = global;
+    let GlobalArgs { config, data_dir, operator_key, url, credentials, tls_ca, human, .. } = global;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|it| it.to_string_lossy().into_owned());
-    let (config, data_dir) = (path(config), path(data_dir));
-    let (credentials, tls_ca) = (path(credentials), path(tls_ca));
-    let values = [config, data_dir, url.clone(), credentials, tls_ca, human.clone()];
+    let values = [
+        path(config),
+        path(data_dir),
+        path(operator_key),
+        url.clone(),
+        path(credentials),
+        path(tls_ca),
+        human.clone(),
+    ];
     // Whoever keeps the keys has a credential and a name of their own.
     let keys = words.starts_with("creds ");
-    let goes_with = |name: &str| !keys || ["--config", "--data-dir"].contains(&name);
+    let goes_with = |name: &str| !keys || KEYS.contains(&name);
     let given = INSTALLATION.into_iter().zip(values);
     let given = given.filter_map(|(name, value)| goes_with(name).then_some((name, value?)));
     given.fold(format!("tetrarch {words}"), |line, (name, value)| {
@@ -321,6 +330,7 @@ mod tests {
             url: None,
             credentials: None,
             tls_ca: None,
+            operator_key: None,
             human: None,
             output: Output::Table,
             log: Some("debug".to_owned()),
@@ -336,6 +346,7 @@ mod tests {
             url: Some("nats://h:4222".to_owned()),
             credentials: Some("c.creds".into()),
             tls_ca: Some("ca.pem".into()),
+            operator_key: Some("op.nk".into()),
             human: Some("ada".to_owned()),
             ..global()
         };
@@ -348,6 +359,8 @@ mod tests {
             "/etc/t.toml",
             "--data-dir",
             "my data/it's",
+            "--operator-key",
+            "op.nk",
             "--url",
             "nats://h:4222",
             "--credentials",
@@ -364,7 +377,7 @@ mod tests {
             words,
             ["tetrarch", "creds", "list"]
                 .iter()
-                .chain(&expected[2..6])
+                .chain(&expected[2..8])
                 .copied()
                 .collect::<Vec<_>>()
         );

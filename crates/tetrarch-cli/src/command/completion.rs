@@ -110,6 +110,7 @@ fn global(line: impl Iterator<Item = OsString>) -> GlobalArgs {
         url: option("--url"),
         credentials: option("--credentials").map(PathBuf::from),
         tls_ca: option("--tls-ca").map(PathBuf::from),
+        operator_key: option("--operator-key").map(PathBuf::from),
         human: option("--as"),
         output: Output::Table,
         log: None,

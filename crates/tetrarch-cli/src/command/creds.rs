@@ -242,7 +242,9 @@ fn party(name: Principal) -> Result<Party, CliError> {
 fn failed(error: CredsError) -> CliError {
     let code = match &error {
         CredsError::NotIssued { .. } => Code::NotFound,
-        CredsError::NotExternal { .. } | CredsError::NoPerson { .. } => Code::Usage,
+        CredsError::NotExternal { .. }
+        | CredsError::NoPerson { .. }
+        | CredsError::NoOperator { .. } => Code::Usage,
         CredsError::Over { .. } => Code::Denied,
         CredsError::File { .. } | CredsError::Key { .. } | CredsError::Sign(_) => Code::Failed,
     };

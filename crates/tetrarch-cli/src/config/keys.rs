@@ -63,6 +63,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("bus.replicas", OneOf(&[1, 3, 5]), Is("1")),
     used("bus.api_prefix", Text, Follows("the account's own API")),
     used("bus.credentials", Path, Follows("made by this installation")),
+    used("bus.operator_key", Path, Follows("<data_dir>/keys/operator.nk")),
     used("bus.tls_ca", Path, Follows("this installation's own, else those this machine knows")),
     used("liveness.window", WINDOW, Is("5s")),
     used("liveness.register_deadline", Span(50, HOUR), Follows("6 windows")),

@@ -280,6 +280,7 @@ fn options(global: &GlobalArgs, faults: &mut Faults) -> Vec<Set> {
         path("--data-dir", "bus.data_dir", &global.data_dir),
         path("--credentials", "bus.credentials", &global.credentials),
         path("--tls-ca", "bus.tls_ca", &global.tls_ca),
+        path("--operator-key", "bus.operator_key", &global.operator_key),
     ]
     .into_iter()
     .flatten()

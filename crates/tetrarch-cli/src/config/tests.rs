@@ -20,6 +20,7 @@ fn global() -> GlobalArgs {
         url: None,
         credentials: None,
         tls_ca: None,
+        operator_key: None,
         human: None,
         output: Output::Table,
         log: None,
