@@ -76,3 +76,38 @@ fn listening_for_others_without_a_name_or_with_half_a_certificate_is_refused() {
         assert!(ended.err.contains(words), "{options:?}: {}", ended.err);
     }
 }
+
+#[test]
+fn a_bus_that_asks_for_certificates_runs_a_fleet_and_takes_nobody_without_one() {
+    let fleet = listening();
+    let made = rcgen::generate_simple_self_signed(vec!["here".to_owned()]).unwrap();
+    let cert = fleet.file("cert.pem", &made.cert.pem());
+    let key = fleet.file("key.pem", &made.signing_key.serialize_pem());
+    let cert = cert.to_str().unwrap();
+    let fleet = fleet.with_option("--client-ca", cert);
+    let refused = fleet.run(["up", "--listen", "127.0.0.1:4222", "--client-ca", cert]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("bus.tls_cert and bus.tls_key"), "{}", refused.err);
+
+    let identity =
+        [("TETRARCH_BUS_TLS_CERT", cert), ("TETRARCH_BUS_TLS_KEY", key.to_str().unwrap())];
+    let fleet =
+        identity.iter().fold(fleet, |fleet, (name, file)| fleet.with_env(name, *file)).started();
+    let doctor = fleet.json(&["doctor"]);
+    let tls = doctor.as_array().unwrap().iter().find(|check| check["check"] == "tls").unwrap();
+    assert!(tls["what"].as_str().unwrap().contains(cert), "{tls}");
+    fleet.ok(["creds", "issue", "human:eve"]);
+    let without = |args: &[&str]| {
+        let mut command = fleet.command(args);
+        identity.iter().for_each(|(name, _)| _ = command.env_remove(name));
+        let mut program = Program::start(&mut command);
+        program.close_input();
+        program.ended()
+    };
+    for args in [&["get", "hosts"][..], &["creds", "revoke", "human:eve", "--yes"]] {
+        let refused = without(args);
+        assert_eq!(refused.code, Some(6), "{}", refused.out);
+        assert!(refused.err.contains("takes only clients with a certificate"), "{}", refused.err);
+    }
+    fleet.ok(["creds", "revoke", "human:eve", "--yes"]);
+}

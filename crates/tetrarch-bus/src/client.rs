@@ -8,7 +8,7 @@ mod publish;
 mod purge;
 mod read;
 mod text;
-mod tls;
+pub(crate) mod tls;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,6 +70,17 @@ pub struct ConnectOptions {
     /// The file of the authority that made the servers' certificates, unless every machine knows it.
     /// With it nothing is said without TLS.
     pub tls_ca: Option<PathBuf>,
+    /// What this client proves itself with to a server that asks for a certificate.
+    pub tls_identity: Option<Identity>,
+}
+
+/// The certificate of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate, with those between it and its authority, PEM.
+    pub cert: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
 }
 
 /// What the server said outside of any answer.
@@ -343,8 +354,8 @@ async fn nats_options(
         });
     if let Some(ca) = &options.tls_ca {
         tls::check_authority(ca, options)?;
-        nats = nats.add_root_certificates(ca.clone()).require_tls(true);
     }
+    nats = tls::with(nats, options);
     let mut facts = None;
     if let Some(path) = &options.credentials {
         let text = read_credentials(path).await?;

@@ -341,12 +341,7 @@ impl Authority {
             control: self.control.public_key(),
             control_jwt: jwt::control_account(operator, &self.control, &control)?,
             fleet: self.fleet.public_key(),
-            fleet_jwt: jwt::fleet_account(
-                operator,
-                (&self.fleet, &self.control),
-                &fleet,
-                revoked,
-            )?,
+            fleet_jwt: jwt::fleet_account(operator, (&self.fleet, &self.control), &fleet, revoked)?,
         })
     }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use tokio::process::Child;
 
-use crate::client::{Bus, ConnectOptions};
+use crate::client::{Bus, ConnectOptions, Identity};
 use crate::creds::{Authority, Party, Trusted, private_file};
 use crate::error::ConnectError;
 use crate::retry::Retry;
@@ -34,7 +34,7 @@ pub use error::ServerError;
 pub use health::Health;
 pub use lock::{DataDirLock, ReaderLock};
 pub use room::{Room, room};
-pub use tls::{Certificate, Listen};
+pub use tls::{Certificate, Clients, Listen};
 pub use version::{MIN_VERSION, Version, VersionError};
 pub use warden::{REFUSED_FOR, guard_pace};
 
@@ -110,6 +110,12 @@ impl ServerConfig {
             binary: std::env::var_os(BINARY_VARIABLE).map(PathBuf::from),
         }
     }
+
+    /// What this process proves itself with to the server.
+    fn identity(&self) -> Option<Identity> {
+        let clients = self.listen.as_ref()?.clients.as_ref()?;
+        Some(clients.identity.clone())
+    }
 }
 
 /// Where the server's own files are.
@@ -180,6 +186,7 @@ pub struct ManagedServer {
     files: Files,
     url: String,
     tls_ca: Option<PathBuf>,
+    tls_identity: Option<Identity>,
     pid: u32,
     child: Option<Child>,
 }
@@ -205,7 +212,9 @@ impl ManagedServer {
         loop {
             let (url, tls_ca) = prepare(config, &files, &trusted).await?;
             let (child, pid) = process::spawn(&binary, &files)?;
-            let mut server = Self { files: files.clone(), url, tls_ca, pid, child: Some(child) };
+            let tls_identity = config.identity();
+            let child = Some(child);
+            let mut server = Self { files: files.clone(), url, tls_ca, tls_identity, pid, child };
             match server.ready(&credentials).await {
                 Ok(()) => return Ok(server),
                 Err(ServerError::Exited { log, .. })
@@ -239,8 +248,11 @@ impl ManagedServer {
         };
         let written = std::fs::read_to_string(files.config())
             .map_err(|source| ServerError::File { path: files.config(), source })?;
+        let clients = config.listen.as_ref().and_then(|listen| listen.clients.as_ref());
+        let listens = listens && config::asks_clients(&written) == clients.is_some();
         let wanted = listens && config::has_durability(&written, config.durability);
-        let mut server = Self { files: files.clone(), url, tls_ca, pid, child: None };
+        let tls_identity = config.identity();
+        let mut server = Self { files: files.clone(), url, tls_ca, tls_identity, pid, child: None };
         if !wanted {
             server.end().await?;
             return Ok(None);
@@ -257,11 +269,9 @@ impl ManagedServer {
 
     async fn ready(&mut self, credentials: &Path) -> Result<(), ServerError> {
         let options = ConnectOptions {
-            urls: vec![self.url.clone()],
             credentials: Some(credentials.to_owned()),
             name: "tetrarch-ready".to_owned(),
-            api_prefix: None,
-            tls_ca: self.tls_ca.clone(),
+            ..self.reached()
         };
         let mut retry = Retry::until(READY_WITHIN);
         loop {
@@ -301,6 +311,17 @@ impl ManagedServer {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// How it is reached, without a credential.
+    #[must_use]
+    pub fn reached(&self) -> ConnectOptions {
+        ConnectOptions {
+            urls: vec![self.url.clone()],
+            tls_ca: self.tls_ca.clone(),
+            tls_identity: self.tls_identity.clone(),
+            ..ConnectOptions::default()
+        }
     }
 
     /// The file of the authority by which clients know it; none as with [`authority_file`].

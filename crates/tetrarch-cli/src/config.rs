@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tetrarch_bus::client::Identity;
 use tetrarch_bus::server::Durability;
 use tetrarch_bus::topology::Ages;
 use tetrarch_core::agent::Mode;
@@ -107,6 +108,8 @@ pub(crate) struct BusConfig {
     pub(crate) credentials: Option<PathBuf>,
     /// The file of the authority that made the bus's certificate.
     pub(crate) tls_ca: Option<PathBuf>,
+    /// What this machine proves itself with to a bus that asks for a certificate.
+    pub(crate) tls_identity: Option<Identity>,
     /// Where the operator's key is kept, when not with the others.
     pub(crate) operator_key: Option<PathBuf>,
 }
@@ -353,6 +356,10 @@ fn bus(settings: &Settings) -> BusConfig {
         api_prefix: settings.text("bus.api_prefix"),
         credentials: settings.path("bus.credentials"),
         tls_ca: settings.path("bus.tls_ca"),
+        tls_identity: settings
+            .path("bus.tls_cert")
+            .zip(settings.path("bus.tls_key"))
+            .map(|(cert, key)| Identity { cert, key }),
         operator_key: settings.path("bus.operator_key"),
     }
 }

@@ -134,6 +134,7 @@ impl Context {
             name: name.to_owned(),
             api_prefix: self.config.bus.api_prefix.clone(),
             tls_ca: self.tls_ca(),
+            tls_identity: self.config.bus.tls_identity.clone(),
         };
         Ok(Bus::connect(&options).await?)
     }

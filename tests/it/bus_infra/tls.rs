@@ -9,10 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tetrarch_bus::Bus;
-use tetrarch_bus::client::ConnectOptions;
+use tetrarch_bus::client::{ConnectOptions, Identity};
 use tetrarch_bus::creds::{Authority, Party};
 use tetrarch_bus::error::ConnectError;
-use tetrarch_bus::server::{Certificate, Listen, ManagedServer, ServerConfig, authority_file};
+use tetrarch_bus::server::{
+    Certificate, Clients, Listen, ManagedServer, ServerConfig, authority_file, tell_revoked,
+};
 
 use super::Fixture;
 
@@ -20,7 +22,8 @@ fn listen(name: &str, certificate: Certificate) -> Listen {
     // On every address of this machine, as for others; connected to on loopback.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = SocketAddr::from(([0, 0, 0, 0], port));
-    Listen { address, name: name.to_owned(), more_names: Vec::new(), certificate }
+    let (name, more_names) = (name.to_owned(), Vec::new());
+    Listen { address, name, more_names, certificate, clients: None }
 }
 
 async fn server(listen: Listen) -> Fixture {
@@ -166,4 +169,38 @@ async fn a_server_that_is_started_again_keeps_its_authority_and_has_private_keys
     assert!(here.url().starts_with("nats://127.0.0.1:") && here.pid() != server.pid());
     assert_eq!(authority_file(fixture.path()), None);
     assert_ne!(here.url(), url);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_asks_for_certificates_takes_only_clients_that_have_one() {
+    let (good, bad) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ends = SystemTime::now() + Duration::from_secs(3600);
+    let identity = |dir: &Path| -> (Identity, PathBuf) {
+        let (cert, key, ca) = own(dir, ends);
+        (Identity { cert, key }, ca)
+    };
+    let ((mine, ca), (strange, _)) = (identity(good.path()), identity(bad.path()));
+    let clients = Some(Clients { ca, identity: mine.clone() });
+    let fixture = server(Listen { clients, ..listen("localhost", Certificate::Made) }).await;
+    let reached = fixture.server.as_ref().unwrap().reached();
+    let with = async |tls_identity: Option<Identity>| {
+        let options = ConnectOptions { tls_identity, ..reached.clone() };
+        let named = fixture.options(&Party::Control);
+        Bus::connect(&ConnectOptions { credentials: named.credentials, ..options }).await
+    };
+    with(Some(mine)).await.unwrap();
+    for (refused, why) in [(None, "takes only clients"), (Some(strange), "does not take this")] {
+        let error = with(refused).await.unwrap_err();
+        let ConnectError::Tls { reason, next, .. } = &error else { panic!("{error}") };
+        assert!(reason.contains(why) && next.contains("bus.tls_cert"), "{error}");
+    }
+    let revoked = fixture.authority.revoked().unwrap();
+    tell_revoked(&reached, &fixture.authority, &revoked).await.unwrap();
+    // One that asks for none is not what a start finds that wants them, nor the other way round.
+    let plain = Listen { clients: None, ..listen("localhost", Certificate::Made) };
+    let config = ServerConfig { listen: Some(plain), ..fixture.config() };
+    let again = ManagedServer::start(&config, &fixture.authority).await.unwrap();
+    assert!(!again.attached());
+    connect(&fixture, again.url(), again.tls_ca()).await.unwrap();
+    again.stop().await.unwrap();
 }

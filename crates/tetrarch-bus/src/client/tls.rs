@@ -6,10 +6,24 @@ use std::path::Path;
 
 use async_nats::rustls::pki_types::CertificateDer;
 use async_nats::rustls::pki_types::pem::PemObject;
-use async_nats::rustls::{CertificateError, Error as TlsError};
+use async_nats::rustls::{AlertDescription, CertificateError, Error as TlsError};
 
-use super::ConnectOptions;
+use super::{ConnectOptions, Identity};
 use crate::error::ConnectError;
+
+/// What the options say of TLS.
+pub(crate) fn with(
+    mut nats: async_nats::ConnectOptions,
+    options: &ConnectOptions,
+) -> async_nats::ConnectOptions {
+    if let Some(ca) = &options.tls_ca {
+        nats = nats.add_root_certificates(ca.clone()).require_tls(true);
+    }
+    if let Some(Identity { cert, key }) = &options.tls_identity {
+        nats = nats.add_client_certificate(cert.clone(), key.clone());
+    }
+    nats
+}
 
 /// Refuses a file of an authority that has no certificate in it.
 pub(super) fn check_authority(ca: &Path, options: &ConnectOptions) -> Result<(), ConnectError> {
@@ -27,7 +41,7 @@ pub(super) fn check_authority(ca: &Path, options: &ConnectOptions) -> Result<(),
 }
 
 /// The error, when it was TLS that failed and not the network.
-pub(super) fn fault(
+pub(crate) fn fault(
     error: &async_nats::ConnectError,
     options: &ConnectOptions,
 ) -> Option<ConnectError> {
@@ -57,6 +71,16 @@ fn told(error: &TlsError, ca: Option<&Path>) -> (String, &'static str) {
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
         NotValidYet, NotValidYetContext, UnknownIssuer,
     };
+    let identity = "name your certificate and its key with bus.tls_cert and bus.tls_key; who started the bus \
+                    knows which authority it asks for with --client-ca";
+    if let TlsError::AlertReceived(alert) = error {
+        let reason = if *alert == AlertDescription::CertificateRequired {
+            "it takes only clients with a certificate".to_owned()
+        } else {
+            format!("it does not take this client's certificate ({alert:?})")
+        };
+        return (reason, identity);
+    }
     let TlsError::InvalidCertificate(why) = error else {
         let reason = if matches!(error, TlsError::InvalidMessage(_)) {
             format!("it does not speak TLS ({error})")

@@ -7,7 +7,7 @@ use async_nats::ConnectErrorKind;
 use nkeys::KeyPair;
 use serde_json::Value;
 
-use crate::client::ConnectOptions;
+use crate::client::{ConnectOptions, tls};
 use crate::creds::{Authority, CredsError, Revoked};
 use crate::subject::pattern::claims_update;
 
@@ -77,11 +77,8 @@ pub(super) async fn connect(
     let options = async_nats::ConnectOptions::new().name("tetrarch-system");
     let options = options.connection_timeout(WITHIN).max_reconnects(1);
     let untold = |reason: String| ClaimsError::Untold { url: url.clone(), reason };
-    let mut options = options.credentials(&text).map_err(|error| untold(error.to_string()))?;
-    if let Some(ca) = &to.tls_ca {
-        options = options.add_root_certificates(ca.clone()).require_tls(true);
-    }
-    options.connect(&url).await.map_err(|error| match error.kind() {
+    let options = options.credentials(&text).map_err(|error| untold(error.to_string()))?;
+    tls::with(options, to).connect(&url).await.map_err(|error| match error.kind() {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
             untold(error.to_string())
         }
@@ -90,8 +87,10 @@ pub(super) async fn connect(
         | ConnectErrorKind::TimedOut
         | ConnectErrorKind::Tls
         | ConnectErrorKind::Io
-        | ConnectErrorKind::MaxReconnects => {
-            ClaimsError::Unreachable { url: url.clone(), reason: error.to_string() }
-        }
+        | ConnectErrorKind::MaxReconnects => match tls::fault(&error, to) {
+            // It is there, and goes on taking whom it takes.
+            Some(fault) => untold(fault.to_string()),
+            None => ClaimsError::Unreachable { url: url.clone(), reason: error.to_string() },
+        },
     })
 }

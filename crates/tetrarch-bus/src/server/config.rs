@@ -67,10 +67,13 @@ pub(super) fn text(
     trusted: &Trusted,
 ) -> String {
     // Clients are told of that name alone: the certificate is not for the machine's other addresses.
-    let tls = tls.map_or_else(String::new, |(listen, Tls { cert, key, ca: _ })| {
+    let tls = tls.map_or_else(String::new, |(listen, Tls { cert, key, ca: _, clients })| {
+        let clients = clients.as_ref().map_or_else(String::new, |ca| {
+            format!("  ca_file: {}\n{ASKS_CLIENTS}\n", quoted_path(ca))
+        });
         format!(
             "client_advertise: {}\n\
-             tls {{\n  cert_file: {}\n  key_file: {}\n  min_version: \"1.2\"\n  timeout: 5\n}}\n",
+             tls {{\n  cert_file: {}\n  key_file: {}\n{clients}  min_version: \"1.2\"\n  timeout: 5\n}}\n",
             quoted(&listen.advertised()),
             quoted_path(cert),
             quoted_path(key),
@@ -111,6 +114,14 @@ fn sync_line(durability: Durability) -> &'static str {
         Durability::Process => "sync_interval: \"1s\"",
         Durability::Power => "sync_interval: always",
     }
+}
+
+/// The line by which clients need a certificate.
+const ASKS_CLIENTS: &str = "  verify: true";
+
+/// Whether a server that was started with this configuration asks clients for a certificate.
+pub(super) fn asks_clients(config: &str) -> bool {
+    config.lines().any(|line| line == ASKS_CLIENTS)
 }
 
 /// Whether a server that was started with this configuration is as durable as wanted.

@@ -43,11 +43,9 @@ impl Health {
         authority: &Authority,
     ) -> Result<Self, ServerError> {
         let options = ConnectOptions {
-            urls: vec![server.url().to_owned()],
             credentials: Some(authority.mint(&Party::Control)?),
             name: "tetrarch-health".to_owned(),
-            api_prefix: None,
-            tls_ca: server.tls_ca().map(Path::to_owned),
+            ..server.reached()
         };
         let signs = Signs { stored_at: Instant::now(), low: false };
         Ok(Self { options, data_dir: data_dir.to_owned(), signs })

@@ -12,6 +12,7 @@ use rcgen::{
 };
 
 use super::ServerError;
+use crate::client::Identity;
 use crate::creds::private_file;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -33,6 +34,17 @@ pub struct Listen {
     pub more_names: Vec<String>,
     /// The server's certificate.
     pub certificate: Certificate,
+    /// Which clients it takes; none for those with a credential alone.
+    pub clients: Option<Clients>,
+}
+
+/// Clients that need a certificate beside their credential.
+#[derive(Debug, Clone)]
+pub struct Clients {
+    /// The authority by which it has to be, PEM.
+    pub ca: PathBuf,
+    /// The one that whoever starts the server has.
+    pub identity: Identity,
 }
 
 /// The certificate of the managed server.
@@ -57,6 +69,8 @@ pub(super) struct Tls {
     pub(super) cert: PathBuf,
     pub(super) key: PathBuf,
     pub(super) ca: Option<PathBuf>,
+    /// The authority of the clients' certificates, where they need one.
+    pub(super) clients: Option<PathBuf>,
 }
 
 impl Listen {
@@ -77,14 +91,15 @@ impl Listen {
 
     /// The files, made where they are to be. The paths are whole, since the server runs elsewhere.
     pub(super) fn files(&self, data_dir: &Path) -> Result<Tls, ServerError> {
-        match &self.certificate {
-            Certificate::Made => self.make(&data_dir.join("tls")),
-            Certificate::Own { cert, key, ca } => Ok(Tls {
-                cert: whole(cert)?,
-                key: whole(key)?,
-                ca: ca.as_deref().map(whole).transpose()?,
-            }),
-        }
+        let clients = self.clients.as_ref().map(|clients| whole(&clients.ca)).transpose()?;
+        let tls = match &self.certificate {
+            Certificate::Made => self.make(&data_dir.join("tls"))?,
+            Certificate::Own { cert, key, ca } => {
+                let ca = ca.as_deref().map(whole).transpose()?;
+                Tls { cert: whole(cert)?, key: whole(key)?, ca, clients: None }
+            }
+        };
+        Ok(Tls { clients, ..tls })
     }
 
     fn make(&self, dir: &Path) -> Result<Tls, ServerError> {
@@ -108,7 +123,7 @@ impl Listen {
         let signed = self.certificate()?.signed_by(&server_key, &issuer).map_err(made)?;
         private_file::replace(&key, server_key.serialize_pem().as_bytes()).map_err(failed)?;
         private_file::replace(&cert, signed.pem().as_bytes()).map_err(failed)?;
-        Ok(Tls { cert, key, ca: Some(ca) })
+        Ok(Tls { cert, key, ca: Some(ca), clients: None })
     }
 
     fn certificate(&self) -> Result<CertificateParams, ServerError> {

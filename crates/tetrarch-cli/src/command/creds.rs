@@ -254,7 +254,12 @@ fn failed(error: CredsError) -> CliError {
 /// Has a running bus take note; one that does not run does when it starts.
 async fn tell(context: &Context, authority: &Authority) -> Result<(), CliError> {
     let Ok(urls) = context.urls() else { return Ok(()) };
-    let to = ConnectOptions { urls, tls_ca: context.tls_ca(), ..ConnectOptions::default() };
+    let to = ConnectOptions {
+        urls,
+        tls_ca: context.tls_ca(),
+        tls_identity: context.config.bus.tls_identity.clone(),
+        ..ConnectOptions::default()
+    };
     let revoked = authority.revoked().map_err(failed)?;
     match tell_revoked(&to, authority, &revoked).await {
         Ok(()) => Ok(()),

@@ -2,7 +2,7 @@
 //! the host - restarts each with backoff, and stops them in the right order.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::Authority;
 use tetrarch_bus::retry::Retry;
 use tetrarch_bus::server::{
-    Certificate, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock, ServerConfig,
-    guard_pace,
+    Certificate, Clients, DataDirLock, Health, Listen, ManagedServer, REFUSED_FOR, ReaderLock,
+    ServerConfig, guard_pace,
 };
 use tetrarch_core::share::Pace;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -20,6 +20,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 
 use crate::command::host::host_name;
+use crate::config::BusConfig;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output;
@@ -73,11 +74,14 @@ struct BeyondArgs {
     /// The private key of that certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Take only clients that have a certificate by this authority, PEM, besides their credential.
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    client_ca: Option<PathBuf>,
 }
 
 impl BeyondArgs {
     /// Where the bus listens for others; none for loopback alone.
-    fn listen(&self, tls_ca: Option<&Path>) -> Result<Option<Listen>, CliError> {
+    fn listen(&self, bus: &BusConfig) -> Result<Option<Listen>, CliError> {
         let Some(address) = self.listen else { return Ok(None) };
         let usage = |what: &str, hint: &str| Err(CliError::new(Code::Usage, what).hint(hint));
         if address.port() == 0 {
@@ -95,12 +99,19 @@ impl BeyondArgs {
         };
         let certificate = match (&self.tls_cert, &self.tls_key) {
             (Some(cert), Some(key)) => {
-                let ca = tls_ca.map(Path::to_owned);
-                Certificate::Own { cert: cert.clone(), key: key.clone(), ca }
+                Certificate::Own { cert: cert.clone(), key: key.clone(), ca: bus.tls_ca.clone() }
             }
             _ => Certificate::Made,
         };
-        Ok(Some(Listen { address, name, more_names: names.collect(), certificate }))
+        let clients = match (&self.client_ca, &bus.tls_identity) {
+            (None, _) => None,
+            (Some(ca), Some(own)) => Some(Clients { ca: ca.clone(), identity: own.clone() }),
+            (Some(_), None) => {
+                let what = "with --client-ca what runs on this machine needs a certificate too";
+                return usage(what, "name one by that authority with bus.tls_cert and bus.tls_key");
+            }
+        };
+        Ok(Some(Listen { address, name, more_names: names.collect(), certificate, clients }))
     }
 }
 
@@ -124,7 +135,7 @@ pub(crate) async fn run(context: &Context, args: UpArgs) -> Result<(), CliError>
     let turn = ReaderLock::wait(&data_dir, STOP_WITHIN).await?;
     let _lock = DataDirLock::acquire(&data_dir)?;
     drop(turn);
-    let listen = args.beyond.listen(context.config.bus.tls_ca.as_deref())?;
+    let listen = args.beyond.listen(&context.config.bus)?;
     let server = ServerConfig {
         listen,
         port: args.port.unwrap_or(context.config.bus.port),
@@ -275,11 +286,7 @@ async fn keep_bus(
     let mut retry = Retry::new(RESTART.0, RESTART.1, None);
     loop {
         let mut health = Health::of(bus, &server.data_dir, &authority)?;
-        let to = ConnectOptions {
-            urls: vec![bus.url().to_owned()],
-            tls_ca: bus.tls_ca().map(Path::to_owned),
-            ..ConnectOptions::default()
-        };
+        let to = bus.reached();
         let stuck = tokio::select! {
             how = bus.wait() => {
                 let how = how.unwrap_or_else(|error| error.to_string());

@@ -65,6 +65,8 @@ pub(crate) const KEYS: &[Key] = &[
     used("bus.credentials", Path, Follows("made by this installation")),
     used("bus.operator_key", Path, Follows("<data_dir>/keys/operator.nk")),
     used("bus.tls_ca", Path, Follows("this installation's own, else those this machine knows")),
+    used("bus.tls_cert", Path, Follows("none")),
+    used("bus.tls_key", Path, Follows("none")),
     used("liveness.window", WINDOW, Is("5s")),
     used("liveness.register_deadline", Span(50, HOUR), Follows("6 windows")),
     used("liveness.mass_silence", Share, Is("0.3")),

@@ -77,6 +77,10 @@ pub(super) fn check(settings: &Settings, faults: &mut Faults) {
         let why = "this installation's own bus is one server and can keep one copy";
         faults.add(broken(settings, "bus.replicas", "bus.url", why));
     }
+    let (cert, key) = ("bus.tls_cert", "bus.tls_key");
+    if settings.path(cert).is_some() != settings.path(key).is_some() {
+        faults.add(broken(settings, cert, key, "a certificate is of no use without its key"));
+    }
     for name in settings.names("overseer.plan_appliers") {
         if let Err(error) = name.parse::<Principal>() {
             let shown = shown(settings, "overseer.plan_appliers");

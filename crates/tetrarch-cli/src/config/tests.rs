@@ -360,6 +360,7 @@ fn values_that_do_not_fit_together_are_refused_with_both() {
             "[liveness]\nwindow = '10s'\nregister_deadline = '9s'",
             "liveness.window = 10s (t.toml:2) and liveness.register_deadline = 9s (t.toml:3)",
         ),
+        ("[bus]\ntls_cert = 'c.pem'", "c.pem (t.toml:2) and bus.tls_key = - (default)"),
         ("[bus]\nmanaged = false", "bus.managed = false (t.toml:2) and bus.url = - (default)"),
         ("[bus]\nreplicas = 3", "bus.replicas = 3 (t.toml:2) and bus.url = - (default)"),
         (

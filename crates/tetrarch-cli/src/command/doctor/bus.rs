@@ -66,7 +66,11 @@ fn tls(context: &Context, bus: &Bus) -> Check {
     match context.urls() {
         Ok(urls) => {
             let speaks = bus.client().server_info().tls_required;
-            tls_check(&urls, speaks, context.tls_ca().as_deref())
+            let mut check = tls_check(&urls, speaks, context.tls_ca().as_deref());
+            if let Some(own) = &context.config.bus.tls_identity {
+                check.what.push_str(&format!("; this machine has {}", own.cert.display()));
+            }
+            check
         }
         Err(error) => Check::fail("tls", error.what, error.hint.unwrap_or_default()),
     }
