@@ -176,6 +176,15 @@ fn people_do_what_their_role_allows_and_are_told_what_takes_another() {
     takes(&fleet, "vera", &run, "operator");
     let ran = by(&fleet, "olga", &run);
     assert_eq!(ran.code, Some(0), "in a project that there is: {}", ran.err);
+    let other = std::fs::read_to_string(&plan).unwrap().replace("[\"true\"]", "[\"/bin/true\"]");
+    let other = fleet.file("other.json", &other);
+    takes(&fleet, "olga", &["run", other.to_str().unwrap()], "admin");
+    let shown = || fleet.ok(["profile", "show", "demo", "done"]);
+    assert!(!shown().contains("/bin/true"), "{}", shown());
+    fleet.ok(["run", other.to_str().unwrap()]);
+    assert!(shown().contains("/bin/true"), "{}", shown());
+    let again = by(&fleet, "olga", &["run", other.to_str().unwrap()]);
+    assert_eq!(again.code, Some(0), "it is the project's now: {}", again.err);
     for name in ["vera", "olga"] {
         takes(&fleet, name, &write, "approver");
         takes(&fleet, name, &answer, "approver");

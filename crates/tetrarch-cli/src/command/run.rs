@@ -321,8 +321,8 @@ fn stuck(
         .hint(next.join(NEXT_LINE))
 }
 
-/// The project with the tools its plan names; one that exists already is used as it is. None is made for work that
-/// no profile can do.
+/// The project with the tools its plan names; one that exists already is used as it is, but for the profiles that
+/// the plan brings otherwise. None is made for work that no profile can do.
 ///
 /// # Errors
 /// A profile is missing; the owner refuses, or does not answer.
@@ -336,7 +336,7 @@ pub(super) async fn create_project(
     let wanted = [Select::One(RecordKey::Agent(AgentId::Po(project.clone())))];
     let agents = Snapshot::read(&desk.bus, &wanted).await?.records.agents;
     if agents.values().any(|orchestrator| orchestrator.liveness != Liveness::Terminated) {
-        return Ok(());
+        return profiles::apply_changed(desk, plan, project).await;
     }
     let of_profiles = plan.profiles.iter().flat_map(|profile| profile.tools.names());
     let of_nodes = plan.nodes.iter().flat_map(|node| node.tools.names());
@@ -351,10 +351,11 @@ pub(super) async fn create_project(
         placement: PlacementWish::default(),
     });
     match desk.operate(&create).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.code == Code::Conflict => Ok(()),
-        Err(error) => Err(error),
+        Ok(_) => {}
+        Err(error) if error.code == Code::Conflict => {}
+        Err(error) => return Err(error),
     }
+    profiles::apply_changed(desk, plan, project).await
 }
 
 /// Gives a goal with the plan of this document.

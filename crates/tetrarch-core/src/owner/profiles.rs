@@ -20,15 +20,28 @@ fn names<'r>(draft: &Draft<'r>, project: &ProjectName) -> impl Iterator<Item = &
 }
 
 /// Whether a plan can be done in a project with the profiles that come with it; a goal without a plan is one task.
+/// A profile of the project stays as it is: who may give a goal may not therefore change what others' work is
+/// done with (decision 0086).
 ///
 /// # Errors
-/// Every node that needs a profile that is not there.
+/// Every node that needs a profile that is not there; a profile that the project has otherwise.
 pub(super) fn suffice(
     draft: &Draft<'_>,
     project: &ProjectName,
     plan: &PlanFile,
 ) -> Result<(), Refusal> {
-    plan.check_profiles(names(draft, project)).map_err(|missing| refusal(&missing, project))
+    plan.check_profiles(names(draft, project)).map_err(|missing| refusal(&missing, project))?;
+    let other = |own: &&Profile| {
+        let known = draft.base().profiles.get(&(project.clone(), own.name.clone()));
+        known.is_some_and(|known| known != *own)
+    };
+    let Some(own) = plan.profiles.iter().find(other) else { return Ok(()) };
+    let detail = format!(
+        "the project {project} has another profile {:?} than the plan brings; give the plan's another name, or \
+         change the project's with `tetrarch profile apply {project} <file>`",
+        own.name.as_str()
+    );
+    Err(Refusal::new(ErrorCode::Conflict, detail))
 }
 
 /// Whether what a change adds or defines otherwise can be done in the project of its epic.

@@ -8,6 +8,7 @@ use tetrarch_bus::state::Select;
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_core::id::{ProfileName, ProjectName};
 use tetrarch_core::plan::schema::PlanFile;
+use tetrarch_core::request::Op;
 
 use crate::context::Desk;
 use crate::document::{Document, read_document};
@@ -91,6 +92,28 @@ pub(super) async fn require(
              profiles.yaml`, or put it under `profiles:` in the plan"
         ))
     })
+}
+
+/// Sets the profiles that a plan brings and its project has otherwise: a goal itself changes none.
+///
+/// # Errors
+/// The owner refuses, or does not answer.
+pub(super) async fn apply_changed(
+    desk: &Desk,
+    plan: &PlanFile,
+    project: &ProjectName,
+) -> Result<(), CliError> {
+    let snapshot = Snapshot::read(&desk.bus, &[Select::Kind(KeyKind::Profile)]).await?;
+    let known = snapshot.records.profiles;
+    for own in &plan.profiles {
+        let held = known.get(&(project.clone(), own.name.clone()));
+        if held.is_some_and(|held| held != own) {
+            let apply =
+                Op::ProfileApply { project: project.clone(), profile: Box::new(own.clone()) };
+            desk.operate(&apply).await?;
+        }
+    }
+    Ok(())
 }
 
 /// The profiles that a project has.

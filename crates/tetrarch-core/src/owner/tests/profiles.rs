@@ -51,6 +51,27 @@ fn a_goal_without_any_profile_is_refused_and_nothing_is_kept() {
 }
 
 #[test]
+fn a_goal_brings_new_profiles_and_changes_none_that_its_project_has() {
+    let mut fleet = Fleet::ready();
+    apply(&mut fleet, "default");
+    let brings = |argv: &str| {
+        let mut goal = bare();
+        goal["profiles"] = json!({"default": {"argv": [argv]}, "another": {"argv": ["work"]}});
+        goal
+    };
+    let refused = give(&mut fleet, &brings("steal"));
+    assert_eq!(refused.error, Some(ErrorCode::Conflict));
+    assert!(refused.detail.contains("another profile \"default\""), "{}", refused.detail);
+    let later = Deed::Goal { project: project(), plan: brings("steal").to_string() };
+    let rhythm = Rhythm::Every(Millis::from_secs(60));
+    let op = Op::Schedule(ScheduleOp::Create { rhythm, deed: Box::new(later) });
+    assert_eq!(fleet.op(&human(), op).error, Some(ErrorCode::Conflict));
+    assert_eq!(fleet.records.profiles.len(), 1, "nothing of it is kept");
+    assert_eq!(give(&mut fleet, &brings("work")).error, None, "the same is no other");
+    assert_eq!(fleet.records.profiles.len(), 2);
+}
+
+#[test]
 fn every_node_without_a_profile_is_named_at_once() {
     let mut fleet = Fleet::ready();
     apply(&mut fleet, "coder");

@@ -56,6 +56,7 @@ fn read_command(
     let workspace = fields.text("dir", TEXT_BYTES_MAX).unwrap_or_default();
     let said = serde_json::json!([argv, env, workspace, worktree.as_str()]).to_string();
     let digits = sha256_hex(said.as_bytes());
+    env.sort();
     Some(Profile {
         name: ProfileName::new(&format!("run-{}", digits.get(..NAME_DIGITS)?)).ok()?,
         kind: RunnerKind::Process,

@@ -78,6 +78,8 @@ fn read_fields(name: Option<ProfileName>, fields: &Fields<'_>) -> Option<Profile
     if fields.word("verdict", "exit", |text| (text == VERDICT_OF_EXIT).then_some(())).is_some() {
         env.push((VERDICT_VARIABLE.to_owned(), VERDICT_OF_EXIT.to_owned()));
     }
+    // As records have them: what says the same is the same profile.
+    env.sort();
     Some(Profile {
         name: name?,
         kind: kind.unwrap_or_default(),
