@@ -112,8 +112,8 @@ pub enum ReadError {
 }
 
 /// Codes with which a server says "not now": nobody leads the stream yet, JetStream is starting,
-/// resources are short.
-const NOT_NOW: [u64; 3] = [503, 10008, 10023];
+/// resources are short, too many messages wait to be stored in the stream.
+const NOT_NOW: [u64; 4] = [503, 10008, 10023, 10167];
 
 impl ReadError {
     /// Whether the same read may succeed when it is simply done again.

@@ -9,6 +9,12 @@ use super::{Durability, Files};
 use crate::creds::{Authority, CredsError, Trusted};
 use crate::topology::STORE_BYTES;
 
+/// Messages that may wait to be stored in one stream: whoever is behind them waits for the disk as often. More are
+/// refused, and sent again by whoever means it.
+const WAITING_MAX: u64 = 1_000;
+/// Bytes of them.
+const WAITING_BYTES: u64 = 32 * 1024 * 1024;
+
 /// Text in the server's quoting.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
@@ -101,7 +107,8 @@ fn common(store: &Path, durability: Durability, trusted: &Trusted) -> String {
     format!(
         "max_payload: 1MB\n\
          write_deadline: \"10s\"\n\
-         jetstream {{\n  store_dir: {store}\n  {sync}\n  max_file_store: {STORE_BYTES}\n}}\n\
+         jetstream {{\n  store_dir: {store}\n  {sync}\n  max_file_store: {STORE_BYTES}\n  \
+         max_buffered_msgs: {WAITING_MAX}\n  max_buffered_size: {WAITING_BYTES}\n}}\n\
          {trust}",
         store = quoted_path(store),
         trust = trust(trusted),
