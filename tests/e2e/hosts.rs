@@ -2,19 +2,26 @@
 //! (spec 02, Client rules; spec 03, Placement).
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
+use async_nats::HeaderMap;
 use serde_json::json;
 use tetrarch_bus::creds::Party;
 use tetrarch_core::id::HostName;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
 use tetrarch_core::role::Role;
-use tetrarch_tests::{Fleet, Ledger};
+use tetrarch_tests::{Fleet, Ledger, wait};
 
 use crate::acting;
+use crate::external::External;
 
 /// Tasks that need each other: none ends before all three run.
 const TOGETHER: usize = 3;
+/// Letters that say an epoch their writer does not have.
+const LIES: usize = 8;
+/// How long STATE may lag behind who writes.
+const STATE_LAG: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hosts_share_the_work_of_one_plan() {
@@ -125,4 +132,37 @@ async fn a_host_that_is_drained_hands_its_agents_to_another_and_takes_none_until
     std::fs::File::create(&gate).unwrap();
     fleet.ok(["wait", "@last", "--for", "completed", "--timeout", "60s"]);
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_waits_for_nobody_whose_mail_says_an_epoch_that_is_none() {
+    let fleet = Fleet::up();
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let mut liar = External::join(&fleet, &mut ledger, "liar").await;
+    let mut headers = HeaderMap::new();
+    headers.insert("Tetrarch-Epoch", "99");
+    let body = json!({"topic": "info", "body": {"text": "hello"}}).to_string();
+    for _ in 0..LIES {
+        let body = body.clone().into();
+        let sent = liar.bus.publish_expect("mail.HO@h1.PO-liar", headers.clone(), body, None);
+        sent.await.unwrap();
+    }
+    let plan = json!({
+        "project": "honest",
+        "goal": {"title": "Begin at once"},
+        "phases": [{"id": "P1", "name": "Work", "tasks": [
+            {"id": "T1.1", "name": "begin", "acceptance": ["begun"]},
+        ]}],
+        "profiles": {"default": {"argv": ["true"], "wall": "60s"}},
+    });
+    let plan = fleet.file("honest.json", &plan.to_string());
+    let began = Instant::now();
+    fleet.ok(["run", plan.to_str().unwrap()]);
+    let took = began.elapsed();
+    // Its two launches each come behind a letter.
+    assert!(took < STATE_LAG, "the host stood still: {took:?}");
+    // As soon as the mail is set aside.
+    let told = wait::soon("word of the dead letter", liar.letter("mail.dead")).await;
+    assert_eq!(told["body"]["to"], "HO@h1", "{told}");
 }

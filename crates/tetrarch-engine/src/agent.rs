@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{Claimed, CursorError};
-use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::journal::{JournalError, JournalWriter, Writer};
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
@@ -31,7 +30,7 @@ use crate::error::EngineError;
 use crate::pulse::Pulse;
 use crate::pump::{Placed, Pump};
 use crate::reading::Reader;
-use crate::session::{Admitted, Session, Shared};
+use crate::session::{Admitted, Judged, Session, Shared};
 
 use before::Before;
 
@@ -43,7 +42,7 @@ pub(crate) enum AgentMsg {
     /// The runner saw something of its run.
     Runner(Placed<RunnerEvent>),
     /// A message in its inbox.
-    Incoming(Placed<Box<Incoming>>),
+    Incoming(Placed<Box<Judged>>),
     /// A message to its host orchestrator that is about it.
     Forwarded(Box<Input>),
     /// Something may be due.
@@ -185,7 +184,7 @@ impl AgentState {
     async fn read(
         &mut self,
         myself: &ActorRef<AgentMsg>,
-        incoming: Incoming,
+        incoming: Judged,
     ) -> Result<bool, EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(false) };
         let now = self.session.shared.clock.now();
@@ -349,8 +348,9 @@ impl AgentState {
                 self.reader = Some(reader);
                 let inbox = inbox.held_by(self.hold.subscribe());
                 let to = myself.clone();
-                self.inbox =
-                    Some(Pump::inbox(inbox, move |it| to.cast(AgentMsg::Incoming(it)).is_ok()));
+                self.inbox = Some(Pump::inbox(inbox, self.session.clone(), move |it| {
+                    to.cast(AgentMsg::Incoming(it)).is_ok()
+                }));
                 ClaimOutcome::Claimed
             }
             Claimed::EarlierLife { .. } => ClaimOutcome::EarlierLife,

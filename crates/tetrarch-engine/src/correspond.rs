@@ -1,9 +1,10 @@
 //! Who may write to a hosted agent: the records of both sides, as STATE has them, judged by
 //! core's rule (spec 02, Mail). STATE lags behind mail, so a sender it does not know yet is
-//! looked up again before it is refused.
+//! looked up again before it is refused: once for each of its epochs, since it says itself which
+//! epoch it has.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tetrarch_bus::Bus;
@@ -14,11 +15,15 @@ use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::ledger::{Record, RecordKey};
 use tetrarch_core::mail::{Lane, Standing, may_mail};
 use tetrarch_core::request::Sender;
+use tokio::time::Instant;
 
 /// How long STATE may lag behind mail before a sender counts as unknown.
 const LAG_MAX: Duration = Duration::from_secs(5);
 
-/// Agents whose ancestors are remembered; all are forgotten when they are more.
+/// First and longest wait between two looks.
+const WAITS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
+
+/// Agents of whom something is remembered; all are forgotten when they are more.
 const REMEMBERED: usize = 10_000;
 
 /// The records of who writes to whom.
@@ -27,12 +32,58 @@ pub(crate) struct Correspondents {
     bus: Bus,
     /// The ancestors of agents, nearest first: a parent never changes (spec 04, replacement).
     ancestors: Arc<Mutex<HashMap<AgentId, Vec<AgentId>>>>,
+    waited: Waited,
+}
+
+/// Why there is no verdict on a sender.
+#[derive(Debug)]
+enum Doubt {
+    /// STATE has it in this epoch, an earlier one than it says.
+    Ahead(u64, String),
+    /// The rest, which may pass.
+    Unread(String),
+}
+
+/// Senders that were waited for without STATE coming to know them, with the epochs it had them in.
+#[derive(Debug, Clone, Default)]
+struct Waited(Arc<Mutex<HashMap<AgentId, u64>>>);
+
+impl Waited {
+    /// The verdict on a sender, waited for as long as STATE may lag; at once when that was waited
+    /// for already and STATE knows nothing newer of the sender.
+    async fn verdict<F>(&self, from: &AgentId, mut judge: impl FnMut() -> F) -> Result<(), String>
+    where
+        F: Future<Output = Result<Result<(), String>, Doubt>>,
+    {
+        let (mut retry, until) = (Retry::new(WAITS.0, WAITS.1, None), Instant::now() + LAG_MAX);
+        loop {
+            let doubt = match judge().await {
+                Ok(verdict) => return verdict,
+                Err(doubt) => doubt,
+            };
+            if let Doubt::Ahead(known, reason) = &doubt
+                && lock(&self.0).get(from) == Some(known)
+            {
+                return Err(reason.clone());
+            }
+            if Instant::now() < until && retry.pause().await {
+                continue;
+            }
+            return Err(match doubt {
+                Doubt::Ahead(known, reason) => {
+                    remember(&mut lock(&self.0), from, known);
+                    reason
+                }
+                Doubt::Unread(reason) => reason,
+            });
+        }
+    }
 }
 
 impl Correspondents {
     /// Reads them from STATE.
     pub(crate) fn new(bus: Bus) -> Self {
-        Self { bus, ancestors: Arc::default() }
+        Self { bus, ancestors: Arc::default(), waited: Waited::default() }
     }
 
     /// Whether this sender may write to an agent of ours; else why not. GO and humans are told
@@ -47,17 +98,12 @@ impl Correspondents {
             Principal::Human(_) | Principal::Agent(AgentId::Go) => return Ok(()),
             Principal::Agent(from) => from,
         };
-        let mut retry = Retry::until(LAG_MAX);
-        loop {
-            match self.judge(sender, from, to, lane).await {
-                Ok(verdict) => return verdict,
-                Err(reason) => {
-                    if !retry.pause().await {
-                        return Err(reason);
-                    }
-                }
-            }
+        if matches!(to, AgentId::Ho(_)) {
+            // Nobody's parent, and of no project: no record is needed to refuse.
+            let bare = |id: &AgentId| Standing { id: id.clone(), ancestors: vec![], project: None };
+            return may_mail(&bare(from), &bare(to), lane).map_err(|error| error.to_string());
         }
+        self.waited.verdict(from, || self.judge(sender, from, to, lane)).await
     }
 
     /// The verdict, or why there is none yet.
@@ -67,11 +113,13 @@ impl Correspondents {
         from: &AgentId,
         to: &AgentId,
         lane: Lane,
-    ) -> Result<Result<(), String>, String> {
-        let found = self.agents(&[from, to]).await?;
-        let (writer, reader) = (known(&found, from)?, known(&found, to)?);
+    ) -> Result<Result<(), String>, Doubt> {
+        let found = self.agents(&[from, to]).await.map_err(Doubt::Unread)?;
+        let writer = known(&found, from).map_err(|reason| Doubt::Ahead(0, reason))?;
+        let reader = known(&found, to).map_err(Doubt::Unread)?;
         if writer.epoch < sender.epoch {
-            return Err(format!("epoch {} of {from} is not known", sender.epoch));
+            let reason = format!("epoch {} of {from} is not known", sender.epoch);
+            return Err(Doubt::Ahead(writer.epoch, reason));
         }
         if writer.epoch > sender.epoch {
             return Ok(Err(format!("superseded: epoch {} of {from} is over", sender.epoch)));
@@ -80,13 +128,14 @@ impl Correspondents {
         if sender.via.is_some() && sender.via.as_ref() != placed {
             return Ok(Err(format!("{from} is not placed on the host that publishes for it")));
         }
-        let (writer, reader) = (self.standing(writer).await?, self.standing(reader).await?);
+        let writer = self.standing(writer).await.map_err(Doubt::Unread)?;
+        let reader = self.standing(reader).await.map_err(Doubt::Unread)?;
         Ok(may_mail(&writer, &reader, lane).map_err(|error| error.to_string()))
     }
 
     async fn standing(&self, agent: Agent) -> Result<Standing, String> {
         let Agent { id, parent, project, .. } = agent;
-        if let Some(ancestors) = self.remembered().get(&id).cloned() {
+        if let Some(ancestors) = lock(&self.ancestors).get(&id).cloned() {
             return Ok(Standing { id, ancestors, project });
         }
         let mut ancestors = Vec::new();
@@ -95,16 +144,8 @@ impl Correspondents {
             next = known(&self.agents(&[&id]).await?, &id)?.parent;
             ancestors.push(id);
         }
-        let mut remembered = self.remembered();
-        if remembered.len() >= REMEMBERED {
-            remembered.clear();
-        }
-        remembered.insert(id.clone(), ancestors.clone());
+        remember(&mut lock(&self.ancestors), &id, ancestors.clone());
         Ok(Standing { id, ancestors, project })
-    }
-
-    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<AgentId, Vec<AgentId>>> {
-        self.ancestors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn agents(&self, ids: &[&AgentId]) -> Result<HashMap<AgentId, Agent>, String> {
@@ -118,6 +159,41 @@ impl Correspondents {
     }
 }
 
+fn lock<T>(remembered: &Mutex<T>) -> MutexGuard<'_, T> {
+    remembered.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn remember<T>(remembered: &mut HashMap<AgentId, T>, agent: &AgentId, what: T) {
+    if remembered.len() >= REMEMBERED {
+        remembered.clear();
+    }
+    remembered.insert(agent.clone(), what);
+}
+
 fn known(found: &HashMap<AgentId, Agent>, id: &AgentId) -> Result<Agent, String> {
     found.get(id).cloned().ok_or_else(|| format!("no agent {id} is known"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn waited_for(waited: &Waited, known: u64) -> Duration {
+        let began = Instant::now();
+        let from = "PO-a".parse().unwrap();
+        let judge = async || Err(Doubt::Ahead(known, "epoch 99 is not known".to_owned()));
+        waited.verdict(&from, judge).await.unwrap_err();
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sender_that_says_too_high_an_epoch_is_waited_for_once_for_each_that_is_committed() {
+        let waited = Waited::default();
+        for known in [1, 2] {
+            assert!(waited_for(&waited, known).await >= LAG_MAX, "STATE may lag behind {known}");
+            for _ in 0..3 {
+                assert_eq!(waited_for(&waited, known).await, Duration::ZERO, "epoch {known}");
+            }
+        }
+    }
 }

@@ -32,7 +32,8 @@ use crate::correspond::Correspondents;
 use crate::error::EngineError;
 use crate::metrics::HostMetrics;
 use crate::patience::until_answered;
-use crate::session::{Session, Shared};
+use crate::pump::{INBOX_IN_MAILBOX, Pump};
+use crate::session::{Admitted, Session, Shared};
 use crate::tree::Tree;
 use lease::Keeper;
 use roster::Roster;
@@ -110,10 +111,11 @@ pub async fn serve_host(
     let inbox = Inbox::open(&own.shared.wakeup, &owner, positions).await?;
     tracing::info!(host = %config.name, epoch = host_epoch, "host joined");
     let tree = Tree::start().await?;
+    let (_admitting, mail) = admit(own.clone(), inbox);
     let mut roster = Roster::new(own, tree, orders);
     // Whoever waits for readiness may be gone.
     let _unwatched = ready.send(true);
-    let outcome = run(&mut roster, &mut keeper, &config, inbox, &mut observed, stop).await;
+    let outcome = run(&mut roster, &mut keeper, &config, mail, &mut observed, stop).await;
     roster.end(&mut observed).await;
     if outcome.is_ok() {
         // Not before: what is said to be gone is started elsewhere.
@@ -205,11 +207,31 @@ async fn join(
     Ok((reply, positions, clock))
 }
 
+/// Reads the host's inbox beside its loop: what is set aside, and whoever is told how far a message
+/// came, holds up nothing else. As many wait as are in the mailbox of an actor.
+fn admit(own: Session, mut inbox: Inbox) -> (Pump, mpsc::Receiver<Result<Admitted, EngineError>>) {
+    let (tell, admitted) = mpsc::channel(INBOX_IN_MAILBOX);
+    let reading = Pump::run(async move {
+        loop {
+            let next = match inbox.next().await {
+                Ok(incoming) => own.admit(incoming).await.transpose(),
+                Err(error) => Some(Err(error.into())),
+            };
+            if let Some(next) = next
+                && tell.send(next).await.is_err()
+            {
+                return;
+            }
+        }
+    });
+    (reading, admitted)
+}
+
 async fn run(
     roster: &mut Roster,
     keeper: &mut Keeper,
     config: &HostConfig,
-    mut inbox: Inbox,
+    mut mail: mpsc::Receiver<Result<Admitted, EngineError>>,
     observed: &mut mpsc::Receiver<Observed>,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), EngineError> {
@@ -218,7 +240,10 @@ async fn run(
     let metrics = HostMetrics::new(config.name.as_str());
     loop {
         tokio::select! {
-            incoming = inbox.next() => roster.read(incoming?).await?,
+            admitted = mail.recv() => match admitted {
+                Some(admitted) => roster.read(admitted?).await?,
+                None => return Err(EngineError::ActorDied("inbox".to_owned(), "it ended".to_owned())),
+            },
             seen = observed.recv() => match seen {
                 Some(seen) => roster.observe(seen).await?,
                 None => return Ok(()),

@@ -3,7 +3,6 @@
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::cursor::Claimed;
-use tetrarch_bus::inbox::Incoming;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::mail::Launch;
 use tetrarch_core::request::Report;
@@ -13,7 +12,7 @@ use crate::error::EngineError;
 use crate::pulse::Pulse;
 use crate::pump::{Placed, Pump};
 use crate::reading::Reader;
-use crate::session::{Admitted, Session, Shared};
+use crate::session::{Admitted, Judged, Session, Shared};
 
 /// What an interaction orchestrator's actor is told.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(crate) enum InteractionMsg {
     /// Begin: claim and report.
     Begin,
     /// A message in its inbox.
-    Incoming(Placed<Box<Incoming>>),
+    Incoming(Placed<Box<Judged>>),
     /// Its session is over.
     End,
 }
@@ -80,8 +79,9 @@ impl InteractionState {
         };
         let (reader, inbox) = Reader::open(&self.session, cursor, seq, false).await?;
         let to = myself.clone();
-        self.inbox =
-            Some(Pump::inbox(inbox, move |it| to.cast(InteractionMsg::Incoming(it)).is_ok()));
+        self.inbox = Some(Pump::inbox(inbox, self.session.clone(), move |it| {
+            to.cast(InteractionMsg::Incoming(it)).is_ok()
+        }));
         self.reader = Some(reader);
         let now = self.session.shared.clock.now();
         let id = RequestId::derive(now, &self.session.session.to_string(), "ready", 0);
@@ -89,7 +89,7 @@ impl InteractionState {
         Ok(true)
     }
 
-    async fn read(&mut self, incoming: Incoming) -> Result<(), EngineError> {
+    async fn read(&mut self, incoming: Judged) -> Result<(), EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(()) };
         let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
             return Ok(());

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::cursor::Claimed;
-use tetrarch_bus::inbox::Incoming;
 use tetrarch_bus::state::{Select, read_records};
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::watch::{From, plan_events};
@@ -23,7 +22,7 @@ use crate::error::EngineError;
 use crate::pulse::Pulse;
 use crate::pump::{Placed, Places, Pump};
 use crate::reading::Reader;
-use crate::session::{Admitted, Session, Shared};
+use crate::session::{Admitted, Judged, Session, Shared};
 
 /// Plan events of one epic that are in the mailbox.
 const PLANS_IN_MAILBOX: usize = 32;
@@ -36,7 +35,7 @@ pub(crate) enum ProjectMsg {
     /// An epic's plan changed.
     Plan(Placed<Box<PlanEvent>>),
     /// A message in its inbox.
-    Incoming(Placed<Box<Incoming>>),
+    Incoming(Placed<Box<Judged>>),
     /// Nothing came after this many messages were read.
     Idle(usize),
     /// Its session is over.
@@ -176,8 +175,9 @@ impl ProjectState {
             Claimed::Ours { cursor, seq } => {
                 let (reader, inbox) = Reader::open(&self.session, cursor, seq, false).await?;
                 let to = myself.clone();
-                self.inbox =
-                    Some(Pump::inbox(inbox, move |it| to.cast(ProjectMsg::Incoming(it)).is_ok()));
+                self.inbox = Some(Pump::inbox(inbox, self.session.clone(), move |it| {
+                    to.cast(ProjectMsg::Incoming(it)).is_ok()
+                }));
                 self.reader = Some(reader);
                 self.report(&Report::Ready).await?;
                 Ok(true)
@@ -190,7 +190,7 @@ impl ProjectState {
         }
     }
 
-    async fn read(&mut self, incoming: Incoming) -> Result<Vec<Input>, EngineError> {
+    async fn read(&mut self, incoming: Judged) -> Result<Vec<Input>, EngineError> {
         let Some(reader) = &mut self.reader else { return Ok(Vec::new()) };
         let Some(Admitted { mail, from, .. }) = reader.take(incoming).await? else {
             return Ok(Vec::new());

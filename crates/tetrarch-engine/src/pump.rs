@@ -8,8 +8,10 @@ use tetrarch_bus::inbox::{Inbox, Incoming};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
+use crate::session::{Judged, Session};
+
 /// Messages of one inbox that are in its actor's mailbox.
-const INBOX_IN_MAILBOX: usize = 64;
+pub(crate) const INBOX_IN_MAILBOX: usize = 64;
 
 /// A place in a mailbox, given back when it is dropped.
 #[derive(Debug)]
@@ -59,29 +61,44 @@ impl Pump {
         Self(tokio::spawn(task))
     }
 
-    /// Puts an inbox's messages into an actor's mailbox; `put` says whether it still takes any.
+    /// Puts the messages of a session's inbox into its actor's mailbox, each with whether its sender
+    /// may write there; `put` says whether it still takes any. What there is to wait for at a
+    /// message is waited for here: its actor has more to hear of.
     pub(crate) fn inbox(
-        inbox: Inbox,
-        put: impl Fn(Placed<Box<Incoming>>) -> bool + Send + 'static,
+        mut inbox: Inbox,
+        session: Session,
+        put: impl Fn(Placed<Box<Judged>>) -> bool + Send + 'static,
     ) -> Self {
-        Self::run(Self::pour(inbox, put))
-    }
-
-    /// The same, as long as it is waited for.
-    pub(crate) async fn pour(mut inbox: Inbox, put: impl Fn(Placed<Box<Incoming>>) -> bool) {
-        let places = Places::new(INBOX_IN_MAILBOX);
-        loop {
-            let incoming = match inbox.next().await {
-                Ok(incoming) => incoming,
-                Err(error) => {
-                    tracing::error!(%error, "an inbox cannot be read any more");
+        Self::run(async move {
+            let places = Places::new(INBOX_IN_MAILBOX);
+            while let Some(incoming) = next(&mut inbox).await {
+                let judged = session.judge(incoming).await;
+                let Some(placed) = places.place(Box::new(judged)).await else { return };
+                if !put(placed) {
                     return;
                 }
-            };
+            }
+        })
+    }
+
+    /// Puts an inbox's messages into an actor's mailbox as they are, as long as it is waited for.
+    pub(crate) async fn pour(mut inbox: Inbox, put: impl Fn(Placed<Box<Incoming>>) -> bool) {
+        let places = Places::new(INBOX_IN_MAILBOX);
+        while let Some(incoming) = next(&mut inbox).await {
             let Some(placed) = places.place(Box::new(incoming)).await else { return };
             if !put(placed) {
                 return;
             }
+        }
+    }
+}
+
+async fn next(inbox: &mut Inbox) -> Option<Incoming> {
+    match inbox.next().await {
+        Ok(incoming) => Some(incoming),
+        Err(error) => {
+            tracing::error!(%error, "an inbox cannot be read any more");
+            None
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How a session reads its inbox, as core's `reading` says: the cursor is written before a message is
 //! handled and when it is, and writers hear how far their mail came. It handles nothing itself.
 
-use tetrarch_bus::inbox::{Inbox, Incoming};
+use tetrarch_bus::inbox::Inbox;
 use tetrarch_core::cursor::{Cursor, Positions, Trials};
 use tetrarch_core::id::Principal;
 use tetrarch_core::mail::Lane;
@@ -9,7 +9,7 @@ use tetrarch_core::mail::receipt::Stage;
 use tetrarch_core::reading::{Reading, Turn};
 
 use crate::error::EngineError;
-use crate::session::{Admitted, Session};
+use crate::session::{Admitted, Judged, Session};
 
 /// A session's place in its inbox, with the sequence of its cursor.
 pub(crate) struct Reader {
@@ -53,7 +53,7 @@ impl Reader {
     /// The message, when it is to be handled: it counts as begun before this returns.
     pub(crate) async fn take(
         &mut self,
-        incoming: Incoming,
+        Judged { incoming, refusal }: Judged,
     ) -> Result<Option<Admitted>, EngineError> {
         let (lane, seq) = (incoming.lane, incoming.seq);
         let turn = self.reading.turn(lane, seq);
@@ -73,7 +73,7 @@ impl Reader {
             Turn::Handle { receipts } => receipts,
         };
         let seen = position(lane, seq);
-        if let Some(reason) = self.session.refusal(&incoming).await {
+        if let Some(reason) = refusal {
             if !self.reading.is_old(lane, seq) {
                 self.session.set_aside(&incoming, reason).await?;
                 self.reading.pass(seen);

@@ -44,6 +44,15 @@ pub(crate) struct Shared {
     pub(crate) stop_within: StopWithin,
 }
 
+/// A message with what was found of its sender.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// What came in.
+    pub(crate) incoming: Incoming,
+    /// Why it is not for this session's agent to handle; none when it is.
+    pub(crate) refusal: Option<String>,
+}
+
 /// A message whose sender may write here.
 pub(crate) struct Admitted {
     /// What it says.
@@ -194,9 +203,9 @@ impl Session {
         Ok(())
     }
 
-    /// Why a message is not for this session's agent to handle; none when it is.
-    pub(crate) async fn refusal(&self, incoming: &Incoming) -> Option<String> {
-        match &incoming.content {
+    /// Finds out whether a message is for this session's agent to handle. Waits for STATE.
+    pub(crate) async fn judge(&self, incoming: Incoming) -> Judged {
+        let refusal = match &incoming.content {
             Ok((mail, sender)) if is_foreign(sender) && is_unknown(mail) => {
                 Some(format!("the topic {} is none of this contract", mail.body.topic()))
             }
@@ -205,7 +214,8 @@ impl Session {
                 self.shared.correspondents.may_write(sender, &self.agent, lane).await.err()
             }
             Err(error) => Some(error.to_string()),
-        }
+        };
+        Judged { incoming, refusal }
     }
 
     /// Keeps a message among the dead letters, with the reason, and has its writer told. What tells
@@ -259,7 +269,8 @@ impl Session {
     /// The message, when this agent handles it; it counts as consumed at once, since nothing is kept
     /// of it. Else it is set aside.
     pub(crate) async fn admit(&self, incoming: Incoming) -> Result<Option<Admitted>, EngineError> {
-        if let Some(reason) = self.refusal(&incoming).await {
+        let Judged { incoming, refusal } = self.judge(incoming).await;
+        if let Some(reason) = refusal {
             self.set_aside(&incoming, reason).await?;
             return Ok(None);
         }

@@ -3,16 +3,17 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use ractor::ActorRef;
 use tetrarch_bus::Bus;
 use tetrarch_bus::cursor::{self, Beyond};
-use tetrarch_bus::intake::Intake;
+use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
 use tetrarch_core::owner::Input;
 use tetrarch_core::trouble::Trouble;
 
 use super::owner::OwnerMsg;
-use crate::error::EngineError;
+use crate::error::{EngineError, note_dead};
 use crate::pump::{Places, Pump};
 
 /// Batches of requests that wait in the mailbox.
@@ -26,11 +27,13 @@ pub(super) async fn intake(
 ) -> Result<(Pump, Option<Trouble>), EngineError> {
     let mut intake = Intake::open(bus, decided.saturating_add(1)).await?;
     let shrunk = intake.beyond().map(|last| Trouble::IntakeShrank { decided, last });
-    let to = to.clone();
+    let (bus, to) = (bus.clone(), to.clone());
     let reading = Pump::run(async move {
         let places = Places::new(BATCHES_IN_MAILBOX);
         loop {
             let batch = intake.next(COMMIT_INPUTS_MAX).await;
+            // Before the owner passes over it, and not in its loop.
+            intake.beside(join_all(batch.iter().filter_map(|taken| kept(&bus, taken)))).await;
             let Some(placed) = intake.beside(places.place(batch)).await else { return };
             if to.cast(OwnerMsg::Intake(placed)).is_err() {
                 return;
@@ -38,6 +41,22 @@ pub(super) async fn intake(
         }
     });
     Ok((reading, shrunk))
+}
+
+/// Keeps what is no request among the dead letters.
+fn kept(bus: &Bus, taken: &Intaken) -> Option<impl Future<Output = ()>> {
+    match taken {
+        Intaken::Undecodable(letter) => Some(keep(bus, letter)),
+        Intaken::Request(..) => None,
+    }
+}
+
+/// Keeps a dead letter; one that cannot be kept is said in the log.
+pub(super) async fn keep(bus: &Bus, letter: &DeadLetter) {
+    note_dead(letter);
+    if let Err(error) = dead_letter(bus, letter).await {
+        tracing::error!(%error, "a dead letter could not be kept");
+    }
 }
 
 /// Looks once whether inboxes are read beyond their stream.

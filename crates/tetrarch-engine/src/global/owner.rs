@@ -237,11 +237,11 @@ impl Actor for OwnerActor {
             OwnerMsg::Intake(Placed { it: batch, place }) => {
                 let place = Arc::new(place);
                 for taken in batch {
-                    state.take(taken, &place).await;
+                    state.take(taken, &place);
                 }
             }
-            OwnerMsg::Posted(Placed { it, place }) => state.post(*it, place).await,
-            OwnerMsg::Heard(Placed { it, place }) => state.queue.push_placed(it, place),
+            OwnerMsg::Posted(Placed { it, place }) => state.post(*it, place),
+            OwnerMsg::Heard(Placed { it, place }) => state.queue.push_placed(it, Arc::new(place)),
             OwnerMsg::Found(found) => state.queue.push(*found),
             OwnerMsg::Filled(fill) => state.make_room(*fill),
             OwnerMsg::Tick => {

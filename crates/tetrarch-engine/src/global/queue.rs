@@ -53,8 +53,8 @@ impl Queue {
     }
 
     /// Adds what holds a place until it is decided on.
-    pub(super) fn push_placed(&mut self, input: Input, place: Place) {
-        self.waiting.push_back(Waiting { input, stored: None, _place: Some(Arc::new(place)) });
+    pub(super) fn push_placed(&mut self, input: Input, place: Arc<Place>) {
+        self.waiting.push_back(Waiting { input, stored: None, _place: Some(place) });
     }
 
     /// Adds a request of a batch.

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 
 use ractor::{Actor, ActorId, ActorRef};
 use tetrarch_bus::codec::Vitals;
-use tetrarch_bus::inbox::Incoming;
 use tetrarch_core::hosted::Input;
 use tetrarch_core::id::{AgentId, Principal, RequestId, RunId, SessionId};
 use tetrarch_core::mail::{Duty, Launch, Mail, MailBody, SessionOrder};
@@ -87,10 +86,8 @@ impl Roster {
     }
 
     /// A message to the host orchestrator itself.
-    pub(super) async fn read(&mut self, incoming: Incoming) -> Result<(), EngineError> {
-        let Some(Admitted { mail, from, ledger_seq, .. }) = self.own.admit(incoming).await? else {
-            return Ok(());
-        };
+    pub(super) async fn read(&mut self, admitted: Admitted) -> Result<(), EngineError> {
+        let Admitted { mail, from, ledger_seq, .. } = admitted;
         let Mail { body, trace, .. } = mail.clone();
         match body {
             MailBody::Launch(launch) => self.launch(*launch, ledger_seq, trace).await?,

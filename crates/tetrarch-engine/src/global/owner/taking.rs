@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tetrarch_bus::inbox::Incoming;
-use tetrarch_bus::intake::{DeadLetter, Intaken, dead_letter};
+use tetrarch_bus::intake::{DeadLetter, Intaken};
 use tetrarch_bus::subject::Origin;
 use tetrarch_core::audit::CredentialAct;
 use tetrarch_core::owner::{Fill, Input, Reclaim, reclaim, refusal_of_mail};
@@ -11,14 +11,13 @@ use tetrarch_core::request::{Op, RequestBody};
 use tetrarch_core::trouble::Trouble;
 
 use super::OwnerState;
-use crate::error::note_dead;
 use crate::global::credentials::Done;
-use crate::global::{posting, reached, reclaiming};
+use crate::global::{intaking, posting, reached, reclaiming};
 use crate::pump::Place;
 
 impl OwnerState {
-    /// Queues what was read of `REQUESTS`; what is none is set aside.
-    pub(super) async fn take(&mut self, taken: Intaken, place: &Arc<Place>) {
+    /// Queues what was read of `REQUESTS`; what is none was set aside.
+    pub(super) fn take(&mut self, taken: Intaken, place: &Arc<Place>) {
         match taken {
             Intaken::Request(mut request, at) => {
                 if let RequestBody::Op(Op::OverseerTick(telemetry)) = &mut request.body {
@@ -28,12 +27,14 @@ impl OwnerState {
                 reached::taken(&request);
                 self.queue.push_request(request, stored, place);
             }
-            Intaken::Undecodable(letter) => self.set_aside(&letter).await,
+            Intaken::Undecodable(_) => self.leading.metrics.set_aside(),
         }
     }
 
-    /// Queues a message to GO; one that it does not take is kept with the reason first.
-    pub(super) async fn post(&mut self, incoming: Incoming, place: Place) {
+    /// Queues a message to GO; one that it does not take is kept with the reason, which holds its place
+    /// too.
+    pub(super) fn post(&mut self, incoming: Incoming, place: Place) {
+        let place = Arc::new(place);
         let Some(posted) = posting::posted(&incoming) else { return };
         if !self.queue.takes_mail(&posted, self.clock.now()) {
             return;
@@ -41,7 +42,12 @@ impl OwnerState {
         if let Some(reason) = refusal_of_mail(&self.records, &posted) {
             let Incoming { seq, subject, payload, .. } = incoming;
             let letter = DeadLetter { origin: Origin::Mail, seq, subject, reason, payload };
-            self.set_aside(&letter).await;
+            self.leading.metrics.set_aside();
+            let (bus, place) = (self.bus.clone(), Arc::clone(&place));
+            drop(tokio::spawn(async move {
+                intaking::keep(&bus, &letter).await;
+                drop(place);
+            }));
         }
         self.queue.push_placed(Input::Post(Box::new(posted)), place);
     }
@@ -70,14 +76,6 @@ impl OwnerState {
         let _unheard = told.send(known);
         for act in new {
             self.queue.push(Input::Credential(Box::new(act)));
-        }
-    }
-
-    async fn set_aside(&self, letter: &DeadLetter) {
-        note_dead(letter);
-        self.leading.metrics.set_aside();
-        if let Err(error) = dead_letter(&self.bus, letter).await {
-            tracing::error!(%error, "a dead letter could not be kept");
         }
     }
 }
