@@ -126,3 +126,42 @@ impl Queue {
 fn is_read(request: &Request) -> bool {
     matches!(&request.body, RequestBody::Op(op) if op.is_read())
 }
+
+#[cfg(test)]
+mod tests {
+    use tetrarch_core::id::{RequestId, Ulid};
+    use tetrarch_core::request::{Report, Sender};
+
+    use super::*;
+    use crate::pump::{Placed, Places};
+
+    fn request(seq: u64) -> Box<Request> {
+        let from = "PO-demo".parse().unwrap();
+        Box::new(Request {
+            seq,
+            sender: Sender { from, via: None, session: None, epoch: 1 },
+            id: RequestId(Ulid(u128::from(seq))),
+            digest: String::new(),
+            trace: None,
+            credential: None,
+            body: RequestBody::Report(Report::Ready),
+        })
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_waits_for_its_decisions_keeps_its_place() {
+        let places = Places::new(1);
+        let mut queue = Queue::new(1_000, std::iter::empty());
+        let Placed { place, .. } = places.try_place(()).unwrap();
+        let place = Arc::new(place);
+        for seq in 1..=2 {
+            queue.push_request(request(seq), (seq, BusTime(0)), &place);
+        }
+        drop(place);
+        for seq in 1..=2 {
+            assert!(places.try_place(()).is_none(), "{seq} is not decided on");
+            assert!(matches!(queue.next(BusTime(0)), Some(Next::Decide(_, Some(it))) if it == seq));
+        }
+        assert!(places.try_place(()).is_some());
+    }
+}
