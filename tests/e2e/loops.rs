@@ -3,8 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use async_nats::HeaderMap;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tetrarch_bus::intake::dead_letters;
+use tetrarch_bus::subject::Origin;
 use tetrarch_core::ledger::EventKind;
 use tetrarch_core::liveness::Liveness;
 use tetrarch_core::records::Records;
@@ -143,4 +146,28 @@ async fn all_programs_of_a_host_die_at_once_and_every_one_of_them_goes_on() {
     ledger.until("everybody's end", over).await;
     assert_eq!(ledger.events(EventKind::AgentReplaced).len(), projects * tasks);
     fleet.ok(["doctor", "--check-ledger"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_event_that_cannot_be_read_is_set_aside_and_its_plan_goes_on() {
+    let fleet = Fleet::up();
+    let control = fleet.control().await;
+    let mut ledger = Ledger::follow(&control);
+    let gate = fleet.cwd().join("gate");
+    let running = start(&fleet, "garbled", &[act("gate", &gate, &[])]);
+    let epic = ledger
+        .until("a program that runs", |records| {
+            let runs = records.run_status.values().any(|run| run.state.as_str() == "running");
+            if runs { records.goals.keys().next().copied() } else { None }
+        })
+        .await;
+    let subject = format!("plan.updated.{epic}");
+    let garbage = b"{ no plan".to_vec().into();
+    control.publish_expect(&subject, HeaderMap::new(), garbage, None).await.unwrap();
+    let kept =
+        async { while dead_letters(&control).await.unwrap().get(&Origin::Plans) != Some(&1) {} };
+    wait::soon("a dead letter", kept).await;
+    std::fs::write(&gate, "").unwrap();
+    let ended = running.ended();
+    assert_eq!(ended.code, Some(0), "{}{}", ended.out, ended.err);
 }

@@ -28,7 +28,7 @@ use tracing::Instrument;
 
 use crate::error::EngineError;
 use crate::pulse::Pulse;
-use crate::pump::{Placed, Pump};
+use crate::pump::{FromBus, Placed, Pump};
 use crate::reading::Reader;
 use crate::session::{Admitted, Judged, Session, Shared};
 
@@ -41,8 +41,8 @@ pub(crate) enum AgentMsg {
     Begin,
     /// The runner saw something of its run.
     Runner(Placed<RunnerEvent>),
-    /// A message in its inbox.
-    Incoming(Placed<Box<Judged>>),
+    /// A message in its inbox; it ends when there can be no more.
+    Incoming(FromBus<Judged>),
     /// A message to its host orchestrator that is about it.
     Forwarded(Box<Input>),
     /// Something may be due.
@@ -171,7 +171,7 @@ impl AgentState {
             }
             AgentMsg::Forwarded(input) => self.machine.step(now, *input),
             AgentMsg::Tick => self.machine.step(now, Input::Tick),
-            AgentMsg::Incoming(incoming) => return self.read(myself, *incoming.it).await,
+            AgentMsg::Incoming(incoming) => return self.read(myself, *incoming?.it).await,
         };
         let ended = self.perform(myself, effects).await?;
         self.tell_pulse();

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::error::EngineError;
 use crate::pulse::Pulse;
-use crate::pump::{Placed, Pump};
+use crate::pump::{FromBus, Pump};
 use crate::reading::Reader;
 use crate::session::{Admitted, Judged, Session, Shared};
 
@@ -19,8 +19,8 @@ use crate::session::{Admitted, Judged, Session, Shared};
 pub(crate) enum InteractionMsg {
     /// Begin: claim and report.
     Begin,
-    /// A message in its inbox.
-    Incoming(Placed<Box<Judged>>),
+    /// A message in its inbox; it ends when there can be no more.
+    Incoming(FromBus<Judged>),
     /// Its session is over.
     End,
 }
@@ -60,7 +60,7 @@ impl Actor for InteractionActor {
         let goes_on = match message {
             InteractionMsg::Begin => Box::pin(state.begin(&myself)).await?,
             InteractionMsg::Incoming(incoming) => {
-                Box::pin(state.read(*incoming.it)).await?;
+                Box::pin(state.read(*incoming?.it)).await?;
                 true
             }
             InteractionMsg::End => false,

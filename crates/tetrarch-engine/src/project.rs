@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tetrarch_bus::Bus;
+use tetrarch_bus::client::RawMessage;
 use tetrarch_bus::cursor::Claimed;
+use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::state::{Select, read_records};
-use tetrarch_bus::subject::KeyKind;
+use tetrarch_bus::subject::pattern::PLANS;
+use tetrarch_bus::subject::{KeyKind, Origin};
 use tetrarch_bus::watch::{From, plan_events};
 use tetrarch_core::id::{EpicId, RequestId};
 use tetrarch_core::ledger::Record;
@@ -18,9 +22,9 @@ use tetrarch_core::request::{HOST_RESTART, Report};
 use tetrarch_telemetry::{create_agent, trace};
 use tokio::sync::watch;
 
-use crate::error::EngineError;
+use crate::error::{EngineError, note_dead};
 use crate::pulse::Pulse;
-use crate::pump::{Placed, Places, Pump};
+use crate::pump::{FromBus, Places, Pump};
 use crate::reading::Reader;
 use crate::session::{Admitted, Judged, Session, Shared};
 
@@ -32,10 +36,10 @@ const PLANS_IN_MAILBOX: usize = 32;
 pub(crate) enum ProjectMsg {
     /// Begin: claim, report, take the epics on.
     Begin(Vec<EpicId>),
-    /// An epic's plan changed.
-    Plan(Placed<Box<PlanEvent>>),
-    /// A message in its inbox.
-    Incoming(Placed<Box<Judged>>),
+    /// An epic's plan changed; it ends when nobody can tell any more.
+    Plan(FromBus<PlanEvent>),
+    /// A message in its inbox; it ends when there can be no more.
+    Incoming(FromBus<Judged>),
     /// Nothing came after this many messages were read.
     Idle(usize),
     /// Its session is over.
@@ -129,9 +133,9 @@ impl ProjectState {
                 }
                 epics.into_iter().map(Input::TakeOn).collect()
             }
-            ProjectMsg::Plan(event) => vec![Input::Plan(event.it)],
+            ProjectMsg::Plan(event) => vec![Input::Plan(event?.it)],
             ProjectMsg::Incoming(incoming) => {
-                let inputs = self.read(*incoming.it).await?;
+                let inputs = self.read(*incoming?.it).await?;
                 // It comes behind whatever is in the mailbox.
                 let _ended = myself.cast(ProjectMsg::Idle(self.handled));
                 inputs
@@ -250,27 +254,34 @@ impl ProjectState {
     /// Follows an epic's plan events: all that are kept, then each new one.
     fn watch(&mut self, myself: &ActorRef<ProjectMsg>, epic: EpicId) {
         let (bus, to) = (self.session.shared.bus.clone(), myself.clone());
-        self.plans.insert(
-            epic,
-            Pump::run(async move {
-                let events = match plan_events(&bus, Some(epic), From::Start).await {
-                    Ok(events) => events,
+        let following = async move {
+            let events = plan_events(&bus, Some(epic), From::Start).await?;
+            let places = Places::new(PLANS_IN_MAILBOX);
+            let mut events = std::pin::pin!(events);
+            while let Some((seq, event)) = events.next().await {
+                let event = match event {
+                    Ok(event) => event,
+                    // What the next one says of the nodes is whole, and STATE has their definitions.
                     Err(error) => {
-                        tracing::error!(%epic, %error, "plan events cannot be read");
-                        return;
+                        unreadable(&bus, seq, error.to_string()).await?;
+                        continue;
                     }
                 };
-                let places = Places::new(PLANS_IN_MAILBOX);
-                let mut events = std::pin::pin!(events);
-                while let Some((_, event)) = events.next().await {
-                    let Ok(event) = event else { continue };
-                    let Some(placed) = places.place(Box::new(event)).await else { return };
-                    if to.cast(ProjectMsg::Plan(placed)).is_err() {
-                        return;
-                    }
+                let Some(placed) = places.place(Box::new(event)).await else { return Ok(()) };
+                if to.cast(ProjectMsg::Plan(Ok(placed))).is_err() {
+                    return Ok(());
                 }
-            }),
-        );
+            }
+            Err(EngineError::ActorDied(format!("plan events of {epic}"), "they ended".to_owned()))
+        };
+        let to = myself.clone();
+        let pump = Pump::run(async move {
+            if let Err(error) = following.await {
+                // An actor that ended needs no plans.
+                let _ended = to.cast(ProjectMsg::Plan(Err(error)));
+            }
+        });
+        self.plans.insert(epic, pump);
     }
 
     /// What STATE has of an epic's definitions and results.
@@ -305,4 +316,14 @@ impl ProjectState {
             let _ended = to.cast(ProjectMsg::Tick);
         }));
     }
+}
+
+/// Keeps a plan event that cannot be read among the dead letters, for people.
+async fn unreadable(bus: &Bus, seq: u64, reason: String) -> Result<(), EngineError> {
+    let Some(message) = bus.get_seq(PLANS, seq).await? else { return Ok(()) };
+    let RawMessage { subject, payload, .. } = message;
+    let letter = DeadLetter { origin: Origin::Plans, seq, subject, reason, payload };
+    note_dead(&letter);
+    dead_letter(bus, &letter).await?;
+    Ok(())
 }

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use tetrarch_bus::inbox::{Inbox, Incoming};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
+use crate::error::EngineError;
 use crate::session::{Judged, Session};
 
 /// Messages of one inbox that are in its actor's mailbox.
@@ -27,6 +28,9 @@ pub(crate) struct Placed<T> {
     /// Where it is.
     pub(crate) place: Place,
 }
+
+/// What comes from the bus into a mailbox, or why nothing does any more: an actor ends with that.
+pub(crate) type FromBus<T> = Result<Placed<Box<T>>, EngineError>;
 
 /// The places of a mailbox.
 #[derive(Debug, Clone)]
@@ -63,48 +67,104 @@ impl Pump {
 
     /// Puts the messages of a session's inbox into its actor's mailbox, each with whether its sender
     /// may write there; `put` says whether it still takes any. What there is to wait for at a
-    /// message is waited for here: its actor has more to hear of.
+    /// message is waited for here: its actor has more to hear of. An inbox that cannot be read any
+    /// more is the last that is put.
     pub(crate) fn inbox(
         mut inbox: Inbox,
         session: Session,
-        put: impl Fn(Placed<Box<Judged>>) -> bool + Send + 'static,
+        put: impl Fn(FromBus<Judged>) -> bool + Send + 'static,
     ) -> Self {
         Self::run(async move {
             let places = Places::new(INBOX_IN_MAILBOX);
-            while let Some(incoming) = next(&mut inbox).await {
-                let judged = session.judge(incoming).await;
+            loop {
+                let judged = match inbox.next().await {
+                    Ok(incoming) => session.judge(incoming).await,
+                    Err(error) => {
+                        put(Err(error.into()));
+                        return;
+                    }
+                };
                 let Some(placed) = places.place(Box::new(judged)).await else { return };
-                if !put(placed) {
+                if !put(Ok(placed)) {
                     return;
                 }
             }
         })
     }
 
-    /// Puts an inbox's messages into an actor's mailbox as they are, as long as it is waited for.
-    pub(crate) async fn pour(mut inbox: Inbox, put: impl Fn(Placed<Box<Incoming>>) -> bool) {
+    /// Puts an inbox's messages into an actor's mailbox as they are, as long as it is waited for and
+    /// the actor takes them.
+    ///
+    /// # Errors
+    /// The inbox cannot be read any more.
+    pub(crate) async fn pour(
+        mut inbox: Inbox,
+        put: impl Fn(Placed<Box<Incoming>>) -> bool,
+    ) -> Result<(), EngineError> {
         let places = Places::new(INBOX_IN_MAILBOX);
-        while let Some(incoming) = next(&mut inbox).await {
-            let Some(placed) = places.place(Box::new(incoming)).await else { return };
+        loop {
+            let incoming = Box::new(inbox.next().await?);
+            let Some(placed) = places.place(incoming).await else { return Ok(()) };
             if !put(placed) {
-                return;
+                return Ok(());
             }
         }
     }
-}
 
-async fn next(inbox: &mut Inbox) -> Option<Incoming> {
-    match inbox.next().await {
-        Ok(incoming) => Some(incoming),
-        Err(error) => {
-            tracing::error!(%error, "an inbox cannot be read any more");
-            None
-        }
+    /// The same, whose owner cannot go on without it: it is told when it ends by itself, and why.
+    pub(crate) fn or_ends<T: Send + 'static>(
+        mut self,
+        name: &'static str,
+        owner: &mpsc::Sender<Result<T, EngineError>>,
+    ) -> Self {
+        let owner = owner.clone();
+        Self::run(async move {
+            let why = match (&mut self.0).await {
+                Ok(()) => "it ended".to_owned(),
+                Err(panicked) => panicked.to_string(),
+            };
+            // It may have said better why, or its owner have ended.
+            let _ended = owner.try_send(Err(EngineError::ActorDied(name.to_owned(), why)));
+        })
     }
 }
 
 impl Drop for Pump {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    async fn told(pump: impl Future<Output = ()> + Send + 'static) -> String {
+        let (owner, mut told) = mpsc::channel::<Result<(), EngineError>>(1);
+        let _watched = Pump::run(pump).or_ends("sweeper", &owner);
+        told.recv().await.unwrap().unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn whoever_needs_a_pump_hears_of_its_end_however_it_ends() {
+        assert_eq!(told(async {}).await, "actor sweeper died: it ended");
+        let panicked = told(async { panic!("on purpose") }).await;
+        assert!(panicked.contains("panicked"), "{panicked}");
+    }
+
+    #[tokio::test]
+    async fn a_pump_ends_with_its_owner_also_when_it_is_needed() {
+        let (owner, mut told) = mpsc::channel::<Result<(), EngineError>>(1);
+        let (held, gone) = oneshot::channel::<()>();
+        let pump = Pump::run(async move {
+            let _held = held;
+            std::future::pending().await
+        });
+        drop(pump.or_ends("sweeper", &owner));
+        gone.await.unwrap_err();
+        drop(owner);
+        assert!(told.recv().await.is_none(), "nobody is told of what ends with its owner");
     }
 }

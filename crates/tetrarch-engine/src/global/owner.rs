@@ -167,33 +167,36 @@ impl Actor for OwnerActor {
         let OwnerArgs { halted, restored, memory, ready, ending, .. } = args;
         let Restored { records, last, intake_seq, unpublished, revisions, .. } = restored;
         let Restored { server, kept, troubles, holds, .. } = restored;
-        let created = kept.ledger.created.clone();
-        memory.send_replace(kept);
         let (outbox, entries) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (announced, images) = mpsc::channel(ENTRIES_FOR_OUTBOX);
         let (recorded, told) = watch::channel(Recorded::default());
         let announcer = Announcer::new(bus.clone());
-        let recorder = Recorder::new(bus.clone(), revisions, created, server);
-        let mut pumps = vec![
-            announce(announcer, unpublished, entries, announced, ending.clone()),
-            record(recorder, images, (recorded, memory.clone()), ending.clone()),
-        ];
+        let recorder = Recorder::new(bus.clone(), revisions, kept.ledger.created.clone(), server);
+        memory.send_replace(kept);
         let keeping = Keeping { bus: bus.clone(), retention, clock, owner: myself.clone(), holds };
-        pumps.push(keeping::start(keeping, &records, told));
         let (reading, shrunk) = intake(&bus, intake_seq, &myself).await?;
-        pumps.push(reading);
         let (sweeper, sweeping) =
             sweeping::start(&bus, (patience, hearing.clone()), &records, myself.clone()).await?;
-        pumps.extend([sweeping, Pump::run(Openings::listen(&bus).await?.serve())]);
-        pumps.extend([answers, ticks(&myself, TICK_EVERY, || OwnerMsg::Tick)]);
-        pumps.extend(tick_every.map(|every| ticks(&myself, every, || OwnerMsg::Oversee)));
-        pumps.extend([inboxes(&bus, &myself), reclaiming::start(&bus, &myself)]);
-        pumps.push(posting::start(&bus, &records, &myself));
-        pumps.push(expiring::start(&bus, mail_age, clock, &myself));
+        let mut pumps = vec![
+            ("announcer", announce(announcer, unpublished, entries, announced, ending.clone())),
+            ("recorder", record(recorder, images, (recorded, memory.clone()), ending.clone())),
+            ("keeper", keeping::start(keeping, &records, told)),
+            ("intake", reading),
+            ("sweeper", sweeping),
+            ("openings", Pump::run(Openings::listen(&bus).await?.serve())),
+            ("planner", answers),
+            ("clock", ticks(&myself, TICK_EVERY, || OwnerMsg::Tick)),
+            ("reclaimer", reclaiming::start(&bus, &myself)),
+            ("post", posting::start(&bus, &records, &myself, ending.clone())),
+            ("expiry", expiring::start(&bus, mail_age, clock, &myself)),
+        ];
+        pumps.extend(tick_every.map(|it| ("overseer", ticks(&myself, it, || OwnerMsg::Oversee))));
+        let watched = pumps.into_iter().map(|(name, pump)| pump.or_ends(name, &ending));
+        let pumps = watched.chain([inboxes(&bus, &myself)]).collect();
         let found = troubles.into_iter().chain(shrunk).map(Input::Trouble);
         let first = std::iter::once(Input::Started { epoch, instance: instance.clone() });
-        let queue = Queue::new(policy.requests_per_second, first.chain(found));
         let mut state = OwnerState {
+            queue: Queue::new(policy.requests_per_second, first.chain(found)),
             committer: Some(Committer::new(bus.clone(), last, epoch)),
             hearing,
             diagnosing: Diagnosing::new(bus.clone()),
@@ -210,7 +213,6 @@ impl Actor for OwnerActor {
             clock,
             records,
             group: Group::default(),
-            queue,
             answers: Vec::new(),
             commits: 0,
             sweeper,

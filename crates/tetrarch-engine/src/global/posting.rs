@@ -8,27 +8,35 @@ use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{AgentId, Principal};
 use tetrarch_core::owner::Posted;
 use tetrarch_core::records::Records;
+use tokio::sync::mpsc;
 
+use super::Ending;
 use super::owner::OwnerMsg;
 use crate::error::EngineError;
 use crate::patience::until_answered;
 use crate::pump::Pump;
 
-/// Reads GO's mail on from what is decided, and control from what comes now.
-pub(super) fn start(bus: &Bus, records: &Records, to: &ActorRef<OwnerMsg>) -> Pump {
+/// Reads GO's mail on from what is decided, and control from what comes now. When it cannot be read
+/// the spell ends.
+pub(super) fn start(
+    bus: &Bus,
+    records: &Records,
+    to: &ActorRef<OwnerMsg>,
+    ending: mpsc::Sender<Result<Ending, EngineError>>,
+) -> Pump {
     let read = records.agents.get(&AgentId::Go).map_or(0, |go| go.mail_read);
     let (bus, to) = (bus.clone(), to.clone());
     Pump::run(async move {
         let wakeup = Wakeup::start(bus.clone());
-        let inbox = match until_answered(|| open(&bus, &wakeup, read)).await {
-            Ok(inbox) => inbox,
-            Err(error) => {
-                tracing::error!(%error, "GO's mail cannot be read");
-                return;
-            }
-        };
         let put = move |incoming| to.cast(OwnerMsg::Posted(incoming)).is_ok();
-        Pump::pour(inbox, put).await;
+        let poured = match until_answered(|| open(&bus, &wakeup, read)).await {
+            Ok(inbox) => Pump::pour(inbox, put).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = poured {
+            // The spell may have ended for another reason already.
+            let _ended = ending.send(Err(error)).await;
+        }
     })
 }
 
