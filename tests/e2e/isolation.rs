@@ -1,10 +1,12 @@
 //! Work under isolation as people set it up: the ready profiles do the work of their language, and what is kept
 //! from a program is said where its failure is looked for.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use tetrarch_tests::Fleet;
+use tetrarch_tests::{Fleet, python};
 
 /// Whether the machine has a program.
 fn has(program: &str) -> bool {
@@ -107,4 +109,57 @@ fn what_isolation_keeps_a_program_from_is_said_in_run_logs_and_describe() {
         assert!(said.contains(&blocked), "{place}: {said}");
         assert!(said.contains("writable"), "{place} says what allows it: {said}");
     }
+}
+
+/// A server that says hello to whoever connects, and its port.
+fn greeter() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _much = stream.read(&mut [0; 1024]);
+            let _ended = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        }
+    });
+    port
+}
+
+#[test]
+fn a_plan_allows_one_host_and_port_and_its_program_reaches_no_other() {
+    let fleet = Fleet::up();
+    let (allowed, other) = (greeter(), greeter());
+    let plan = |tool: &str, port: u16| {
+        let asks = format!(
+            "import urllib.request as r\ntry: print(r.urlopen('http://127.0.0.1:{port}/').read().decode())\n\
+             except OSError as error: raise SystemExit(str(error))"
+        );
+        let plan = serde_json::json!({
+            "project": "reach", "title": "reach", "output": "T1.1",
+            "phases": [{"id": "P1", "name": "p", "tasks": [
+                {"id": "T1.1", "name": "t", "acceptance": ["it is reached"], "tools": [tool], "maxAttempts": 1},
+            ]}],
+            "profiles": {"default": {"argv": [python(), "-c", asks]}},
+        });
+        fleet.file("plan.json", &plan.to_string());
+    };
+    plan("network:127.0.0.1", allowed);
+    let wrong = fleet.run(["plan", "check", "plan.json"]);
+    assert!(wrong.err.contains("phases[0].tasks[0].tools[0]"), "{}", wrong.err);
+    assert!(wrong.err.contains("network:api.example.org:443"), "{}", wrong.err);
+
+    let entry = format!("network:127.0.0.1:{allowed}");
+    plan(&entry, allowed);
+    let ended = fleet.run(["run", "plan.json"]);
+    let network = fleet.json(&["doctor"]).to_string();
+    if network.contains("some hosts alone cannot be allowed") {
+        assert!(ended.err.contains("some hosts alone cannot be allowed here"), "{}", ended.err);
+        return;
+    }
+    assert!(network.contains("some hosts alone can be allowed"), "{network}");
+    assert!(ended.out.contains("hello"), "{}{}", ended.out, ended.err);
+    plan(&entry, other);
+    let ended = fleet.run(["run", "plan.json"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.out);
+    assert!(ended.err.contains("403"), "{}", ended.err);
 }

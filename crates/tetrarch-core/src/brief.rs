@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::budget::{Limits, Spend};
+use crate::destination;
 use crate::id::{AgentId, NodeId, ProfileName};
 use crate::secret::SecretSource;
 use crate::time::Millis;
@@ -29,7 +30,18 @@ impl Tools {
         if allowed.0.contains(EVERY_TOOL) {
             return Vec::new();
         }
-        self.0.difference(&allowed.0).cloned().collect()
+        let beyond = self.0.difference(&allowed.0);
+        let covered = |entry: &&String| {
+            destination::is_entry(entry)
+                && allowed.names().any(|own| destination::covers(own, entry))
+        };
+        beyond.filter(|entry| !covered(entry)).cloned().collect()
+    }
+
+    /// Whether a tool is among them.
+    #[must_use]
+    pub fn has(&self, tool: &str) -> bool {
+        self.0.contains(tool) || self.0.contains(EVERY_TOOL)
     }
 
     /// The names, in order.

@@ -19,6 +19,7 @@ pub mod converse;
 pub mod crystallization;
 pub mod cursor;
 pub mod denials;
+pub mod destination;
 pub mod dispatch;
 pub mod duration;
 pub mod error;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+use tetrarch_core::destination::Network;
+
 use crate::containment::Bounds;
 
 /// Lines at the end of a program's words that are looked at.
@@ -16,7 +18,9 @@ const LINES_BEFORE: usize = 8;
 const REFUSED: [&str; 6] =
     ["permission denied", "eacces", "os error 13", "errno 13", "isn't writable", "is not writable"];
 /// What programs write when they reach nobody, in lower case. After what ends with a blank stands the address.
-const UNREACHED: [&str; 17] = [
+const UNREACHED: [&str; 19] = [
+    "connect tunnel failed, response 403",
+    "tunnel connection failed: 403",
     "could not resolve host: ",
     "could not resolve hostname ",
     "unable to resolve host address ",
@@ -64,7 +68,7 @@ impl Blocked {
                 let address = until.iter().rev().find_map(|line| unreached(line).flatten());
                 Some(Self::Network { address })
             };
-            if !bounds.network && unreached(line).is_some() {
+            if bounds.network != Network::Open && unreached(line).is_some() {
                 return network();
             }
             let lower = line.to_lowercase();
@@ -75,7 +79,8 @@ impl Blocked {
                 return Some(blocked);
             }
             // A refused socket has no path.
-            if !bounds.network && before.iter().any(|line| line.contains("socket")) {
+            if bounds.network != Network::Open && before.iter().any(|line| line.contains("socket"))
+            {
                 return network();
             }
             before.iter().rev().filter(|line| failed(line)).find_map(|line| place(line, bounds))

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -23,12 +24,14 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch,
 };
+use tetrarch_core::destination::Network;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
 use crate::children::{self, Awaited};
 use crate::containment::Bounds;
 use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
+use crate::proxy::{self, Proxy};
 
 /// Most open files of a process, and the largest file it writes, in bytes: far above what programs
 /// need, and below what takes a machine down. No core is dumped: it would hold what the program
@@ -72,6 +75,8 @@ pub(crate) struct Started {
     pub(crate) pid: Pid,
     pub(crate) awaited: Awaited,
     pub(crate) layers: Vec<Layer>,
+    /// The way out of one that reaches some hosts alone.
+    pub(crate) proxy: Option<Proxy>,
 }
 
 /// Why a program was not started.
@@ -80,6 +85,9 @@ pub(crate) enum NotStarted {
     /// A layer that is required is missing.
     #[error("isolation is required, but {0}")]
     NotContained(String),
+    /// Nothing else keeps programs to some hosts and ports.
+    #[error("{0}")]
+    NoAllowance(String),
     /// The system does not start it.
     #[error("{0}")]
     Failed(#[from] io::Error),
@@ -89,10 +97,14 @@ pub(crate) enum NotStarted {
 /// killed at once. To be called in a runtime.
 pub(crate) fn start(command: &mut Command, bounds: &Bounds) -> Result<Started, NotStarted> {
     let runtime = Handle::current();
-    let (started, mut layers) = within(bounds, || {
+    if let Network::Only(destinations) = &bounds.network {
+        proxy::announce(command, destinations);
+    }
+    let (started, mut layers, listener) = within(bounds, || {
         let _entered = runtime.enter();
         children::start(command)
     })?;
+    let proxy = listener.map(|it| Proxy::serve(it, bounds.network.clone())).transpose()?;
     let (mut child, pid, awaited) = started?;
     let limits = limits(pid);
     if bounds.required && !limits.active {
@@ -100,30 +112,35 @@ pub(crate) fn start(command: &mut Command, bounds: &Bounds) -> Result<Started, N
         return Err(NotStarted::NotContained(limits.to_string()));
     }
     layers.push(limits);
-    Ok(Started { child, pid, awaited, layers })
+    Ok(Started { child, pid, awaited, layers, proxy })
 }
 
 /// Does something in a thread that is kept within bounds; not at all where a layer is required and
-/// missing.
+/// missing. Gives what came of it, the layers, and where it finds its way out.
 pub(crate) fn within<T: Send>(
     bounds: &Bounds,
     work: impl FnOnce() -> T + Send,
-) -> Result<(T, Vec<Layer>), NotStarted> {
-    let confined = thread::scope(|scope| {
+) -> Result<(T, Vec<Layer>, Option<TcpListener>), NotStarted> {
+    thread::scope(|scope| {
         let confine = || {
-            let layers = vec![privileges(), files(bounds), network(bounds)];
+            let (network, listener) = network(bounds);
+            if let (Network::Only(_), false) = (&bounds.network, network.active) {
+                return Err(NotStarted::NoAllowance(network.words));
+            }
+            let layers = vec![privileges(), files(bounds), network];
             match layers.iter().find(|layer| !layer.active) {
-                Some(missing) if bounds.required => Err(missing.to_string()),
-                Some(_) | None => Ok((work(), layers)),
+                Some(missing) if bounds.required => {
+                    Err(NotStarted::NotContained(missing.to_string()))
+                }
+                Some(_) | None => Ok((work(), layers, listener)),
             }
         };
         thread::Builder::new()
             .name("confined".to_owned())
             .spawn_scoped(scope, confine)?
             .join()
-            .map_err(|_| io::Error::other("the thread that starts programs failed"))
-    })?;
-    confined.map_err(NotStarted::NotContained)
+            .map_err(|_| io::Error::other("the thread that starts programs failed"))?
+    })
 }
 
 fn privileges() -> Layer {
@@ -189,7 +206,7 @@ fn confine_files(bounds: &Bounds) -> Result<RestrictionStatus, Box<dyn std::erro
     // A device that a privileged program makes in its workspace would lead to the machine's disks.
     let writing = all & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
     let mut rules = Ruleset::default().handle_access(all)?.scope(Scope::from_all(ABI::V6))?;
-    if !bounds.network {
+    if bounds.network == Network::Off {
         rules = rules.handle_access(AccessNet::from_all(ABI::V4))?;
     }
     let mut rules = rules.create()?;
@@ -232,14 +249,33 @@ fn around(place: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// No sockets but those of the machine's own kind: neither TCP nor UDP nor raw packets, also not
-/// to the machine itself. A Unix socket that lies in the file system can still be connected to.
-fn network(bounds: &Bounds) -> Layer {
-    if bounds.network {
-        return Layer::new(NETWORK_LAYER, Ok("allowed".to_owned()));
-    }
-    let held = filter()
-        .and_then(|filter| seccompiler::apply_filter(&filter).map_err(|cause| cause.to_string()));
-    Layer::new(NETWORK_LAYER, held.map(|()| "off, local sockets aside".to_owned()))
+/// to the machine itself. A Unix socket that lies in the file system can still be connected to. Whoever reaches
+/// some hosts alone has sockets, in a network where there is nobody but the way out.
+fn network(bounds: &Bounds) -> (Layer, Option<TcpListener>) {
+    let (held, listener) = match &bounds.network {
+        Network::Open => (Ok("allowed".to_owned()), None),
+        Network::Off => {
+            let held = filter().and_then(|filter| {
+                seccompiler::apply_filter(&filter).map_err(|cause| cause.to_string())
+            });
+            (held.map(|()| "off, local sockets aside".to_owned()), None)
+        }
+        Network::Only(destinations) => match proxy::enter() {
+            Ok(listener) => {
+                let all: Vec<String> = destinations.iter().map(ToString::to_string).collect();
+                (Ok(format!("{} alone, by a proxy", all.join(", "))), Some(listener))
+            }
+            Err(cause) => (Err(no_namespace(&cause)), None),
+        },
+    };
+    (Layer::new(NETWORK_LAYER, held), listener)
+}
+
+fn no_namespace(cause: &io::Error) -> String {
+    format!(
+        "some hosts alone cannot be allowed here: a network of its own is refused ({cause}); run the host with the \
+         capability CAP_SYS_ADMIN, or allow all with the tool `network`"
+    )
 }
 
 /// Refuses what makes a socket of another family; also what would make one without that call.
@@ -283,7 +319,7 @@ pub(crate) fn limits(pid: Pid) -> Layer {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, UdpSocket};
+    use std::net::UdpSocket;
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
@@ -329,7 +365,7 @@ mod tests {
             ];
             (read, refused, allowed)
         };
-        let ((read, refused, allowed), layers) = within(&bounds(&[&inside]), tried).unwrap();
+        let ((read, refused, allowed), layers, _) = within(&bounds(&[&inside]), tried).unwrap();
         if holds(&layers, "landlock") {
             assert_eq!(read.unwrap(), "kept");
             for (at, refused) in refused.into_iter().enumerate() {
@@ -358,7 +394,7 @@ mod tests {
         };
         let hidden = vec![place.path().join("data"), place.path().join("not there")];
         let bounds = Bounds { hidden, ..bounds(&[&work]) };
-        let ((listed, [kept, work, beside]), layers) = within(&bounds, tried).unwrap();
+        let ((listed, [kept, work, beside]), layers, _) = within(&bounds, tried).unwrap();
         if holds(&layers, "landlock") {
             assert_eq!(kept.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             assert_eq!(
@@ -378,21 +414,21 @@ mod tests {
             (udp, tcp, UnixStream::connect(place.path().join("socket")).map(drop))
         };
         let off = bounds(&[place.path()]);
-        let ((udp, tcp, local), layers) = within(&off, tried).unwrap();
+        let ((udp, tcp, local), layers, _) = within(&off, tried).unwrap();
         if holds(&layers, "network") {
             assert_eq!(udp.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             assert_eq!(tcp.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
             local.unwrap();
         }
-        let on = Bounds { network: true, ..off };
-        let ((udp, tcp, _), _) = within(&on, tried).unwrap();
+        let on = Bounds { network: Network::Open, ..off };
+        let ((udp, tcp, _), ..) = within(&on, tried).unwrap();
         udp.unwrap();
         tcp.unwrap();
     }
 
     #[test]
     fn what_is_confined_gains_no_rights() {
-        let (set, layers) = within(&bounds(&[]), rustix::thread::no_new_privs).unwrap();
+        let (set, layers, _) = within(&bounds(&[]), rustix::thread::no_new_privs).unwrap();
         assert!(holds(&layers, "no new privileges") && set.unwrap());
         assert!(!rustix::thread::no_new_privs().unwrap(), "this process has kept its rights");
     }

@@ -3,13 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tetrarch_core::brief::{EVERY_TOOL, Tools};
+use tetrarch_core::destination::Network;
 
 use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
-
-/// The entry of a brief's tools that allows the network. A tool, so that a child never has it
-/// when its parent has not (spec 03).
-pub(crate) const NETWORK_TOOL: &str = "network";
 
 /// How a host keeps the programs of runs apart from itself and from each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,8 +13,8 @@ pub struct Containment {
     /// Whether a run fails where a layer is missing (`host.isolation = "required"`), instead of
     /// running less contained.
     pub required: bool,
-    /// Whether every run has the network (`runs.network`); else only one whose brief has the
-    /// tool `network`.
+    /// Whether every run has the network (`runs.network`); else what the brief's tools say: `network`, or
+    /// `network:HOST:PORT`. They are tools, so that a child never reaches whom its parent does not (spec 03).
     pub network: bool,
     /// What every run may write besides its working directory and the directory for temporary
     /// files (`host.writable`). What is not there is left out.
@@ -38,8 +34,8 @@ pub struct Containment {
 pub(crate) struct Bounds {
     /// Whether a missing layer is a reason not to start.
     pub(crate) required: bool,
-    /// Whether there is a network.
-    pub(crate) network: bool,
+    /// Whom it reaches.
+    pub(crate) network: Network,
     /// The only places below which anything is written.
     pub(crate) writable: Vec<PathBuf>,
     /// What is read also where it is hidden.
@@ -49,20 +45,19 @@ pub(crate) struct Bounds {
 }
 
 impl Containment {
-    /// The bounds of a run with these tools in this directory; `temporary` is where programs put
+    /// The bounds of a run whose tools allow this network, in this directory; `temporary` is where programs put
     /// what they throw away, `places` is what else is the run's.
     pub(crate) fn bounds(
         &self,
-        tools: &Tools,
+        network: Network,
         dir: &Path,
         temporary: PathBuf,
         places: Vec<PathBuf>,
     ) -> Bounds {
-        let granted = tools.names().any(|tool| tool == NETWORK_TOOL || tool == EVERY_TOOL);
         let mut writable = vec![dir.to_owned(), temporary];
         writable.extend(places);
         writable.extend(self.writable.iter().cloned());
-        let network = self.network || granted;
+        let network = if self.network { Network::Open } else { network };
         let (required, hidden) = (self.required, self.hidden.clone());
         Bounds { required, network, writable, readable: Vec::new(), hidden }
     }
@@ -75,7 +70,9 @@ impl Bounds {
         if missing(LANDLOCK) {
             self.writable = vec![PathBuf::from("/")];
         }
-        self.network |= missing(NETWORK_LAYER);
+        if missing(NETWORK_LAYER) {
+            self.network = Network::Open;
+        }
         self
     }
 }
@@ -87,15 +84,16 @@ mod tests {
     #[test]
     fn the_network_is_there_when_the_host_or_the_brief_says_so() {
         for (host, tools, network) in [
-            (false, &[][..], false),
-            (false, &["read", "run", "net"], false),
-            (false, &["network"], true),
-            (false, &["*"], true),
-            (true, &[], true),
+            (false, &[][..], Network::Off),
+            (false, &["read", "run", "net"], Network::Off),
+            (false, &["network"], Network::Open),
+            (false, &["*"], Network::Open),
+            (true, &[], Network::Open),
         ] {
             let containment = Containment { network: host, ..Containment::default() };
-            let tools = tools.iter().copied().collect();
-            let bounds = containment.bounds(&tools, Path::new("/w"), "/tmp".into(), Vec::new());
+            let tools: tetrarch_core::brief::Tools = tools.iter().copied().collect();
+            let allowed = Network::of(&tools).unwrap();
+            let bounds = containment.bounds(allowed, Path::new("/w"), "/tmp".into(), Vec::new());
             assert_eq!(bounds.network, network, "{host} {tools:?}");
         }
     }
@@ -105,7 +103,7 @@ mod tests {
         let writable = vec![PathBuf::from("/cache")];
         let containment = Containment { writable, required: true, ..Containment::default() };
         let places = vec![PathBuf::from("/home")];
-        let bounds = containment.bounds(&Tools::default(), Path::new("/w"), "/t".into(), places);
+        let bounds = containment.bounds(Network::Off, Path::new("/w"), "/t".into(), places);
         let expected = ["/w", "/t", "/home", "/cache"].map(PathBuf::from);
         assert_eq!(bounds.writable, expected);
         assert!(bounds.required);
@@ -114,13 +112,14 @@ mod tests {
     #[test]
     fn missing_layer_bounds_nothing() {
         let containment = Containment::default();
-        let bounds = containment.bounds(&Tools::default(), Path::new("/w"), "/t".into(), vec![]);
+        let bounds = containment.bounds(Network::Off, Path::new("/w"), "/t".into(), vec![]);
         let missing = |name| Layer::new(name, Err("the kernel has none".to_owned()));
         let held = |name| Layer::new(name, Ok(String::new()));
         let all = bounds.clone().enforced(&[held("landlock"), held("network")]);
         assert_eq!(all, bounds);
         let no_files = bounds.clone().enforced(&[missing("landlock"), held("network")]);
-        assert_eq!((no_files.network, no_files.writable), (false, vec![PathBuf::from("/")]));
-        assert!(bounds.enforced(&[held("landlock"), missing("network")]).network);
+        assert_eq!((no_files.network, no_files.writable), (Network::Off, vec![PathBuf::from("/")]));
+        let open = bounds.enforced(&[held("landlock"), missing("network")]);
+        assert_eq!(open.network, Network::Open);
     }
 }

@@ -6,11 +6,12 @@ use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
 
-use tetrarch_core::brief::Tools;
+use tetrarch_core::destination::Network;
 
 use crate::cgroup::{CGROUP_LIMITS, CgroupError, Cgroups};
 use crate::confined::{self, NotStarted};
 use crate::containment::Containment;
+use crate::proxy;
 
 /// The layer that keeps writes to their places.
 pub(crate) const LANDLOCK: &str = "landlock";
@@ -93,6 +94,12 @@ pub struct Isolation {
 pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolation {
     let mut layers = cgroup(containment, cgroup_parent);
     layers.extend(confinement(containment));
+    for layer in layers.iter_mut().filter(|layer| layer.name == NETWORK_LAYER) {
+        layer.words.push_str(match proxy::is_there() {
+            true => "; some hosts alone can be allowed",
+            false => "; some hosts alone cannot be allowed, which takes CAP_SYS_ADMIN",
+        });
+    }
     let held = |name, words: &str| Layer::new(name, Ok(words.to_owned()));
     layers.extend([
         confined::limits(rustix::process::getpid()),
@@ -108,9 +115,9 @@ pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolati
 fn confinement(containment: &Containment) -> Vec<Layer> {
     let here = Path::new("the working directory");
     let any = Containment { required: false, ..containment.clone() };
-    let bounds = any.bounds(&Tools::default(), here, std::env::temp_dir(), Vec::new());
+    let bounds = any.bounds(Network::Off, here, std::env::temp_dir(), Vec::new());
     match confined::within(&bounds, || UdpSocket::bind("127.0.0.1:0").is_ok()) {
-        Ok((true, mut layers)) if !bounds.network => {
+        Ok((true, mut layers, _)) if bounds.network == Network::Off => {
             for layer in
                 layers.iter_mut().filter(|layer| layer.name == NETWORK_LAYER && layer.active)
             {
@@ -118,8 +125,10 @@ fn confinement(containment: &Containment) -> Vec<Layer> {
             }
             layers
         }
-        Ok((_, layers)) => layers,
-        Err(NotStarted::NotContained(cause)) => vec![Layer::new(LANDLOCK, Err(cause))],
+        Ok((_, layers, _)) => layers,
+        Err(NotStarted::NotContained(cause) | NotStarted::NoAllowance(cause)) => {
+            vec![Layer::new(LANDLOCK, Err(cause))]
+        }
         Err(NotStarted::Failed(cause)) => vec![Layer::new(LANDLOCK, Err(cause.to_string()))],
     }
 }

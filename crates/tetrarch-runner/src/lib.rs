@@ -21,6 +21,7 @@ mod pace;
 mod places;
 mod procfs;
 mod protocol;
+mod proxy;
 mod seat;
 mod serve;
 mod sweep;

@@ -10,12 +10,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tetrarch_core::brief::{EVERY_TOOL, Tools};
 pub use tetrarch_core::converse::Effect;
+use tetrarch_core::destination::{NETWORK_TOOL, Network};
 use tetrarch_core::id::RunId;
 
 use crate::backend::llm::own_tools;
 use crate::cgroup::Group;
 use crate::confined;
-use crate::containment::{Bounds, Containment, NETWORK_TOOL};
+use crate::containment::{Bounds, Containment};
 use crate::mark::HostLife;
 
 mod allowed;
@@ -182,8 +183,9 @@ impl Toolbox {
             .map_err(|cause| ToolboxError(cause.to_string()))?;
         let cgroup = config.cgroup.clone().map(Group::at);
         let temporary = std::env::temp_dir();
-        let (tools, writable) = (config.tools, config.writable.clone());
-        let bounds = config.containment.bounds(tools, workspace.path(), temporary, writable);
+        let network = Network::of(config.tools).map_err(|fault| ToolboxError(fault.to_string()))?;
+        let writable = config.writable.clone();
+        let bounds = config.containment.bounds(network, workspace.path(), temporary, writable);
         let bounds = Bounds { readable: config.readable.clone(), ..bounds };
         let isolation = if allowed.allows(Tool::Run) {
             contained(&bounds, cgroup.as_ref()).map_err(ToolboxError)?
@@ -262,7 +264,7 @@ fn contained(bounds: &Bounds, cgroup: Option<&Group>) -> Result<String, String> 
     if bounds.required && cgroup.is_none() {
         return Err("isolation is required, but the run has no cgroup".to_owned());
     }
-    let ((), layers) = confined::within(bounds, || ()).map_err(|cause| cause.to_string())?;
+    let ((), layers, _) = confined::within(bounds, || ()).map_err(|cause| cause.to_string())?;
     let cgroup = match cgroup {
         Some(cgroup) => format!("cgroup {}", cgroup.dir().display()),
         None => "no cgroup".to_owned(),

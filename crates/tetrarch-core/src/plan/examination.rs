@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::agent::Profile;
 use crate::brief::RunnerKind;
+use crate::destination::{self, Destination};
 use crate::id::{NodeId, ProfileName};
 use crate::plan::profiles::{Need, needs};
 use crate::plan::schema::fields::snake_case;
@@ -79,7 +80,7 @@ impl<'a> Examination<'a> {
             Some((path_of_profile(profile), value, Some(profile.kind)))
         });
         let allowed = format!(
-            "{}, run:PROGRAM; those of others as in mcp:NAME, and what a program of yours knows",
+            "{}, run:PROGRAM, network:HOST:PORT; those of others as in mcp:NAME, and what a program of yours knows",
             tools.join(", ")
         );
         let mut problems = Vec::new();
@@ -202,6 +203,9 @@ fn fault_of_tool(entry: &str, tools: &[&str], is_closed: bool) -> Option<String>
     let program = entry.strip_prefix(RUN_PREFIX);
     if program.is_some_and(str::is_empty) {
         return Some("names no program".to_owned());
+    }
+    if destination::is_entry(entry) {
+        return entry.parse::<Destination>().err().map(|fault| fault.to_string());
     }
     let foreign = FOREIGN.iter().any(|mark| entry.contains(mark));
     if program.is_some() || foreign || tools.contains(&entry) {

@@ -25,6 +25,7 @@ use crate::protocol::{
     brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
     stop_line, withheld_line,
 };
+use crate::proxy::Proxy;
 use crate::seat::{Asked, Seat, Teller};
 use crate::serve::Ground;
 use crate::sweep::Traces;
@@ -92,6 +93,7 @@ struct Attendance {
     /// Whether its exit code is its verdict.
     judges_by_exit: bool,
     _places: Places,
+    _proxy: Option<Proxy>,
     bounds: Bounds,
     profile: String,
     expected: Expected,
@@ -119,7 +121,7 @@ impl Attendance {
         expected: Expected,
     ) -> Self {
         let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own, .. } = launched;
-        let (bounds, places) = (launched.bounds, launched.places);
+        let (bounds, places, proxy) = (launched.bounds, launched.places, launched.proxy);
         let (notes, noted) = mpsc::channel(NOTES_MAX);
         let (in_turn_in, in_turn) = watch::channel(None);
         let (results_in, results) = watch::channel(0);
@@ -163,6 +165,7 @@ impl Attendance {
             own_dir: dir_is_own.then_some(dir),
             judges_by_exit: judges_by_exit(&start.brief),
             _places: places,
+            _proxy: proxy,
             bounds,
             profile: start.brief.runner.profile.to_string(),
             expected,

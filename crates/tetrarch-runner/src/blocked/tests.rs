@@ -4,6 +4,7 @@ use super::*;
 
 /// Bounds with one writable place, and one that is hidden.
 fn bounds(writable: &Path, network: bool) -> Bounds {
+    let network = if network { Network::Open } else { Network::Off };
     Bounds {
         required: false,
         network,

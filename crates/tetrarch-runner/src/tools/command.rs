@@ -36,6 +36,7 @@ use crate::confined::{self, NotStarted, Started};
 use crate::containment::Bounds;
 use crate::mark::{CALL_VARIABLE, LIFE_VARIABLE, Mark, RUN_VARIABLE};
 use crate::places::HOME;
+use crate::proxy::Proxy;
 use crate::sweep::Traces;
 
 /// How long a program may run when the call does not say, in seconds.
@@ -196,7 +197,8 @@ impl Commands {
             .stderr(input)
             .process_group(0)
             .kill_on_drop(true);
-        let Started { child, pid, awaited, layers } = confined::start(&mut command, &self.bounds)?;
+        let Started { child, pid, awaited, layers, proxy } =
+            confined::start(&mut command, &self.bounds)?;
         tracing::debug!(call, ?layers, "a command was started");
         let cgroup = match self.joined(number, pid) {
             Err(cause) if self.bounds.required => return Err(NotStarted::NotContained(cause)),
@@ -207,7 +209,7 @@ impl Commands {
             Ok(group) => group,
         };
         let traces = Traces::of_program(Mark::Call(call), pid, cgroup);
-        Ok((Running { child, traces, _awaited: awaited, _turn: turn }, output))
+        Ok((Running { child, traces, _awaited: awaited, _proxy: proxy, _turn: turn }, output))
     }
 
     /// A group of its own within the run's, with the program in it.
@@ -230,6 +232,7 @@ struct Running {
     child: Child,
     traces: Traces,
     _awaited: Awaited,
+    _proxy: Option<Proxy>,
     _turn: OwnedMutexGuard<()>,
 }
 

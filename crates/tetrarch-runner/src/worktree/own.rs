@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tetrarch_core::brief::Tools;
+use tetrarch_core::destination::Network;
 
 use super::git::{EMAIL, Git, GitError};
 use super::{About, Place, Worktrees, text, unlock};
@@ -120,7 +120,7 @@ impl Worktrees {
     fn as_program(&self, place: &Place) -> Git {
         let (own, about) = (place.own(), &place.about);
         let temporary = std::env::temp_dir();
-        let bounds = self.containment.bounds(&Tools::default(), &own, temporary, Vec::new());
+        let bounds = self.containment.bounds(Network::Off, &own, temporary, Vec::new());
         let bounds = Bounds { readable: vec![PathBuf::from(&about.common)], ..bounds };
         Git::of(&own, &self.life).kept_to(bounds)
     }

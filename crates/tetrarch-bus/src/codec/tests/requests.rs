@@ -237,23 +237,6 @@ fn a_goal_carries_its_plan_as_it_was_written() {
 }
 
 #[test]
-fn a_profile_that_a_plan_brings_is_the_same_after_it_was_written_down() {
-    let plan = json!({"goal": {"title": "t"},
-        "phases": [{"id": "P1", "name": "p", "tasks": [{"id": "T1.1", "name": "n", "run": "make it"}]}],
-        "profiles": {"default": {"argv": ["a"], "env": {"Z": "1", "A": "2"}, "verdict": "exit",
-            "passEnv": ["Z", "B"], "tools": ["write", "read"], "budget": {"turns": 3}}}});
-    let bytes = encode_goal_create(id("~"), &id("demo"), &plan).unwrap();
-    let RequestBody::Op(op) = decode("op.goal.create.human:ada", &bytes).body else { panic!() };
-    let Op::GoalCreate { project, plan } = op else { panic!("{op:?}") };
-    assert_eq!(plan.profiles.len(), 2);
-    for profile in plan.profiles {
-        let apply = Op::ProfileApply { project: project.clone(), profile: Box::new(profile) };
-        let bytes = encode_op(&apply, id("~")).unwrap();
-        assert_eq!(decode("op.profile.apply.human:ada", &bytes).body, RequestBody::Op(apply));
-    }
-}
-
-#[test]
 fn names_are_read_in_both_spellings_and_numbers_in_both_forms() {
     let camel = json!({"requestId": U, "spawnReason": "r", "callerDepth": 1, "ackRequired": false,
         "requestedSubagents": [{"role": "worker", "task": "t", "localMaxDepth": 3,

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::Pid;
+use tetrarch_core::destination::{Network, NoDestination};
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::Start;
 use tetrarch_core::redaction::{self, BuildError, SECRET_BYTES_MIN};
@@ -22,6 +23,7 @@ use crate::confined::{self, NotStarted, Started};
 use crate::containment::Bounds;
 use crate::mark::{HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
 use crate::places::{HOME, NoPlaces, Places};
+use crate::proxy::Proxy;
 use crate::serve::Ground;
 use crate::sweep::Traces;
 
@@ -55,6 +57,12 @@ pub(crate) enum LaunchError {
     /// Containment is required and missing.
     #[error("isolation is required, but {cause}; mend that, or set host.isolation to \"best\"")]
     NotContained { cause: String },
+    /// Some hosts alone are allowed, and this machine cannot keep to them.
+    #[error("{0}")]
+    NoAllowance(String),
+    /// A host is meant to be allowed, and none is named.
+    #[error("tools: {0}")]
+    NoDestination(#[from] NoDestination),
     /// There are too many secrets.
     #[error("what `passEnv` gives cannot be hidden in what is said: {0}")]
     NotHidden(#[from] BuildError),
@@ -84,6 +92,8 @@ pub(super) struct Launched {
     pub(super) places: Places,
     /// What it is kept to.
     pub(super) bounds: Bounds,
+    /// Its way out, until this is dropped.
+    pub(super) proxy: Option<Proxy>,
 }
 
 /// Starts the program of a brief.
@@ -91,7 +101,7 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
     let (dir, dir_is_own) = directory(&ground.workspace_dir, start, start.run).await?;
     match contain(ground, start, &dir).await {
         Ok(Contained { started, cgroup, bounds, places }) => {
-            let Started { child, pid, awaited, layers } = started;
+            let Started { child, pid, awaited, layers, proxy } = started;
             let bounds = bounds.enforced(&layers);
             let contained = match &cgroup {
                 Ok(cgroup) => format!("cgroup {}", cgroup.dir().display()),
@@ -104,7 +114,18 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
                 layers.join("; ")
             );
             let traces = Traces::of_program(Mark::Run(start.run), pid, cgroup.ok());
-            Ok(Launched { child, awaited, pid, traces, isolation, dir, dir_is_own, places, bounds })
+            Ok(Launched {
+                child,
+                awaited,
+                pid,
+                traces,
+                isolation,
+                dir,
+                dir_is_own,
+                places,
+                bounds,
+                proxy,
+            })
         }
         Err(error) => {
             if dir_is_own {
@@ -135,7 +156,8 @@ async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained
     let limits = cgroup.as_ref().ok().and_then(|cgroup| cgroup.limit(containment));
     let missing = limits.as_ref().filter(|limits| containment.required && !limits.active);
     let temporary = std::env::temp_dir();
-    let bounds = containment.bounds(&start.brief.tools, dir, temporary, places.writable());
+    let network = Network::of(&start.brief.tools)?;
+    let bounds = containment.bounds(network, dir, temporary, places.writable());
     let bounds = Bounds { readable: places.readable(), ..bounds };
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
@@ -217,6 +239,7 @@ fn spawn(
         .kill_on_drop(true);
     confined::start(&mut command, bounds).map_err(|error| match error {
         NotStarted::NotContained(cause) => LaunchError::NotContained { cause },
+        NotStarted::NoAllowance(cause) => LaunchError::NoAllowance(cause),
         NotStarted::Failed(cause) => failed(cause),
     })
 }

@@ -7,10 +7,11 @@ use tetrarch_core::priority::Priority;
 use tetrarch_core::request::goals::{GoalOp, GoalVerb};
 use tetrarch_core::request::schedules::ScheduleOp;
 use tetrarch_core::request::work::{Completion, WorkOp, WorkVerb};
-use tetrarch_core::request::{Op, Page};
+use tetrarch_core::request::{Op, Page, RequestBody};
 
-use super::complaint;
+use super::{complaint, decode};
 use crate::codec::tests::samples::{U, id, result, schedule};
+use crate::codec::{encode_goal_create, encode_op};
 
 /// One of each.
 pub(super) fn ops() -> impl Iterator<Item = Op> {
@@ -87,4 +88,21 @@ fn a_schedule_is_one_time_and_one_thing() {
         &json!({"requestId": U, "epic": format!("goal_{U}"), "priority": 101}),
     );
     assert!(high.starts_with("priority:") && high.contains("0 to 100"), "{high}");
+}
+
+#[test]
+fn a_profile_that_a_plan_brings_is_the_same_after_it_was_written_down() {
+    let plan = json!({"goal": {"title": "t"},
+        "phases": [{"id": "P1", "name": "p", "tasks": [{"id": "T1.1", "name": "n", "run": "make it"}]}],
+        "profiles": {"default": {"argv": ["a"], "env": {"Z": "1", "A": "2"}, "verdict": "exit",
+            "passEnv": ["Z", "B"], "tools": ["write", "read"], "budget": {"turns": 3}}}});
+    let bytes = encode_goal_create(id("~"), &id("demo"), &plan).unwrap();
+    let RequestBody::Op(op) = decode("op.goal.create.human:ada", &bytes).body else { panic!() };
+    let Op::GoalCreate { project, plan } = op else { panic!("{op:?}") };
+    assert_eq!(plan.profiles.len(), 2);
+    for profile in plan.profiles {
+        let apply = Op::ProfileApply { project: project.clone(), profile: Box::new(profile) };
+        let bytes = encode_op(&apply, id("~")).unwrap();
+        assert_eq!(decode("op.profile.apply.human:ada", &bytes).body, RequestBody::Op(apply));
+    }
 }
