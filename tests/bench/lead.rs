@@ -52,10 +52,8 @@ pub(crate) async fn serve(
             Order::Kill { run } | Order::Stop { run, .. } | Order::Rotate { run, .. }
                 if left.remove(run).is_some() =>
             {
-                vec![Observed {
-                    run: *run,
-                    event: RunnerEvent::Exited { exit: Exit::Signal(9), result: None },
-                }]
+                let exit = Exit::Signal(9);
+                vec![seen(*run, RunnerEvent::Exited { exit, result: None })]
             }
             Order::Start(_)
             | Order::Deliver { .. }
@@ -76,13 +74,17 @@ pub(crate) async fn serve(
     }
 }
 
+fn seen(run: RunId, event: RunnerEvent) -> Observed {
+    Observed { run, event, place: Box::new(()) }
+}
+
 fn begin(run: RunId) -> Vec<Observed> {
     let worker = format!(r#"{{"role":"worker","task":"nothing","runner":"{LEAF}"}}"#);
     let workers = vec![worker; LEAVES].join(",");
     let request = format!(r#"{{"spawnReason":"to measure","requestedSubagents":[{workers}]}}"#);
     let isolation = "inside the benchmark".to_owned();
     [RunnerEvent::Started { pid: None, isolation }, RunnerEvent::Spawn { request }]
-        .map(|event| Observed { run, event })
+        .map(|event| seen(run, event))
         .into()
 }
 
@@ -98,5 +100,5 @@ fn result(left: &mut HashMap<RunId, usize>, run: RunId) -> Vec<Observed> {
     "three results".clone_into(&mut result.deliverable);
     let result = RunnerEvent::Result { result: Box::new(result), files: Vec::new() };
     let exited = RunnerEvent::Exited { exit: Exit::Code(0), result: None };
-    [result, exited].map(|event| Observed { run, event }).into()
+    [result, exited].map(|event| seen(run, event)).into()
 }

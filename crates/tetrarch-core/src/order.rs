@@ -1,6 +1,8 @@
 //! What a host orchestrator tells its runner and what the runner observes (spec 06, Runners):
 //! the vocabulary in which the two meet. Neither the bus nor a plan appears here.
 
+use std::any::Any;
+
 use crate::brief::{Brief, RunResult, Usage};
 use crate::budget::{Counter, Limits, Spend};
 use crate::change::{ApplyOrder, ApplyOutcome, Made};
@@ -180,12 +182,15 @@ pub enum Exit {
 }
 
 /// What the runner saw of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Observed {
     /// The run.
     pub run: RunId,
     /// What happened.
     pub event: RunnerEvent,
+    /// Its place among the run's own, of which there are few, so that whoever hears of many runs never
+    /// waits for one: it is given back when this is dropped, which is when the event is handled.
+    pub place: Box<dyn Any + Send>,
 }
 
 /// One thing that happened in a run (spec 06, the internal event vocabulary).

@@ -18,7 +18,7 @@ use tetrarch_core::hosted::{Effect, Hosted, Input, Keep};
 use tetrarch_core::id::RequestId;
 use tetrarch_core::journal::JournalEvent;
 use tetrarch_core::mail::Launch;
-use tetrarch_core::order::{Order, RunnerEvent};
+use tetrarch_core::order::{Observed, Order, RunnerEvent};
 use tetrarch_core::request::Report;
 use tetrarch_core::run::Run;
 use tetrarch_failpoint::{Step, reach, reach_if};
@@ -28,7 +28,7 @@ use tracing::Instrument;
 
 use crate::error::EngineError;
 use crate::pulse::Pulse;
-use crate::pump::{FromBus, Placed, Pump};
+use crate::pump::{FromBus, Pump};
 use crate::reading::Reader;
 use crate::session::{Admitted, Judged, Session, Shared};
 
@@ -40,7 +40,7 @@ pub(crate) enum AgentMsg {
     /// Begin: claim, journal, start.
     Begin,
     /// The runner saw something of its run.
-    Runner(Placed<RunnerEvent>),
+    Runner(Observed),
     /// A message in its inbox; it ends when there can be no more.
     Incoming(FromBus<Judged>),
     /// A message to its host orchestrator that is about it.
@@ -164,10 +164,10 @@ impl AgentState {
                 self.machine.go_on_with(first, conversation.into_recorded());
                 self.machine.begin()
             }
-            AgentMsg::Runner(event) => {
-                let is_result = || matches!(event.it, RunnerEvent::Result { .. });
+            AgentMsg::Runner(seen) => {
+                let is_result = || matches!(seen.event, RunnerEvent::Result { .. });
                 reach_if(Step::ResultSeen, is_result);
-                self.machine.step(now, Input::Runner(event.it))
+                self.machine.step(now, Input::Runner(seen.event))
             }
             AgentMsg::Forwarded(input) => self.machine.step(now, *input),
             AgentMsg::Tick => self.machine.step(now, Input::Tick),

@@ -1,14 +1,19 @@
 //! What a backend is given for one run: what it is told, what is asked of it, and where it tells
 //! what it sees. Knows nothing of processes.
 
+use std::sync::Arc;
+
 use tetrarch_core::id::RunId;
 use tetrarch_core::order::{Inbound, Observed, RunnerEvent};
 use tetrarch_core::time::Millis;
 use tetrarch_core::verb::Command;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::worktree::Ending;
+
+/// Events of one run that are told and not handled.
+const EVENTS_MAX: usize = 64;
 
 /// What is asked of a run. A level, not an event: the last request stands, so it can neither
 /// queue up behind lines nor get lost.
@@ -73,6 +78,7 @@ pub struct Seat {
 pub struct Teller {
     run: RunId,
     observed: mpsc::Sender<Observed>,
+    places: Arc<Semaphore>,
     closing: watch::Receiver<Option<Instant>>,
     ending: Ending,
 }
@@ -83,7 +89,8 @@ impl Teller {
         observed: mpsc::Sender<Observed>,
         closing: watch::Receiver<Option<Instant>>,
     ) -> Self {
-        Self { run, observed, closing, ending: Ending::default() }
+        let places = Arc::new(Semaphore::new(EVENTS_MAX));
+        Self { run, observed, places, closing, ending: Ending::default() }
     }
 
     /// What is done before the run's end is told.
@@ -97,7 +104,8 @@ impl Teller {
         self.run
     }
 
-    /// Tells one event. Waits while the listener is busy: that is the back-pressure. Once the
+    /// Tells one event. Waits while the listener has as many of this run in hand as there are places:
+    /// that is the back-pressure, which no other run feels. Once the
     /// runner is closing it waits only for a moment, since nobody may be listening any more.
     pub async fn tell(&self, event: RunnerEvent) {
         for event in self.ending.before(&event).await {
@@ -115,11 +123,7 @@ impl Teller {
         };
         tokio::select! {
             biased;
-            sent = self.observed.send(Observed { run: self.run, event }) => {
-                if sent.is_err() {
-                    tracing::debug!(run = %self.run, "nobody listens to this run any more");
-                }
-            }
+            () = self.send(event) => {}
             () = given_up => {
                 tracing::debug!(run = %self.run, "the listener took no more before closing");
             }
@@ -127,9 +131,46 @@ impl Teller {
     }
 }
 
+impl Teller {
+    async fn send(&self, event: RunnerEvent) {
+        // The semaphore is never closed.
+        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else { return };
+        let observed = Observed { run: self.run, event, place: Box::new(place) };
+        if self.observed.send(observed).await.is_err() {
+            tracing::debug!(run = %self.run, "nobody listens to this run any more");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tetrarch_core::id::Ulid;
+    use tokio::time::timeout;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_whose_events_are_not_handled_holds_up_no_other() {
+        let (tell, mut told) = mpsc::channel(1);
+        let (_closing, closed) = watch::channel(None);
+        let [chatty, quiet] =
+            [1, 2].map(|run| Teller::new(RunId(Ulid(run)), tell.clone(), closed.clone()));
+        let event = || RunnerEvent::Log { text: "again".to_owned() };
+        let mut kept = Vec::new();
+        for _ in 0..EVENTS_MAX {
+            chatty.tell(event()).await;
+            kept.push(told.recv().await.unwrap());
+        }
+        let more = timeout(Duration::from_secs(1), chatty.tell(event()));
+        assert!(more.await.is_err(), "it waits for its own places");
+        quiet.tell(event()).await;
+        assert_eq!(told.recv().await.unwrap().run, quiet.run());
+        kept.pop();
+        chatty.tell(event()).await;
+        assert_eq!(told.recv().await.unwrap().run, chatty.run());
+    }
 
     #[test]
     fn nothing_weakens_what_was_asked_before() {

@@ -18,12 +18,8 @@ use crate::error::EngineError;
 use crate::interaction::{InteractionActor, InteractionMsg};
 use crate::project::{ProjectActor, ProjectArgs, ProjectMsg};
 use crate::pulse::Pulse;
-use crate::pump::Places;
 use crate::session::{Admitted, Session, Shared};
 use crate::tree::{Ended, Tree};
-
-/// What runs of a host wait in its actors' mailboxes, in observations.
-const OBSERVED_IN_MAILBOXES: usize = 1024;
 
 /// The actor of a session.
 enum Seat {
@@ -61,7 +57,6 @@ pub(super) struct Roster {
     /// Runs whose actor failed and whose program is being killed: whose they are, and why.
     dying: HashMap<RunId, (Session, String)>,
     actors: HashMap<ActorId, AgentId>,
-    places: Places,
     reports: usize,
 }
 
@@ -76,7 +71,6 @@ impl Roster {
             runs: HashMap::new(),
             dying: HashMap::new(),
             actors: HashMap::new(),
-            places: Places::new(OBSERVED_IN_MAILBOXES),
             reports: 0,
         }
     }
@@ -236,20 +230,12 @@ impl Roster {
         {
             return self.report(&lost, &Report::Crashed { cause }).await;
         }
-        self.hand_on(seen).await;
-        Ok(())
-    }
-
-    async fn hand_on(&self, seen: Observed) {
-        let Some(agent) = self.runs.get(&seen.run) else { return };
-        let Some(Seated { seat: Seat::Agent(actor, _), .. }) = self.seated.get(agent) else {
-            return;
-        };
-        let actor = actor.clone();
-        if let Some(placed) = self.places.place(seen.event).await {
+        let seated = self.runs.get(&seen.run).and_then(|agent| self.seated.get(agent));
+        if let Some(Seated { seat: Seat::Agent(actor, _), .. }) = seated {
             // An actor that has ended has seen enough.
-            let _ended = actor.cast(AgentMsg::Runner(placed));
+            let _ended = actor.cast(AgentMsg::Runner(seen));
         }
+        Ok(())
     }
 
     /// The next actor that ends.
