@@ -23,6 +23,7 @@ mod restore;
 mod settling;
 mod spans;
 mod sweeping;
+mod watched;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,12 +1,18 @@
 //! Which journals are to be kept as artifacts, and that they are (spec 06, Journal). Reading and
 //! storing them is the shell's.
 
+use std::collections::BTreeMap;
+
 use crate::id::{AgentId, RunId, SessionId};
 use crate::ledger::Record;
 use crate::limits::{ARCHIVED_MAX, JOURNAL_ENDS_WITHIN};
 use crate::records::Records;
 use crate::step::{Draft, Step};
-use crate::time::BusTime;
+use crate::time::{BusTime, Millis};
+
+/// How long a journal waits that could not be kept, at first and at most.
+const ARCHIVE_AGAIN: Millis = Millis(1_000);
+const ARCHIVE_AGAIN_MAX: Millis = Millis(300_000);
 
 /// A run that has ended and whose journal is not kept yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,10 +39,36 @@ pub struct Archived {
     pub sha256: String,
 }
 
-/// The ended runs whose journals are to be kept, longest ended first; at most [`ARCHIVED_MAX`].
+/// Journals that could not be kept when that was tried, with how often and until when they wait: what
+/// always fails leaves its place to others.
+#[derive(Debug, Clone, Default)]
+pub struct Failures(BTreeMap<RunId, (u32, BusTime)>);
+
+impl Failures {
+    /// These were tried, and all but those that are kept wait: twice as long each time.
+    pub fn note(&mut self, tried: &[RunId], kept: &[Archived], now: BusTime) {
+        for run in tried {
+            if kept.iter().any(|it| it.run == *run) {
+                self.0.remove(run);
+                continue;
+            }
+            let (times, until) = self.0.entry(*run).or_default();
+            let wait =
+                ARCHIVE_AGAIN.0.saturating_mul(1 << (*times).min(16)).min(ARCHIVE_AGAIN_MAX.0);
+            (*times, *until) = (times.saturating_add(1), now + Millis(wait));
+        }
+    }
+
+    fn holds(&self, run: RunId, now: BusTime) -> bool {
+        self.0.get(&run).is_some_and(|(_, until)| now < *until)
+    }
+}
+
+/// The ended runs whose journals are to be kept now, longest ended first; at most [`ARCHIVED_MAX`].
 #[must_use]
-pub fn unarchived(records: &Records, now: BusTime) -> Vec<Unarchived> {
-    let ended = records.unarchived().filter_map(|(since, id)| {
+pub fn unarchived(records: &Records, failures: &Failures, now: BusTime) -> Vec<Unarchived> {
+    let due = records.unarchived().filter(|(_, run)| !failures.holds(*run, now));
+    let ended = due.filter_map(|(since, id)| {
         let run = records.runs.get(&id)?;
         Some(Unarchived {
             run: id,

@@ -9,8 +9,11 @@ use ractor::ActorRef;
 use tetrarch_bus::Bus;
 use tetrarch_bus::archive;
 use tetrarch_bus::journal::Writer;
+use tetrarch_core::id::RunId;
 use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
-use tetrarch_core::owner::{Archived, Unarchived};
+use tetrarch_core::owner::{Archived, Failures, Unarchived, unarchived};
+use tetrarch_core::records::Records;
+use tetrarch_core::time::BusTime;
 use tetrarch_failpoint::{Step, reach};
 
 use super::owner::OwnerMsg;
@@ -26,12 +29,14 @@ const AT_ONCE: usize = 4;
 pub(super) struct Archiving {
     bus: Bus,
     working: Option<Pump>,
+    tried: Vec<RunId>,
+    failures: Failures,
 }
 
 impl Archiving {
     /// Has kept nothing yet.
     pub(super) fn new(bus: Bus) -> Self {
-        Self { bus, working: None }
+        Self { bus, working: None, tried: Vec::new(), failures: Failures::default() }
     }
 
     /// Whether a stroke is on its way.
@@ -39,8 +44,13 @@ impl Archiving {
         self.working.is_some()
     }
 
-    /// Begins to keep these runs' journals; the owner is told which are.
-    pub(super) fn begins(&mut self, runs: Vec<Unarchived>, owner: &ActorRef<OwnerMsg>) {
+    /// Begins to keep the journals of runs that ended, if there are any; the owner is told which are.
+    pub(super) fn begins(&mut self, records: &Records, now: BusTime, owner: &ActorRef<OwnerMsg>) {
+        let runs = unarchived(records, &self.failures, now);
+        if runs.is_empty() {
+            return;
+        }
+        self.tried = runs.iter().map(|it| it.run).collect();
         let (bus, owner) = (self.bus.clone(), owner.clone());
         self.working = Some(Pump::run(async move {
             tokio::time::sleep(PAUSE).await;
@@ -54,9 +64,10 @@ impl Archiving {
         }));
     }
 
-    /// A stroke has ended.
-    pub(super) fn ended(&mut self) {
+    /// A stroke has ended, by which these are kept.
+    pub(super) fn ended(&mut self, kept: &[Archived], now: BusTime) {
         self.working = None;
+        self.failures.note(&self.tried, kept, now);
     }
 }
 

@@ -16,12 +16,11 @@ use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::mailbox::opening::Openings;
 use tetrarch_bus::outbox::{Announcer, Recorder};
 use tetrarch_core::id::{CommitId, HostName};
-use tetrarch_core::ledger::{Entry, Record};
 use tetrarch_core::mail::Mail;
 use tetrarch_core::overseer::Telemetry;
 use tetrarch_core::owner::{
     Archived, Fill, Group, Input, Policy, Settlement, answer, decide, forgetting_is_late, is_due,
-    next_deadline, stalling, unanswering_hosts, unarchived, unsettled,
+    next_deadline, stalling, unanswering_hosts, unsettled,
 };
 use tetrarch_core::records::Records;
 use tetrarch_core::snapshot::Retention;
@@ -49,7 +48,8 @@ use super::replying::Replying;
 use super::restore::Restored;
 use super::settling::Settling;
 use super::spans::traced;
-use super::sweeping::{self, Patience, Told, is_watched};
+use super::sweeping::{self, Patience, Told};
+use super::watched::Watched;
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::metrics::Leading;
@@ -136,7 +136,7 @@ pub(super) struct OwnerState {
     replying: Replying,
     committer: Option<Committer>,
     commits: usize,
-    sweeper: mpsc::Sender<Told>,
+    watched: Watched,
     asking: Asking,
     outbox: mpsc::Sender<Committed>,
     memory: watch::Sender<Kept>,
@@ -215,7 +215,7 @@ impl Actor for OwnerActor {
             group: Group::default(),
             answers: Vec::new(),
             commits: 0,
-            sweeper,
+            watched: Watched::new(sweeper),
             asking,
             outbox,
             memory,
@@ -272,7 +272,7 @@ impl Actor for OwnerActor {
                 }
             }
             OwnerMsg::Archived(kept) => {
-                state.archiving.ended();
+                state.archiving.ended(&kept, state.clock.now());
                 for it in kept {
                     state.queue.push(Input::Archived(it));
                 }
@@ -283,6 +283,7 @@ impl Actor for OwnerActor {
         state.advance(&myself);
         state.settle_the_lost(&myself);
         state.keep_journals(&myself);
+        state.watched.tell(&state.records);
         state.revoke_the_unanswering();
         state.set_timer(&myself);
         Ok(())
@@ -313,10 +314,7 @@ impl OwnerState {
         if busy || self.policy.halted.is_some() {
             return;
         }
-        let ended = unarchived(&self.records, self.clock.now());
-        if !ended.is_empty() {
-            self.archiving.begins(ended, myself);
-        }
+        self.archiving.begins(&self.records, self.clock.now(), myself);
     }
 
     fn oversee(&mut self) {
@@ -346,7 +344,7 @@ impl OwnerState {
         let commit = CommitId::derive(now, &seed, "commit", self.commits);
         let group = std::mem::take(&mut self.group);
         let entry = Arc::new(group.finish(&mut self.records, commit, self.epoch, now));
-        self.tell_sweeper(&entry);
+        self.watched.note(&entry);
         let questions = Question::all_of(&entry, &self.records);
         let (to, outbox, memory) = (myself.clone(), self.outbox.clone(), self.memory.clone());
         let (asking, metrics) = (self.asking.clone(), self.leading.metrics.clone());
@@ -420,24 +418,12 @@ impl OwnerState {
     fn revoke_the_unanswering(&mut self) {
         for (host, epoch) in unanswering_hosts(&self.records, self.clock.now()) {
             if self.revoked.insert((host.clone(), epoch))
-                && let Err(error) = self.sweeper.try_send(Told::Revoke(host.clone(), epoch))
+                && let Err(error) = self.watched.sweeper.try_send(Told::Revoke(host.clone(), epoch))
             {
                 tracing::error!(%host, %error, "the sweeper was not told to take a lease");
                 // It is told at the next input.
                 self.revoked.remove(&(host.clone(), epoch));
                 return;
-            }
-        }
-    }
-
-    /// Should the commit be refused, this owner's spell ends, and its sweeper with it.
-    fn tell_sweeper(&self, entry: &Entry) {
-        for record in &entry.records {
-            if let Record::Agent(agent) = record
-                && is_watched(agent)
-                && let Err(error) = self.sweeper.try_send(Told::Changed(agent.clone()))
-            {
-                tracing::error!(agent = %agent.id, %error, "the sweeper was not told of a change");
             }
         }
     }

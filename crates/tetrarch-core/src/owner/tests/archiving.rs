@@ -4,10 +4,15 @@ use super::fleet::{Fleet, po, success, tasks};
 use crate::id::{AgentId, RunId};
 use crate::ledger::{EventKind, Record};
 use crate::limits::{ARCHIVED_MAX, ENDED_KEPT, JOURNAL_ENDS_WITHIN};
-use crate::owner::{Archived, Input, Unarchived, unarchived};
+use crate::owner::{Archived, Failures, Input, Unarchived};
+use crate::records::Records;
 use crate::request::{Op, Report};
 use crate::run::RunState;
 use crate::time::BusTime;
+
+fn unarchived(records: &Records, now: BusTime) -> Vec<Unarchived> {
+    crate::owner::unarchived(records, &Failures::default(), now)
+}
 
 fn kept(run: RunId, digit: &str) -> Input {
     Input::Archived(Archived { run, sha256: digit.repeat(64) })
@@ -91,4 +96,25 @@ fn many_are_kept_in_portions_those_that_ended_first_at_first() {
     }
     let found = unarchived(&fleet.records, fleet.now);
     assert_eq!((found.len(), found[0].run), (ARCHIVED_MAX, run));
+    let tried: Vec<RunId> = found.iter().map(|it| it.run).collect();
+    let mut failures = Failures::default();
+    let mut now = fleet.now;
+    for wait in [1_000, 2_000, 4_000] {
+        failures.note(&tried, &[], now);
+        let others = crate::owner::unarchived(&fleet.records, &failures, now);
+        assert_eq!(others.len(), 1, "what always fails holds no place: {others:?}");
+        let at =
+            |ms| crate::owner::unarchived(&fleet.records, &failures, BusTime(now.0 + ms)).len();
+        assert_eq!((at(wait - 1), at(wait)), (1, ARCHIVED_MAX));
+        now = BusTime(now.0 + wait);
+    }
+    for _ in 0..40 {
+        failures.note(&tried, &[], now);
+    }
+    let late = BusTime(now.0 + 300_000);
+    assert_eq!(crate::owner::unarchived(&fleet.records, &failures, late).len(), ARCHIVED_MAX);
+    let first = [Archived { run, sha256: "a".repeat(64) }];
+    failures.note(&[run], &first, now);
+    let due = crate::owner::unarchived(&fleet.records, &failures, now);
+    assert_eq!(due[0].run, run, "of what is kept no failure is remembered");
 }

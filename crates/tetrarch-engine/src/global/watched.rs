@@ -1,0 +1,114 @@
+//! What the sweeper has yet to be told of agents whose records changed: as long as it is behind, it is
+//! told later, of each as it then is.
+
+use std::collections::BTreeSet;
+
+use tetrarch_core::id::AgentId;
+use tetrarch_core::ledger::{Entry, Record};
+use tetrarch_core::records::Records;
+use tokio::sync::mpsc;
+
+use super::sweeping::{Told, is_watched};
+
+/// The owner's word to the sweeper. Should a commit be refused, the spell ends and its sweeper with it.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) sweeper: mpsc::Sender<Told>,
+    untold: BTreeSet<AgentId>,
+}
+
+impl Watched {
+    /// Has told nothing.
+    pub(super) fn new(sweeper: mpsc::Sender<Told>) -> Self {
+        Self { sweeper, untold: BTreeSet::new() }
+    }
+
+    /// Notes of whom there is news.
+    pub(super) fn note(&mut self, entry: &Entry) {
+        for record in &entry.records {
+            if let Record::Agent(agent) = record
+                && is_watched(agent)
+            {
+                self.untold.insert(agent.id.clone());
+            }
+        }
+    }
+
+    /// Tells as much as the sweeper takes now; the rest the next time.
+    pub(super) fn tell(&mut self, records: &Records) {
+        while let Some(next) = self.untold.first() {
+            if let Some(agent) = records.agents.get(next) {
+                let told = self.sweeper.try_send(Told::Changed(Box::new(agent.clone())));
+                if told.is_err() {
+                    tracing::warn!(
+                        left = self.untold.len(),
+                        "the sweeper is told of changes later"
+                    );
+                    return;
+                }
+            }
+            self.untold.pop_first();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tetrarch_core::id::{CommitId, HostName, Principal, RequestId, Ulid};
+    use tetrarch_core::owner::{Group, Input, Policy, decide};
+    use tetrarch_core::request::{HostJoin, Op, Request, RequestBody, Sender};
+    use tetrarch_core::time::BusTime;
+
+    use super::*;
+
+    fn joins(number: u8) -> Input {
+        let host = HostName::new(&format!("h{number}")).unwrap();
+        let from = Principal::Agent(AgentId::Ho(host.clone()));
+        let join = HostJoin {
+            instance: host.to_string(),
+            lease_epoch: 1,
+            labels: Vec::new(),
+            capacity: 1,
+            address: "here".to_owned(),
+        };
+        Input::Request(Box::new(Request {
+            seq: u64::from(number),
+            sender: Sender { from, via: Some(host), session: None, epoch: 1 },
+            id: RequestId(Ulid(u128::from(number))),
+            digest: String::new(),
+            trace: None,
+            credential: None,
+            body: RequestBody::Op(Op::HostJoin(join)),
+        }))
+    }
+
+    /// The hosts that the sweeper was told of.
+    fn told(receiver: &mut mpsc::Receiver<Told>) -> Vec<String> {
+        let told = std::iter::from_fn(|| receiver.try_recv().ok());
+        told.map(|told| {
+            let Told::Changed(agent) = told else { panic!("{told:?}") };
+            agent.id.to_string()
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_sweeper_that_is_behind_is_told_later_of_everybody() {
+        let (mut records, mut group, now) = (Records::default(), Group::default(), BusTime(1));
+        let started = Input::Started { epoch: 1, instance: "here".to_owned() };
+        for input in [started, joins(1), joins(2), joins(3)] {
+            let step = decide(&records, &Policy::default(), now, &input);
+            group.add(&mut records, step, None);
+        }
+        let entry = group.finish(&mut records, CommitId(Ulid(1)), 1, now);
+        let (sweeper, mut receiver) = mpsc::channel(1);
+        let mut watched = Watched::new(sweeper);
+        watched.note(&entry);
+        for host in ["HO@h1", "HO@h2", "HO@h3"] {
+            watched.tell(&records);
+            assert_eq!(told(&mut receiver), [host]);
+        }
+        watched.tell(&records);
+        assert!(told(&mut receiver).is_empty(), "of each once");
+    }
+}
