@@ -10,12 +10,14 @@ mod keeping;
 mod making;
 mod own;
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::task::spawn_blocking;
 
 use crate::containment::Containment;
 use crate::mark::HostLife;
@@ -112,8 +114,8 @@ pub(crate) struct Worktrees {
     life: String,
     /// What programs are kept to.
     containment: Containment,
-    /// One merge at a time: two into one branch would only get in each other's way.
-    merging: Mutex<()>,
+    /// One merge of a repository at a time: two into one branch would only get in each other's way.
+    merging: std::sync::Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
 impl Worktrees {
@@ -125,13 +127,39 @@ impl Worktrees {
         containment: Containment,
     ) -> Arc<Self> {
         let dir = std::path::absolute(&dir).unwrap_or(dir);
-        let (life, merging) = (life.to_string(), Mutex::new(()));
+        let (life, merging) = (life.to_string(), std::sync::Mutex::default());
         Arc::new(Self { dir, max, life, containment, merging })
     }
 
     fn git(&self, common: &Path) -> Git {
         Git::of(common, &self.life)
     }
+
+    /// Waits until nobody else merges in this repository; one whose git hangs delays no other's.
+    async fn alone(&self, repository: &str) -> OwnedMutexGuard<()> {
+        let own = {
+            let mut merging = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
+            merging.retain(|_, it| Arc::strong_count(it) > 1);
+            Arc::clone(merging.entry(repository.to_owned()).or_default())
+        };
+        own.lock_owned().await
+    }
+}
+
+/// Does what may take long on the disk beside the runtime's threads.
+async fn on_disk<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, GitError> {
+    let own = path.to_owned();
+    let done = spawn_blocking(move || work(&own)).await.map_err(io::Error::from);
+    done.flatten().map_err(|cause| GitError::File { path: path.to_owned(), cause })
+}
+
+/// Removes a directory with all that is in it, if it is there.
+async fn removed(dir: &Path) -> Result<(), GitError> {
+    let remove = |dir: &Path| if dir.exists() { std::fs::remove_dir_all(dir) } else { Ok(()) };
+    on_disk(dir, remove).await
 }
 
 /// A path as text.
@@ -145,5 +173,40 @@ fn unlock(path: &Path) {
         && cause.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(path = %path.display(), %cause, "a lock of git's stays");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use tetrarch_core::id::{HostName, Ulid};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_takes_long_on_the_disk_holds_up_no_thread_of_the_runtime() {
+        let (go, wait) = mpsc::channel();
+        let work = on_disk(Path::new("/nowhere"), move |_| wait.recv().map_err(io::Error::other));
+        let other = async move { go.send(7).unwrap() };
+        let (done, ()) = tokio::join!(work, other);
+        assert_eq!(done.unwrap(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_merge_that_hangs_delays_no_other_repositorys() {
+        let dir = tempfile::tempdir().unwrap();
+        let life = HostLife::new(&HostName::new("h1").unwrap(), "here", Ulid(1));
+        let worktrees = Worktrees::new(dir.path().to_owned(), 1, &life, Containment::default());
+        let hanging = worktrees.alone("/one/.git").await;
+        let other = timeout(Duration::from_secs(1), worktrees.alone("/other/.git"));
+        drop(other.await.unwrap());
+        let mut again = std::pin::pin!(worktrees.alone("/one/.git"));
+        let waits = timeout(Duration::from_secs(1), &mut again).await;
+        assert!(waits.is_err(), "two merges of one repository");
+        drop(hanging);
+        drop(again.await);
     }
 }

@@ -24,7 +24,7 @@ struct Landing {
 impl Worktrees {
     /// Merges what an order names; what came of it.
     pub(crate) async fn apply(&self, order: &ApplyOrder) -> ApplyOutcome {
-        let _alone = self.merging.lock().await;
+        let _alone = self.alone(&order.action.repository).await;
         let merged = self.merge(order).await;
         merged.unwrap_or_else(|error| conflicted(Vec::new(), error.to_string()))
     }
@@ -32,7 +32,7 @@ impl Worktrees {
     /// Clears a worktree all of whose work is in the branch it was for.
     pub(crate) async fn clear(&self, order: &ApplyOrder) {
         // An order that comes again is cleared again.
-        let _alone = self.merging.lock().await;
+        let _alone = self.alone(&order.action.repository).await;
         let own = places(&self.dir).into_iter().find(|it| it.about.branch() == order.branch);
         let Some(place) = own else { return };
         let cleared = async {

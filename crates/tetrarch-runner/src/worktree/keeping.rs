@@ -10,7 +10,7 @@ use tetrarch_core::limits::ARTIFACT_BYTES_MAX;
 use tetrarch_core::redaction;
 
 use super::git::{Git, GitError};
-use super::{Place, Worktrees, unlock};
+use super::{Place, Worktrees, on_disk, removed, unlock};
 
 /// How a diff is written: the same whatever a repository or its files' attributes say.
 const DIFF: [&str; 13] = [
@@ -62,20 +62,23 @@ pub(super) async fn diff(
     to: &Path,
 ) -> Result<(String, u64), GitError> {
     git.print(&[&DIFF[..], &[base, head]].concat(), to).await?;
-    let failed = |cause| GitError::File { path: to.to_owned(), cause };
-    let size = std::fs::metadata(to).map_err(failed)?.len();
-    if size > ARTIFACT_BYTES_MAX as u64 {
-        let said = format!("{size} bytes, and nobody looks at more than {ARTIFACT_BYTES_MAX}");
-        return Err(GitError::Refused { what: "diff".to_owned(), said });
-    }
-    let bytes = std::fs::read(to).map_err(failed)?;
-    if redaction::is_in(&bytes) {
-        // What people look at is to be what is merged, so it cannot be hidden there.
-        let said = "it has a secret in it that this host was given; take that out of the commits"
-            .to_owned();
-        return Err(GitError::Refused { what: "diff".to_owned(), said });
-    }
-    Ok((sha256_hex(&bytes), size))
+    let read = on_disk(to, |to| {
+        let size = std::fs::metadata(to)?.len();
+        if size > ARTIFACT_BYTES_MAX as u64 {
+            return Ok(Err(format!(
+                "{size} bytes, and nobody looks at more than {ARTIFACT_BYTES_MAX}"
+            )));
+        }
+        let bytes = std::fs::read(to)?;
+        if redaction::is_in(&bytes) {
+            // What people look at is to be what is merged, so it cannot be hidden there.
+            let said =
+                "it has a secret in it that this host was given; take that out of the commits";
+            return Ok(Err(said.to_owned()));
+        }
+        Ok(Ok((sha256_hex(&bytes), size)))
+    });
+    read.await?.map_err(|said| GitError::Refused { what: "diff".to_owned(), said })
 }
 
 impl Worktrees {
@@ -177,11 +180,8 @@ pub(super) async fn discard(git: &Git, place: &Place) -> Result<(), GitError> {
     // To git its files are another repository's, so it is not removed but forgotten once they are gone.
     let locked = place.about.gitdir.as_deref().map(|dir| Path::new(dir).join("locked"));
     locked.iter().for_each(|lock| unlock(lock));
-    let failed = |cause| GitError::File { path: place.dir.clone(), cause };
-    if tree.exists() {
-        std::fs::remove_dir_all(&tree).map_err(failed)?;
-    }
+    removed(&tree).await?;
     git.line(&["worktree", "prune"]).await?;
     git.line(&["update-ref", "-d", &place.about.branch()]).await?;
-    std::fs::remove_dir_all(&place.dir).map_err(failed)
+    removed(&place.dir).await
 }

@@ -6,7 +6,7 @@ use tetrarch_core::brief::Worktree;
 use tetrarch_core::order::Start;
 
 use super::git::{Git, GitError};
-use super::{About, Place, TREE, Worktrees, places, text};
+use super::{About, Place, TREE, Worktrees, places, removed, text};
 
 /// Why a run gets no worktree.
 #[derive(Debug, thiserror::Error)]
@@ -142,9 +142,7 @@ impl Worktrees {
         place.write()?;
         let tree = place.tree();
         let failed = |cause| GitError::File { path: tree.clone(), cause };
-        if tree.exists() {
-            std::fs::remove_dir_all(&tree).map_err(failed)?;
-        }
+        removed(&tree).await?;
         let git = self.git(place.common());
         let branch = format!("tetrarch/{}", place.about.run);
         // An agent's work that is committed stays, should its files be gone.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tetrarch_core::destination::Network;
 
 use super::git::{EMAIL, Git, GitError};
-use super::{About, Place, Worktrees, text, unlock};
+use super::{About, Place, Worktrees, on_disk, removed, text, unlock};
 use crate::containment::Bounds;
 
 /// Its directory beside the files.
@@ -42,12 +42,9 @@ impl Worktrees {
 
     /// Makes the program's repository, from the beginning, and has the files belong to it.
     pub(super) async fn furnish(&self, place: &Place, gitdir: &Path) -> Result<(), GitError> {
-        let (own, common) = (place.own(), place.common());
-        let failed = |cause| GitError::File { path: own.clone(), cause };
-        if own.exists() {
-            fs::remove_dir_all(&own).map_err(failed)?;
-        }
-        let git = self.git(common);
+        let (own, common) = (place.own(), place.common().to_owned());
+        removed(&own).await?;
+        let git = self.git(&common);
         let format = git.line(&["rev-parse", "--show-object-format"]).await?;
         let format = format!("--object-format={format}");
         let init = ["init", "--quiet", "--bare", "--template=", &format, text(&own)?];
@@ -56,9 +53,10 @@ impl Worktrees {
         let refs = [&refs[..], &["refs/heads", "refs/tags", "refs/remotes"]].concat();
         let refs = git.bytes(&refs).await?;
         let settings = settings(place, gitdir)?;
-        let write = || -> io::Result<()> {
+        let (branch, tree, gitdir) = (place.about.branch(), place.tree(), gitdir.to_owned());
+        let write = move |own: &Path| -> io::Result<()> {
             fs::write(own.join("packed-refs"), refs)?;
-            fs::write(own.join("HEAD"), format!("ref: {}\n", place.about.branch()))?;
+            fs::write(own.join("HEAD"), format!("ref: {branch}\n"))?;
             let objects = common.join("objects");
             fs::create_dir_all(own.join("objects/info"))?;
             fs::write(own.join("objects/info/alternates"), format!("{}\n", objects.display()))?;
@@ -72,9 +70,9 @@ impl Worktrees {
             }
             let config = fs::read_to_string(own.join("config"))? + &settings;
             fs::write(own.join("config"), config)?;
-            fs::write(place.tree().join(".git"), format!("gitdir: {}\n", own.display()))
+            fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display()))
         };
-        write().map_err(failed)
+        on_disk(&own, write).await
     }
 
     /// Brings what the program committed into the repository, and gives its last commit; none where it has no
