@@ -116,7 +116,9 @@ pub async fn serve_host(
     // Whoever waits for readiness may be gone.
     let _unwatched = ready.send(true);
     let outcome = run(&mut roster, &mut keeper, &config, mail, &mut observed, stop).await;
-    roster.end(&mut observed).await;
+    // What may still run is not gone: the lease stays until it ends by itself.
+    let ended = roster.end(&mut observed).await;
+    let outcome = outcome.and(ended);
     if outcome.is_ok() {
         // Not before: what is said to be gone is started elsewhere.
         roster.leave().await;
@@ -246,7 +248,7 @@ async fn run(
             },
             seen = observed.recv() => match seen {
                 Some(seen) => roster.observe(seen).await?,
-                None => return Ok(()),
+                None => return Err(roster::runner_ended()),
             },
             ended = roster.ended() => roster.close(ended).await?,
             _ = rows.tick() => {

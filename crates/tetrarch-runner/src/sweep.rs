@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal, set_child_subreaper,
 };
+use tokio::task::JoinError;
 use tokio::time::sleep;
 
 use crate::cgroup::Group;
@@ -94,36 +95,18 @@ impl Traces {
     /// bound: a run is not over while it may still write.
     pub(crate) async fn until_gone(self) -> Swept {
         let of = self.mark.to_string();
-        let mut known = Known::new();
-        let mut killed = 0;
-        let mut pause = PAUSE_FIRST;
-        let out_of_reach = loop {
-            let (traces, before) = (self.clone(), known.clone());
-            let look = match tokio::task::spawn_blocking(move || traces.look(&before)).await {
-                Ok(look) => look,
-                Err(cause) => {
-                    tracing::error!(of, %cause, "a look for what is left failed");
-                    Look::default()
-                }
-            };
-            if look.alive.is_empty() {
-                break look.out_of_reach;
-            }
-            if pause == PAUSE_MAX {
-                tracing::warn!(of, left = ?look.alive, "killed processes are still there");
-            }
-            known.extend(look.alive);
-            killed += look.killed;
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
-        };
+        let swept = until_none_is_left(&of, |known| {
+            let traces = self.clone();
+            tokio::task::spawn_blocking(move || traces.look(&known))
+        })
+        .await;
         if let Some(cgroup) = self.cgroup {
             let removed = tokio::task::spawn_blocking(move || cgroup.remove()).await;
             if let Err(cause) = removed {
                 tracing::error!(of, %cause, "removing the cgroup failed");
             }
         }
-        Swept { killed, out_of_reach }
+        swept
     }
 
     /// One look: kills what is there and takes the exit status of what is dead and nobody waits
@@ -217,6 +200,35 @@ impl Traces {
         }
         found.remove(&own);
         found.iter().filter_map(|pid| by_pid.get(pid).copied()).collect()
+    }
+}
+
+/// Looks until a look finds nothing alive. One that fails has seen nothing, which is not the same.
+async fn until_none_is_left<F>(of: &str, mut look: impl FnMut(Known) -> F) -> Swept
+where
+    F: Future<Output = Result<Look, JoinError>>,
+{
+    let mut known = Known::new();
+    let mut killed = 0;
+    let mut pause = PAUSE_FIRST;
+    loop {
+        match look(known.clone()).await {
+            Ok(look) if look.alive.is_empty() => {
+                return Swept { killed: killed + look.killed, out_of_reach: look.out_of_reach };
+            }
+            Ok(look) => {
+                if pause == PAUSE_MAX {
+                    tracing::warn!(of, left = ?look.alive, "killed processes are still there");
+                }
+                known.extend(look.alive);
+                killed += look.killed;
+            }
+            Err(cause) => {
+                tracing::error!(of, %cause, "a look for what is left failed; looking again");
+            }
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
@@ -330,6 +342,23 @@ mod tests {
         };
         let found = traces.members(&all, &[own + 14], &known, carries);
         assert_eq!(pids(&found), [own + 11, own + 12, own + 13, own + 14, own + 18, own + 20]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_fails_is_no_look_that_finds_nothing() {
+        let mut looks = 0;
+        let swept = until_none_is_left("a run", |known| {
+            looks += 1;
+            let number = looks;
+            tokio::spawn(async move {
+                assert_ne!(number, 1, "on purpose");
+                let alive = if number == 2 { Known::from([(7, 1)]) } else { Known::new() };
+                assert_eq!(known.len(), usize::from(number > 2));
+                Look { killed: alive.len(), alive, out_of_reach: BTreeSet::new() }
+            })
+        });
+        assert_eq!(swept.await, Swept { killed: 1, out_of_reach: BTreeSet::new() });
+        assert_eq!(looks, 3);
     }
 
     #[test]

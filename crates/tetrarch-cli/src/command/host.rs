@@ -9,7 +9,7 @@ use tetrarch_core::converse::cost::Prices;
 use tetrarch_core::id::HostName;
 use tetrarch_core::limits::{CAPACITY_PER_CORE, FREEZE_WINDOWS};
 use tetrarch_core::request::{HostDrain, Op};
-use tetrarch_engine::{EngineError, HostConfig, serve_host};
+use tetrarch_engine::{HostConfig, serve_host};
 use tetrarch_runner::{
     Beat, Guard, GuardConfig, HostLife, RunnerConfig, clear_earlier_lives, freeze_time, keep_guard,
 };
@@ -188,12 +188,13 @@ async fn serve(context: &Context, args: HostArgs) -> Result<(), CliError> {
     let runner = tokio::spawn(tetrarch_runner::serve(runner, ordered, tell_observed));
     let outcome = serve_host(bus, config, orders, observed, stop, tell, renewed).await;
     // Every sender of orders is gone now: the runner ends what still runs, then itself.
-    if let Err(error) = runner.await {
+    let ended = runner.await;
+    if let Err(error) = &ended {
         tracing::error!(%error, "the runner died");
     }
     beating.abort();
-    if matches!(&outcome, Err(EngineError::LeaseLost(_))) {
-        // What the runner could not end may not outlive the lease.
+    if ended.is_err() || outcome.is_err() {
+        // What the runner could not end may not outlive the lease, nor the guard.
         let (done, killed) = oneshot::channel();
         if beats.send(Beat::Kill(done)).await.is_ok() {
             let _unanswered = killed.await;

@@ -313,7 +313,13 @@ impl Roster {
     }
 
     /// Ends every actor, then every program, and returns when none is left.
-    pub(super) async fn end(&mut self, observed: &mut mpsc::Receiver<Observed>) {
+    ///
+    /// # Errors
+    /// The runner ended before it said so of every program.
+    pub(super) async fn end(
+        &mut self,
+        observed: &mut mpsc::Receiver<Observed>,
+    ) -> Result<(), EngineError> {
         self.tree.stop().await;
         self.seated.clear();
         let mut left: HashSet<RunId> = self.runs.drain().map(|(run, _)| run).collect();
@@ -322,17 +328,57 @@ impl Roster {
             // A runner that is gone has ended them.
             let _gone = self.orders.send(Order::Kill { run: *run }).await;
         }
-        while !left.is_empty()
-            && let Some(seen) = observed.recv().await
-        {
-            if is_end(&seen.event) {
-                left.remove(&seen.run);
-            }
+        until_ended(left, observed).await
+    }
+}
+
+/// Waits for the ends of runs.
+async fn until_ended(
+    mut left: HashSet<RunId>,
+    observed: &mut mpsc::Receiver<Observed>,
+) -> Result<(), EngineError> {
+    while !left.is_empty() {
+        let seen = observed.recv().await.ok_or_else(runner_ended)?;
+        if is_end(&seen.event) {
+            left.remove(&seen.run);
         }
     }
+    Ok(())
+}
+
+/// The runner ended by itself: nobody knows what of its programs is left.
+pub(super) fn runner_ended() -> EngineError {
+    EngineError::ActorDied("runner".to_owned(), "it ended before its host".to_owned())
 }
 
 /// Whether nothing of a run follows.
 fn is_end(event: &RunnerEvent) -> bool {
     matches!(event, RunnerEvent::Exited { .. } | RunnerEvent::SpawnFailed { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use tetrarch_core::id::Ulid;
+    use tetrarch_core::order::Exit;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_runner_that_ends_early_is_no_end_of_what_it_ran() {
+        let [one, other] = [1, 2].map(|run| RunId(Ulid(run)));
+        let exited = |run| Observed {
+            run,
+            event: RunnerEvent::Exited { exit: Exit::Code(0), result: None },
+            place: Box::new(()),
+        };
+        for (ends, all) in [(vec![one], false), (vec![one, other], true)] {
+            let (tell, mut observed) = mpsc::channel(2);
+            for run in ends {
+                tell.send(exited(run)).await.unwrap();
+            }
+            drop(tell);
+            let ended = until_ended([one, other].into(), &mut observed).await;
+            assert_eq!(ended.is_ok(), all, "{ended:?}");
+        }
+    }
 }
