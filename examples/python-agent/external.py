@@ -169,10 +169,11 @@ class Agent:
     def _obey(self, subject, mail):
         """Only the owner and people end a session, by the control lane, and only the one that they name: its epoch,
         and its session where it is given."""
-        lane, _, sender = subject.split(".")[:3]
+        lane, _, *sender = subject.split(".")
         order = mail.get("body") or {}
         known = order.get("session") in (None, "", self.session) and int(order.get("epoch") or 0) == self.epoch
-        if lane == "ctl" and (sender == "GO" or sender.startswith("human:")) and known:
+        # A host's name behind the sender would say that the host speaks for it, and it does so for neither.
+        if lane == "ctl" and len(sender) == 1 and (sender[0] == "GO" or sender[0].startswith("human:")) and known:
             if mail["topic"] in ("stop", "kill", "superseded"):
                 self._ended = "%s: %s" % (mail["topic"], order.get("reason", ""))
 

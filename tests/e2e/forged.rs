@@ -1,7 +1,7 @@
 //! Garbage and forgeries where only the control plane writes: whoever can put them there, the
 //! fleet goes on, and `doctor --check-ledger` names what is wrong with its place on the ledger.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tetrarch_bus::creds::Party;
 use tetrarch_bus::intake::{REASON, SUBJECT};
 use tetrarch_bus::journal::JournalName;
@@ -204,4 +204,47 @@ async fn entries_that_break_a_rule_are_named_by_sequence_and_commit() {
         ["doctor", "--check-ledger", "--url", &url, "--credentials", human.to_str().unwrap()];
     assert_eq!(fleet.run(args).code, Some(1));
     rustix::process::kill_process(owner, rustix::process::Signal::KILL).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_speaks_as_somebody_else_is_not_heard() {
+    let fleet = Fleet::up();
+    fleet.ok(["project", "create", "demo"]);
+    fleet.ok(["agent", "add", "PO-mine", "--external"]);
+    let host = fleet.bus(&Party::Host(HostName::new("h2").unwrap())).await;
+    let register = || agent_epoch(&fleet, "PO-mine");
+    let before = register();
+    let ulid = |n: u32| format!("01JD8Z5W6T4QK3M9X2V7B1N{n:03}");
+    let retire = json!({"requestId": ulid(100), "project": "demo"}).to_string();
+    let join = json!({"requestId": ulid(101), "instance": "x", "leaseEpoch": "99", "capacity": 1})
+        .to_string();
+    let bare = json!({"requestId": ulid(102)}).to_string();
+    let stop = json!({"topic": "stop", "body": {"agent": "PO-demo", "reason": "x"}}).to_string();
+    for (subject, body) in [
+        ("op.project.retire.human:ada.h2", retire),
+        ("op.host.join.HO@h1.h2", join),
+        ("op.agent.register.PO-mine.h2", bare),
+        ("ctl.PO-demo.GO.h2", stop.clone()),
+        ("ctl.PO-demo.human:ada.h2", stop),
+    ] {
+        put(&host, subject, body).await;
+    }
+    // What is asked after all of these is decided after them.
+    fleet.ok(["project", "create", "after"]);
+    assert_eq!(register(), before, "its session goes on");
+    let agents = fleet.json(&["get", "agents"]);
+    let of = |name: &str| {
+        let all = agents.as_array().unwrap().iter();
+        all.filter(|agent| agent["id"] == name).map(|agent| agent["epoch"].clone()).next().unwrap()
+    };
+    assert_eq!(of("HO@h1"), json!(1), "{agents}");
+    let orchestrator =
+        agents.as_array().unwrap().iter().find(|agent| agent["id"] == "PO-demo").unwrap();
+    assert_ne!(orchestrator["liveness"], "terminated", "{orchestrator}");
+}
+
+fn agent_epoch(fleet: &Fleet, name: &str) -> Value {
+    let agents = fleet.json(&["get", "agents"]);
+    let found = agents.as_array().unwrap().iter().find(|agent| agent["id"] == name);
+    found.unwrap()["epoch"].clone()
 }

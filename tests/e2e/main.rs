@@ -17,6 +17,7 @@ mod fifty;
 mod first_hour;
 mod first_run;
 mod first_steps;
+mod floods;
 mod foreign;
 mod forged;
 mod gate;

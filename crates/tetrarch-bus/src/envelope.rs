@@ -3,8 +3,10 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use async_nats::HeaderMap;
+use nkeys::KeyPair;
 use tetrarch_core::id::SessionId;
 use tetrarch_core::mail::Lane;
 use tetrarch_core::request::Sender;
@@ -89,6 +91,16 @@ pub struct Envelope {
     pub trace: Option<String>,
     /// A W3C `tracestate`.
     pub trace_state: Option<String>,
+}
+
+/// What this process adds to the message ids that others could tell beforehand. A stream knows an id whoever
+/// used it: who takes that of another's next message first has it dropped.
+static UNGUESSABLE: LazyLock<String> = LazyLock::new(|| KeyPair::new_user().public_key());
+
+/// A message id that nobody else uses. Repetitions by this process have the same.
+#[must_use]
+pub fn own_msg_id(id: &str) -> String {
+    format!("{id}.{}", *UNGUESSABLE)
 }
 
 impl Envelope {

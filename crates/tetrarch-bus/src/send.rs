@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::client::Bus;
 use crate::codec::{self, CodecError};
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, own_msg_id};
 use crate::error::PublishError;
 use crate::subject::Subject;
 use crate::surely;
@@ -89,7 +89,7 @@ pub async fn send_mail(
 ) -> Result<u64, SendError> {
     let subject = mail_subject(mail, &author.from, author.via.as_ref());
     let envelope = Envelope {
-        msg_id: Some(format!("{}.{}.{id}", author.from, author.epoch)),
+        msg_id: Some(own_msg_id(&format!("{}.{}.{id}", author.from, author.epoch))),
         session: author.session,
         epoch: Some(author.epoch),
         trace: mail.trace.clone(),

@@ -296,6 +296,9 @@ fn parse_sent(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
         _ => None,
     };
     let from = tokens.parse(from_at, PARTY)?;
+    if !speaks_for(via.as_ref(), &from) {
+        return Err(tokens.wrong(from_at, "an agent that a host runs, or that host itself"));
+    }
     Ok(match tokens.word(0) {
         "spawn" => {
             tokens.literal(1, "request")?;
@@ -313,6 +316,23 @@ fn parse_sent(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
             Subject::Mail { lane, to: tokens.parse(1, PARTY)?, from, via }
         }
     })
+}
+
+/// Whether a host may publish in this party's name: people, GO and other hosts have credentials of their own. Of
+/// the agents that it may speak for, where they are placed decides (core).
+fn speaks_for(via: Option<&HostName>, from: &Principal) -> bool {
+    let Some(via) = via else { return true };
+    match from {
+        Principal::Human(_) | Principal::Agent(AgentId::Go) => false,
+        Principal::Agent(AgentId::Ho(host)) => host == via,
+        Principal::Agent(
+            AgentId::Po(_)
+            | AgentId::Io(_)
+            | AgentId::Specialist(..)
+            | AgentId::Reviewer(..)
+            | AgentId::Worker(_),
+        ) => true,
+    }
 }
 
 fn parse_plan(tokens: &Tokens<'_>) -> Result<Subject, SubjectError> {
@@ -367,7 +387,12 @@ impl WrongRequest {
             last if last > from_at => Some(tokens.parse(last, HOST).ok()?),
             _ => None,
         };
-        Some(Self { from, via, spawn: tokens.word(0) == "spawn" })
+        // Who did not send it is not told.
+        speaks_for(via.as_ref(), &from).then(|| Self {
+            from,
+            via,
+            spawn: tokens.word(0) == "spawn",
+        })
     }
 }
 

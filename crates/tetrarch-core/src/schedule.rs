@@ -176,10 +176,11 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The id of what begins at one of its times: the same whichever owner begins it.
+    /// An id of what begins at one of its times: the same whichever owner begins it. `index` tells the next
+    /// from one that is taken.
     #[must_use]
-    pub fn firing(&self, due: BusTime) -> EpicId {
-        EpicId::derive(due, &self.id.to_string(), "firing", 0)
+    pub fn firing(&self, due: BusTime, index: usize) -> EpicId {
+        EpicId::derive(due, &self.id.to_string(), "firing", index)
     }
 
     /// Bytes of its texts.

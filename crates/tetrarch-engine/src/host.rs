@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tetrarch_bus::Bus;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec::{self, HostLease};
-use tetrarch_bus::envelope::Envelope;
+use tetrarch_bus::envelope::{Envelope, own_msg_id};
 use tetrarch_bus::inbox::{Inbox, Wakeup};
 use tetrarch_bus::lease::{AcquireError, Claim as LeaseClaim, Lease, LeaseKey};
 use tetrarch_bus::send::send_request;
@@ -179,8 +179,11 @@ async fn join(
     });
     let id = RequestId(config.life);
     let subject = Subject::Op { op: OpName::of(&op), from: owner, via: Some(config.name.clone()) };
-    let envelope =
-        Envelope { msg_id: Some(id.to_string()), epoch: Some(lease_epoch), ..Envelope::default() };
+    let envelope = Envelope {
+        msg_id: Some(own_msg_id(&id.to_string())),
+        epoch: Some(lease_epoch),
+        ..Envelope::default()
+    };
     let payload = codec::encode_op(&op, id)?.into();
     send_request(bus, &subject, envelope.headers(&subject), payload, None).await?;
     reach(Step::JoinSent);

@@ -8,7 +8,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{self, Claimed};
-use tetrarch_bus::envelope::Envelope;
+use tetrarch_bus::envelope::{Envelope, own_msg_id};
 use tetrarch_bus::inbox::{Incoming, Wakeup};
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, send_mail, send_request};
@@ -186,7 +186,7 @@ impl Session {
         let envelope = Envelope {
             // A program's next session asks again under the same id, and the owner has to see that:
             // it may have refused what the session before it asked.
-            msg_id: Some(format!("{id}.{}", self.epoch)),
+            msg_id: Some(own_msg_id(&format!("{id}.{}", self.epoch))),
             session: Some(self.session),
             epoch: Some(self.epoch),
             trace: trace.map(str::to_owned).or_else(|| self.trace.clone()),

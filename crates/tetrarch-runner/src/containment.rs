@@ -45,6 +45,20 @@ pub(crate) struct Bounds {
 }
 
 impl Containment {
+    /// What no run may read and every run does, since it lies in the directory for temporary files: rights reach
+    /// down. In words, with what to do.
+    pub(crate) fn exposed(&self) -> Option<String> {
+        let real = |place: &Path| place.canonicalize().unwrap_or_else(|_| place.to_owned());
+        let temporary = real(&std::env::temp_dir());
+        let inside = self.hidden.iter().find(|hidden| real(hidden).starts_with(&temporary))?;
+        Some(format!(
+            "{} lies in {}, where every program reads and writes; keep it elsewhere (--data-dir), or set TMPDIR \
+             to another directory for the host",
+            inside.display(),
+            temporary.display()
+        ))
+    }
+
     /// The bounds of a run whose tools allow this network, in this directory; `temporary` is where programs put
     /// what they throw away, `places` is what else is the run's.
     pub(crate) fn bounds(

@@ -94,6 +94,10 @@ pub struct Isolation {
 pub fn probe(containment: &Containment, cgroup_parent: Option<&Path>) -> Isolation {
     let mut layers = cgroup(containment, cgroup_parent);
     layers.extend(confinement(containment));
+    if let Some(exposed) = containment.exposed() {
+        let all = layers.iter_mut().filter(|layer| layer.name == LANDLOCK && layer.active);
+        all.for_each(|layer| *layer = Layer::new(LANDLOCK, Err(exposed.clone())));
+    }
     for layer in layers.iter_mut().filter(|layer| layer.name == NETWORK_LAYER) {
         layer.words.push_str(match proxy::is_there() {
             true => "; some hosts alone can be allowed",

@@ -7,7 +7,7 @@ use async_nats::HeaderMap;
 use bytes::Bytes;
 
 use crate::client::Bus;
-use crate::envelope::{Envelope, Place};
+use crate::envelope::{Envelope, Place, own_msg_id};
 use crate::{codec, send, surely};
 use tetrarch_core::id::AgentId;
 use tetrarch_core::ledger::Entry;
@@ -50,7 +50,7 @@ pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Letter>, Outb
 pub(super) fn answer(mail: &Mail, epoch: u64) -> Result<Letter, OutboxError> {
     let subject = send::mail_subject(mail, &AgentId::Go.into(), None);
     let envelope = Envelope {
-        msg_id: mail.correlation.map(|request| format!("{}-{request}", mail.to)),
+        msg_id: mail.correlation.map(|request| own_msg_id(&format!("{}-{request}", mail.to))),
         epoch: Some(epoch),
         trace: mail.trace.clone(),
         ..Envelope::default()

@@ -197,3 +197,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_host_speaks_for_nobody_who_has_a_credential_of_their_own() {
+    let forms = ["op.goal.cancel.{}.h1", "report.{}.h1", "mail.PO-demo.{}.h1", "ctl.PO-demo.{}.h1"];
+    let spawn = format!("spawn.request.goal_{U}.-.{{}}.h1");
+    for form in forms.into_iter().chain([spawn.as_str()]) {
+        for refused in ["human:ada", "GO", "HO@h2"] {
+            let text = form.replace("{}", refused);
+            let error = text.parse::<Subject>().unwrap_err().to_string();
+            assert!(error.contains("an agent that a host runs"), "{text}: {error}");
+            assert_eq!(WrongRequest::of(&text), None, "{text}: they are not told");
+        }
+        for taken in ["HO@h1", "PO-demo", "IO@ada"] {
+            form.replace("{}", taken).parse::<Subject>().unwrap();
+        }
+    }
+}

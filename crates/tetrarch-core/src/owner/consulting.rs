@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::assignment::{Assignment, AssignmentStatus, Purpose as Task, Recovery};
 use crate::budget::Spend;
 use crate::dispatch::{Dispatch, DispatchMode, DispatchOutcome};
-use crate::error::Refusal;
+use crate::error::{ErrorCode, Refusal};
 use crate::goal::Goal;
 use crate::id::{
     AgentId, AssignmentId, DispatchId, EpicId, Principal, ProjectName, Tier, sha256_hex,
@@ -47,7 +47,7 @@ pub(super) enum Begun {
 /// Begins a goal: with the plan that it came with, or has one made when there is a planner.
 ///
 /// # Errors
-/// The project is unknown, retired or somebody else's; it has no profile for some of the work.
+/// The project is unknown, retired or somebody else's; it has no profile for some of the work; there is such a goal.
 pub(super) fn give(
     draft: &mut Draft<'_>,
     policy: &Policy,
@@ -56,12 +56,25 @@ pub(super) fn give(
     owner: &Principal,
     wish: &PlanFile,
 ) -> Result<Begun, Refusal> {
+    // The id is the request's: whoever takes that of another goal would take the goal.
+    if is_taken(draft, epic) {
+        let detail = format!("there is a goal {epic}; send it with another requestId");
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
     let planner = judging::planner_for(draft.base(), policy, project, wish);
     if let Some(planner) = planner.filter(|_| wish.nodes.is_empty()) {
         return ask_for_plan(draft, planner, epic, project, owner, wish);
     }
     plans::create_goal(draft, epic, project, owner, wish)?;
     Ok(Begun::Planned)
+}
+
+/// Whether an epic's id is that of a goal, or of one that a plan is made for.
+pub(super) fn is_taken(draft: &Draft<'_>, epic: EpicId) -> bool {
+    let records = draft.base();
+    records.goals.contains_key(&epic)
+        || records.plans.contains_key(&epic)
+        || records.plannings.values().any(|planning| planning.epic == epic)
 }
 
 fn ask_for_plan(

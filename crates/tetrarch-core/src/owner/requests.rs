@@ -3,12 +3,12 @@
 
 use crate::audit::{self, CredentialAct};
 use crate::error::{ErrorCode, Refusal};
-use crate::id::sha256_hex;
+use crate::id::{AgentId, Principal, sha256_hex};
 use crate::ledger::{Decision, EventKind, Record};
 use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX, UNREAD_MAX};
 use crate::mail::Mail;
 use crate::records::Records;
-use crate::request::{MalformedKind, Op, Request, RequestBody};
+use crate::request::{MalformedKind, Op, Request, RequestBody, Sender};
 use crate::share::{Backlog, Excess};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
@@ -69,6 +69,12 @@ fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Requ
         reports::report(&mut draft, policy, request, report);
         return draft.finish();
     }
+    if matches!(request.body, RequestBody::Op(_))
+        && let Err(refusal) = vouched(records, &request.sender)
+    {
+        refuse(&mut draft, request, &refusal);
+        return draft.finish();
+    }
     if let Some(op) = read(request) {
         operations::operate(&mut draft, policy, request, op);
         return draft.finish();
@@ -96,6 +102,19 @@ fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Requ
     }
     decided(&mut draft, request);
     draft.finish()
+}
+
+/// A host publishes for itself and for the agents that are placed on it (spec 09, On the bus).
+fn vouched(records: &Records, sender: &Sender) -> Result<(), Refusal> {
+    let Some(via) = &sender.via else { return Ok(()) };
+    let own = sender.from == Principal::Agent(AgentId::Ho(via.clone()));
+    let agent = sender.from.agent().and_then(|id| records.agents.get(id));
+    let placed = agent.and_then(|agent| agent.placement.as_ref()).map(|at| &at.host);
+    if own || placed == Some(via) {
+        return Ok(());
+    }
+    let detail = format!("{} is not placed on {via}", sender.from);
+    Err(Refusal::new(ErrorCode::Unauthorized, detail))
 }
 
 /// Remembers what was decided on a request.

@@ -85,6 +85,10 @@ fn create(
         let detail = format!("there are {SCHEDULES_MAX} schedules; delete one first");
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
+    if draft.base().schedules.contains_key(&id) {
+        let detail = format!("there is a schedule {id}; send it with another requestId");
+        return Err(Refusal::new(ErrorCode::Conflict, detail));
+    }
     match deed {
         Deed::Goal { project, plan } => {
             may_give(draft, from, project)?;
@@ -119,6 +123,9 @@ fn create(
     Ok(id.to_string())
 }
 
+/// Ids of one firing that may be taken before it cannot begin.
+const FIRINGS_TAKEN_MAX: usize = 16;
+
 /// Longest cron expression or name of a time zone, in bytes.
 const EXPRESSION_BYTES_MAX: usize = 256;
 
@@ -137,7 +144,7 @@ fn may_give(draft: &Draft<'_>, from: &Principal, project: &ProjectName) -> Resul
     }
 }
 
-/// Mail at set times is people's, to people and to agents that are there.
+/// Mail at set times is people's, to people.
 fn may_write(draft: &Draft<'_>, from: &Principal, to: &Principal) -> Result<(), Refusal> {
     if let Some(agent) = from.agent().filter(|agent| **agent != AgentId::Go) {
         let detail = format!("{agent} is an agent; a human must ask for mail at set times");
@@ -146,6 +153,11 @@ fn may_write(draft: &Draft<'_>, from: &Principal, to: &Principal) -> Result<(), 
     match to.agent() {
         Some(agent) if draft.agent(agent).is_none() => {
             Err(Refusal::new(ErrorCode::NotFound, format!("no agent {agent}")))
+        }
+        // It is GO that writes then, and whoever may not write to agents may make schedules.
+        Some(agent) if from.agent().is_none() => {
+            let detail = format!("{agent} is an agent; mail at set times goes to people");
+            Err(Refusal::new(ErrorCode::Unauthorized, detail))
         }
         Some(_) | None => Ok(()),
     }
@@ -195,7 +207,10 @@ pub(super) fn fire_due(draft: &mut Draft<'_>, policy: &Policy) {
 
 /// Begins it once for the time it was due and all that have passed since.
 fn fire(draft: &mut Draft<'_>, policy: &Policy, mut schedule: Schedule, due: BusTime) {
-    let epic = schedule.firing(due);
+    // Anybody can tell the first beforehand, and may have taken it.
+    let mut epics = (0..=FIRINGS_TAKEN_MAX).map(|index| schedule.firing(due, index));
+    let free = epics.find(|epic| !consulting::is_taken(draft, *epic));
+    let epic = free.unwrap_or_else(|| schedule.firing(due, 0));
     draft.request = Some(RequestId(epic.0));
     let begun = match &schedule.deed {
         Deed::Goal { project, plan } => read_plan(plan).and_then(|plan| {

@@ -10,11 +10,11 @@ use super::fleet::{
 use crate::brief::{Finding, Judgement, Outcome, RunResult, Verdict};
 use crate::error::{DenialReason, ErrorCode};
 use crate::goal::GoalStatus;
-use crate::id::{AgentId, EpicId, HumanName, Principal};
+use crate::id::{AgentId, EpicId, HumanName, Principal, RequestId};
 use crate::ledger::{Entry, EventKind};
 use crate::limits::{IDLE_AFTER, TEXT_BYTES_MAX};
 use crate::liveness::Liveness;
-use crate::mail::OpReply;
+use crate::mail::{MailBody, OpReply};
 use crate::overseer::Telemetry;
 use crate::owner::{Input, next_deadline};
 use crate::plan::{NodeStatus, PlanReason, schema};
@@ -347,4 +347,23 @@ fn the_open_goals_of_a_retired_project_are_cancelled() {
         assert_eq!(status(&fleet, epic), GoalStatus::Cancelled);
     }
     assert_eq!(fleet.node(idle, "T1.1").status, NodeStatus::Cancelled);
+}
+
+#[test]
+fn a_goal_is_not_taken_by_a_request_with_its_id() {
+    let mut fleet = Fleet::ready();
+    let epic = fleet.goal(tasks(1));
+    let before = fleet.records.goals[&epic].clone();
+    // As soon as the decision on the first request is forgotten, the goal alone tells.
+    fleet.records.decisions.clear();
+    let plan = Box::new(equipped(schema::parse(&tasks(2)).unwrap()));
+    let other = Principal::Human("eve".parse().unwrap());
+    let mut input =
+        fleet.asking(&other, RequestBody::Op(Op::GoalCreate { project: project(), plan }));
+    let Input::Request(request) = &mut input else { panic!("{input:?}") };
+    request.id = RequestId(epic.0);
+    let entry = fleet.one(input);
+    let MailBody::Reply(reply) = &entry.mail[0].body else { panic!("{entry:?}") };
+    assert_eq!(reply.error, Some(ErrorCode::Conflict), "{reply:?}");
+    assert_eq!(fleet.records.goals[&epic], before);
 }

@@ -3,14 +3,15 @@
 
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, human, id, plan_of, po, project, reply, task, tasks};
+use super::fleet::{Fleet, equipped, human, id, plan_of, po, project, reply, task, tasks};
 use crate::error::ErrorCode;
 use crate::goal::GoalStatus;
-use crate::id::{AgentId, EpicId, Principal, ProjectName, ScheduleId};
+use crate::id::{AgentId, EpicId, Principal, ProjectName, RequestId, ScheduleId};
 use crate::ledger::{Entry, EventKind};
 use crate::limits::{FIRED_MAX, SCHEDULE_PLAN_BYTES_MAX, SCHEDULES_MAX, TEXT_BYTES_MAX};
 use crate::mail::{MailBody, OpReply};
 use crate::owner::{Input, decide, next_deadline};
+use crate::plan::schema;
 use crate::request::schedules::ScheduleOp;
 use crate::request::{Op, Page, RequestBody};
 use crate::schedule::{Deed, Rhythm, UTC};
@@ -65,7 +66,7 @@ fn a_goal_begins_when_it_is_due_and_not_before() {
     assert_eq!(fired(&tick(&mut fleet, BusTime(due.0 - 1))), 0);
     let entry = tick(&mut fleet, due);
     assert_eq!(fired(&entry), 1);
-    let epic = fleet.records.schedules[&id].firing(due);
+    let epic = fleet.records.schedules[&id].firing(due, 0);
     assert_eq!(fleet.records.goal_states[&epic].status, GoalStatus::Active);
     assert_eq!(fleet.records.goals[&epic].owner, human(), "it is whose the schedule is");
     assert_eq!(entry.plans[0].version, 1);
@@ -74,6 +75,41 @@ fn a_goal_begins_when_it_is_due_and_not_before() {
     let after = fleet.records.schedules[&id].clone();
     assert_eq!((after.last, after.next, after.fired), (Some(due), Some(due + MINUTE), 1));
     assert_eq!(fired(&tick(&mut fleet, due)), 0, "once");
+}
+
+#[test]
+fn a_firing_whose_id_is_taken_begins_under_another() {
+    let mut fleet = Fleet::ready();
+    let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), goal(&tasks(1)));
+    let due = next(&fleet, id);
+    let taken = fleet.records.schedules[&id].firing(due, 0);
+    let plan = Box::new(equipped(schema::parse_either(&tasks(1)).unwrap()));
+    let op = Op::GoalCreate { project: project(), plan };
+    let mut input = fleet.asking(&human(), RequestBody::Op(op));
+    let Input::Request(request) = &mut input else { panic!("{input:?}") };
+    request.id = RequestId(taken.0);
+    fleet.one(input);
+    let before = fleet.records.goals[&taken].clone();
+    assert_eq!(fired(&tick(&mut fleet, due)), 1);
+    assert_eq!(fleet.records.goals[&taken], before, "it is not written over");
+    let next = fleet.records.schedules[&id].firing(due, 1);
+    assert_eq!(fleet.records.goal_states[&next].status, GoalStatus::Active);
+}
+
+#[test]
+fn a_schedule_whose_id_is_taken_is_refused() {
+    let mut fleet = Fleet::ready();
+    let look = || mail(human(), "look");
+    let id = scheduled(&mut fleet, Rhythm::Every(MINUTE), look());
+    fleet.records.decisions.clear();
+    let op =
+        Op::Schedule(ScheduleOp::Create { rhythm: Rhythm::Every(MINUTE), deed: Box::new(look()) });
+    let mut input = fleet.asking(&po().into(), RequestBody::Op(op));
+    let Input::Request(request) = &mut input else { panic!("{input:?}") };
+    request.id = RequestId(id.0);
+    let entry = fleet.one(input);
+    let MailBody::Reply(reply) = &entry.mail[0].body else { panic!("{entry:?}") };
+    assert_eq!(reply.error, Some(ErrorCode::Conflict), "{reply:?}");
 }
 
 #[test]
@@ -221,6 +257,7 @@ fn who_may_have_what_begin() {
         (po, to_me(), Some(ErrorCode::Unauthorized)),
         (worker, to_me(), Some(ErrorCode::Unauthorized)),
         (human(), to_nobody, Some(ErrorCode::NotFound)),
+        (human(), mail(Principal::Agent(id("PO-demo")), "look"), Some(ErrorCode::Unauthorized)),
         (human(), mail(human(), &"x".repeat(TEXT_BYTES_MAX)), None),
         (human(), mail(human(), &"x".repeat(TEXT_BYTES_MAX + 1)), Some(ErrorCode::InvalidRequest)),
     ] {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::agent::Mode;
 use crate::error::ErrorCode;
-use crate::id::{AgentId, HumanName, Principal, ProfileName, RequestId, SessionId, Ulid};
+use crate::id::{AgentId, HostName, HumanName, Principal, ProfileName, RequestId, SessionId, Ulid};
 use crate::ledger::EventKind;
 use crate::limits::DECISION_KEPT;
 use crate::liveness::Liveness;
@@ -287,5 +287,21 @@ fn a_request_names_nobody_else_as_who_wants_it() {
         let answer = fleet.spawn(&po(), wanted);
         let child = fleet.agent(&answer.spawned[0].agent);
         assert_eq!(child.requested_by, po().into());
+    }
+}
+
+#[test]
+fn a_host_asks_for_nobody_who_is_not_placed_on_it() {
+    let mut fleet = Fleet::ready();
+    for (agent, placed) in [(po(), false), (AgentId::Ho(HostName::new("h9").unwrap()), true)] {
+        for op in [Op::AgentRegister, Op::AgentStatus { agent: AgentId::Go }] {
+            let mut input = fleet.asking(&agent.clone().into(), RequestBody::Op(op.clone()));
+            let Input::Request(request) = &mut input else { panic!("{input:?}") };
+            request.sender.via = Some(HostName::new("h9").unwrap());
+            let entry = fleet.one(input);
+            let MailBody::Reply(reply) = &entry.mail[0].body else { panic!("{entry:?}") };
+            let refused = reply.error == Some(ErrorCode::Unauthorized);
+            assert_eq!(refused, !placed, "{agent} {op:?}: {reply:?}");
+        }
     }
 }

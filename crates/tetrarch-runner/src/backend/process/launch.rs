@@ -149,6 +149,9 @@ async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained
     let places = ground.places_for(start).await?;
     let containment = &ground.containment;
     let required = |cause: &String| LaunchError::NotContained { cause: cause.clone() };
+    if let (Some(cause), true) = (containment.exposed(), containment.required) {
+        return Err(required(&cause));
+    }
     let cgroup = ground.cgroup_for(start.run);
     if let (Err(cause), true) = (&cgroup, containment.required) {
         return Err(required(cause));
