@@ -31,8 +31,9 @@ use crate::seat::{Asked, Seat, Teller};
 use crate::sweep::{Traces, become_subreaper, reap_orphans};
 use crate::worktree::Worktrees;
 
-/// Lines that wait for a run's task; it only passes them on.
-const LINES_MAX: usize = 64;
+/// Lines that wait for a run. None is dropped while its program lives: whoever wrote it was told that it
+/// came, and a program may wait for it.
+const LINES_MAX: usize = 256;
 /// Verbs that wait for a run's task.
 const VERBS_MAX: usize = 16;
 /// How long events are still offered to the listener when the runner closes.
@@ -140,7 +141,7 @@ impl Ground {
 ///
 /// Both channels are to be bounded; a listener that is slow slows programs down, never the end of
 /// a run. For each run the last event is `SpawnFailed` or `Exited`, but for the refusal of a verb
-/// that came too late. `Kill` for a run it does not
+/// that came too late, and for a remark on lines that it did not take. `Kill` for a run it does not
 /// know kills what an earlier life of the host left of it and answers `Exited`; other orders for
 /// such a run are dropped.
 ///
@@ -232,12 +233,7 @@ impl Desk {
     fn take(&mut self, order: Order) {
         match order {
             Order::Start(start) => self.start(*start),
-            Order::Deliver { run, line } => {
-                let reins = self.runs.get(&run);
-                if reins.is_none_or(|reins| reins.lines.try_send(line).is_err()) {
-                    tracing::warn!(%run, "a line was dropped: the run has ended or takes none");
-                }
-            }
+            Order::Deliver { run, line } => self.deliver(run, line),
             Order::Stop { run, drain, kill_grace, reason } => {
                 let asked = Asked::Stop { drain, kill_grace, reason };
                 self.ask(run, asked);
@@ -253,6 +249,30 @@ impl Desk {
                 }
             }
             Order::Verb { run, command } => self.pass_on(run, command),
+        }
+    }
+
+    /// Passes a line on. A run that takes too few is ended: its next session is given all mail again.
+    fn deliver(&mut self, run: RunId, line: Inbound) {
+        let Some(reins) = self.runs.get(&run) else {
+            tracing::warn!(%run, "a line was dropped: the run has ended");
+            return;
+        };
+        match reins.lines.try_send(line) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) if *reins.asked.borrow() != Asked::Kill => {
+                let text =
+                    format!("[ended: {LINES_MAX} lines wait that its program does not read]");
+                let teller = self.teller(run);
+                self.ask(run, Asked::Kill);
+                self.tasks.spawn(async move {
+                    teller.tell(RunnerEvent::Log { text }).await;
+                    None
+                });
+            }
+            Err(TrySendError::Full(_) | TrySendError::Closed(_)) => {
+                tracing::warn!(%run, "a line was dropped: the run is ended or takes none");
+            }
         }
     }
 

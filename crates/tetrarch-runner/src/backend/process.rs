@@ -38,7 +38,7 @@ mod output;
 mod takes;
 mod verdict;
 
-use feed::{Feed, QUEUE_VERBS, note_down};
+use feed::{Feed, QUEUE_VERBS, next_line, note_down};
 use helm::{Helm, RECEIPTS_MAX, Said};
 use ladder::{Ladder, Push};
 pub(crate) use launch::PASSED_ON;
@@ -259,7 +259,7 @@ impl Attendance {
                         return exit_of(self.child.wait().await);
                     }
                 }
-                line = self.lines.recv(), if lines_open => match line {
+                line = next_line(&mut self.lines, self.feed.as_ref()), if lines_open => match line {
                     Some(line) => self.give(&line),
                     None => lines_open = false,
                 },

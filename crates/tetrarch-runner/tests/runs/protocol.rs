@@ -210,3 +210,41 @@ async fn files_announced_before_a_failure_are_kept_and_a_death_leaves_them_to_th
     assert_eq!((result.outcome, file.name.as_str()), (Outcome::Failure, "a"));
     assert_eq!(seen.made, None);
 }
+
+/// A body that few of fill a pipe.
+fn long(number: usize) -> String {
+    format!(r#"{{"number":{number},"text":"{}"}}"#, "long ".repeat(400))
+}
+
+#[tokio::test]
+async fn lines_that_a_busy_program_reads_late_are_all_there() {
+    let mut stage = Stage::new();
+    let script = "
+while not os.path.exists('go'): time.sleep(0.01)
+heard = [hear()['body']['number'] for _ in range(200)]
+say('result', outcome='success', deliverable=heard == list(range(200)))
+";
+    let run = stage.start(python(script)).await;
+    stage.until(|event| matches!(event, RunnerEvent::Started { .. })).await;
+    for number in 0..200 {
+        stage.mail(run, "info", &long(number)).await;
+    }
+    std::fs::write(stage.dir_of(run).join("go"), "").unwrap();
+    let seen = stage.see_the_end().await;
+    let results = seen.results();
+    let [(result, _)] = results.as_slice() else { panic!("{results:?} {}", seen.log()) };
+    assert_eq!(result.deliverable, "true", "{}", seen.log());
+}
+
+#[tokio::test]
+async fn a_program_that_reads_nothing_is_ended_before_a_line_is_lost() {
+    let mut stage = Stage::new();
+    let run = stage.start(python("time.sleep(600)")).await;
+    stage.until(|event| matches!(event, RunnerEvent::Started { .. })).await;
+    for number in 0..600 {
+        stage.mail(run, "info", &long(number)).await;
+    }
+    let seen = stage.see_the_end().await;
+    assert_eq!(seen.exit, Exit::Signal(9));
+    assert!(seen.log().contains("lines wait that its program does not read"), "{}", seen.log());
+}

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use tetrarch_core::id::RequestId;
+use tetrarch_core::order::Inbound;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
@@ -13,6 +14,8 @@ use tokio::time::timeout;
 
 /// Lines that wait for a program, the pipe's own buffer not counted.
 const QUEUE_LINES: usize = 32;
+/// Free places with which a line is taken: those that are left are for what the runner itself has to say.
+const ROOM: usize = 8;
 /// Verbs that wait for a program.
 pub(super) const QUEUE_VERBS: usize = 16;
 /// After this long in one line a program is said not to read its stdin.
@@ -65,6 +68,14 @@ impl Feed {
         Self { queue: Some(queue), verbs: Some(verbs), writer }
     }
 
+    /// Waits until a line can be queued, or none any more.
+    async fn room(&self) {
+        if let Some(queue) = &self.queue {
+            // A line of the run's own may wait behind the last one.
+            let _room = queue.reserve_many(ROOM).await;
+        }
+    }
+
     /// Queues a line.
     pub(super) fn offer(&self, line: Vec<u8>) -> Result<(), NotFed> {
         put(self.queue.as_ref(), (line, None))
@@ -81,6 +92,17 @@ impl Feed {
         self.verbs = None;
         self.writer.abort();
     }
+}
+
+/// The next line for a program, once there is room for it: until then it waits where it is.
+pub(super) async fn next_line(
+    lines: &mut mpsc::Receiver<Inbound>,
+    feed: Option<&Feed>,
+) -> Option<Inbound> {
+    if let Some(feed) = feed {
+        feed.room().await;
+    }
+    lines.recv().await
 }
 
 impl Drop for Feed {
