@@ -27,6 +27,9 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// Time between two looks for what is being killed.
 const KILL_PAUSE: Duration = Duration::from_millis(20);
+/// Looks at this short pause once the host is gone: where its end leaves a process group an orphan,
+/// the kernel lets what is frozen in it run again, a moment after the guard heard of the end.
+const HURRIED_LOOKS: u32 = 25;
 /// Looks in a row that must find nothing left of a dead host: a program that it was just
 /// starting carries its mark a moment later.
 const EMPTY_LOOKS: u32 = 2;
@@ -121,6 +124,8 @@ struct Post {
     killing: bool,
     host_gone: bool,
     empty_looks: u32,
+    /// Looks since it is.
+    looks_alone: u32,
 }
 
 impl Post {
@@ -133,6 +138,7 @@ impl Post {
             killing: false,
             host_gone: false,
             empty_looks: 0,
+            looks_alone: 0,
         }
     }
 
@@ -203,7 +209,10 @@ impl Post {
                 reach(Step::Frozen);
                 say(Answer::Frozen);
             }
-            return self.unless_empty(!any, now.until(end).min(LOOK_PAUSE));
+            self.looks_alone += u32::from(self.host_gone);
+            let hurried = self.host_gone && any && self.looks_alone <= HURRIED_LOOKS;
+            let pause = if hurried { KILL_PAUSE } else { LOOK_PAUSE };
+            return self.unless_empty(!any, now.until(end).min(pause));
         }
         if !self.fence.kill() {
             return Next::Look(KILL_PAUSE);

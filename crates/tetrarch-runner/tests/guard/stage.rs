@@ -31,7 +31,9 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// A family that counts, each member in a file with its number: the program, a child in a session
 /// of its own, a daemon by the book, and one that keeps forking.
 const FAMILY: &str = r#"
-import os, sys, time
+import os, signal, sys, time
+# What the kernel sends to a process group whose last parent dies while it stands still.
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
 place = os.path.dirname(sys.argv[0])
 def count(name, forking=False):
     number = 0
