@@ -47,8 +47,10 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 39] = [
+const INSTEAD: [(&str, &str); 40] = [
     ("attach site --quiet", "attach {GOAL} --quiet"),
+    // How many versions a plan has depends on what is decided together.
+    ("plan diff {GOAL} 3 5", "plan diff {GOAL} 1 2"),
     (
         "plan apply {GOAL} plan.yaml --base 4 --reason as we agreed",
         "plan apply {GOAL} plan.yaml --base 1 --reason 'as we agreed'",
