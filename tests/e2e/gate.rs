@@ -92,9 +92,14 @@ fn refused(fleet: &Fleet, args: &[&str], word: &str) {
 fn commit_of_an_agent_under_required_isolation_merges_by_approval() {
     let layers = tetrarch_runner::probe(&tetrarch_runner::Containment::default(), None).layers;
     let word = if layers.iter().all(|layer| layer.active) { "required" } else { "best" };
-    let fleet = Fleet::prepared().with_env("TETRARCH_HOST_ISOLATION", word).started();
-    // Not where temporary files are, which every program may write.
+    // Neither the repository nor the data directory is where temporary files are, which every program may write.
     let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
+    let temporary = elsewhere.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let fleet = Fleet::prepared()
+        .with_env("TETRARCH_HOST_ISOLATION", word)
+        .with_env("TMPDIR", temporary.to_str().unwrap())
+        .started();
     let repository = Repository::at(elsewhere.path().join("repository"));
     let script =
         "set -e; echo four >> a; git add a; git commit -qm 'Add four'; git status --porcelain";

@@ -195,7 +195,7 @@ fn post() -> [MailBody; 3] {
 
 fn subject(mail: &Mail) -> Subject {
     let lane = mail.body.lane();
-    Subject::Mail { lane, to: mail.to.clone(), from: id("GO"), via: Some(id("h1")) }
+    Subject::Mail { lane, to: mail.to.clone(), from: id("HO@h1"), via: Some(id("h1")) }
 }
 
 fn headers(trace: bool) -> HeaderMap {
@@ -218,7 +218,7 @@ fn every_mail_is_read_as_it_was_written() {
             let (read, sender) =
                 decode_mail(&subject(&mail).to_string(), &headers(full), &bytes).unwrap();
             assert_eq!(read, mail);
-            assert_eq!((sender.from, sender.via), (id("GO"), Some(id("h1"))));
+            assert_eq!((sender.from, sender.via), (id("HO@h1"), Some(id("h1"))));
             assert_eq!((sender.session, sender.epoch), (Some(id("~")), 6));
         }
     }
