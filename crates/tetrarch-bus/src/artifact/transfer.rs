@@ -15,8 +15,8 @@ use crate::client::{Bus, PendingAck};
 use crate::retry::Retry;
 use crate::subject::pattern;
 
-/// Chunks sent and not yet acknowledged.
-const IN_FLIGHT: usize = 16;
+/// Chunks sent and not yet acknowledged: 64 uploads at once fit into what may wait in the stream.
+const IN_FLIGHT: usize = 4;
 /// Chunks asked for at once.
 const BATCH: usize = 32;
 /// Time for a lagging replica to have the next chunk.
