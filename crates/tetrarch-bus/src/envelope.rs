@@ -303,6 +303,14 @@ mod tests {
     }
 
     #[test]
+    fn an_own_message_id_is_the_same_again_and_no_other_process_has_it() {
+        let id = own_msg_id("W:1.1.m7");
+        assert_eq!(own_msg_id("W:1.1.m7"), id);
+        let secret = id.strip_prefix("W:1.1.m7.").unwrap();
+        assert!(KeyPair::from_public_key(secret).is_ok(), "as hard to tell as a key: {id}");
+    }
+
+    #[test]
     fn places_grow_as_the_ledger_does() {
         let place = |text: &str| text.parse::<Place>().unwrap();
         assert!(place("9.10") > place("9.9") && place("10.0") > place("9.10"));
