@@ -61,6 +61,16 @@ pub enum CredsError {
         /// Whose.
         name: String,
     },
+    /// Another name that differs in capitals alone.
+    #[error(
+        "{name} differs from {other}, who has a credential, in capitals alone; choose another name, or revoke the other with `tetrarch creds revoke {other}`"
+    )]
+    OtherSpelling {
+        /// Who is to have one.
+        name: String,
+        /// Who has one.
+        other: String,
+    },
     /// There is no credential to do it with.
     #[error("{name} has no credential here; `tetrarch creds list` lists those there are")]
     NotIssued {
@@ -405,6 +415,20 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let facts = jwt::user_facts(&text).unwrap();
         assert_eq!((facts.name.as_str(), facts.role), ("ada", Some(Role::Human(Person::Admin))));
+    }
+
+    #[test]
+    fn a_name_that_differs_from_anothers_in_capitals_alone_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open_or_create(dir.path()).unwrap();
+        let person = |name: &str| Party::Human(HumanName::new(name).unwrap());
+        authority.issue(&person("ada"), None, LIFETIME).unwrap();
+        authority.issue(&person("ada"), None, LIFETIME).unwrap();
+        let refused = authority.issue(&person("ADA"), None, LIFETIME).unwrap_err().to_string();
+        assert!(refused.starts_with("human:ADA differs from human:ada,"), "{refused}");
+        authority.issue(&Party::Host("ADA".parse().unwrap()), None, LIFETIME).unwrap();
+        authority.revoke(&person("ada")).unwrap();
+        authority.issue(&person("ADA"), None, LIFETIME).unwrap();
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use async_nats::HeaderMap;
 use nkeys::KeyPair;
-use tetrarch_core::id::SessionId;
+use tetrarch_core::id::{SessionId, sha256_hex};
 use tetrarch_core::mail::Lane;
 use tetrarch_core::request::Sender;
 
@@ -93,14 +93,18 @@ pub struct Envelope {
     pub trace_state: Option<String>,
 }
 
-/// What this process adds to the message ids that others could tell beforehand. A stream knows an id whoever
-/// used it: who takes that of another's next message first has it dropped.
-static UNGUESSABLE: LazyLock<String> = LazyLock::new(|| KeyPair::new_user().public_key());
+/// What this process alone knows. It is in nothing that is sent.
+static SECRET: LazyLock<String> = LazyLock::new(|| KeyPair::new_user().public_key());
+/// Characters that a message id has of a digest.
+const DIGEST_CHARS: usize = 32;
 
-/// A message id that nobody else uses. Repetitions by this process have the same.
+/// An id that nobody else can tell beforehand, also who knows others of this process: a stream drops the second
+/// message of one id, and the owner refuses the second request, whoever used it first. Repetitions by this
+/// process have the same.
 #[must_use]
 pub fn own_msg_id(id: &str) -> String {
-    format!("{id}.{}", *UNGUESSABLE)
+    let digest = sha256_hex(format!("{} {id}", *SECRET).as_bytes());
+    format!("{id}.{}", &digest[..DIGEST_CHARS])
 }
 
 impl Envelope {
@@ -304,10 +308,14 @@ mod tests {
 
     #[test]
     fn an_own_message_id_is_the_same_again_and_no_other_process_has_it() {
-        let id = own_msg_id("W:1.1.m7");
-        assert_eq!(own_msg_id("W:1.1.m7"), id);
-        let secret = id.strip_prefix("W:1.1.m7.").unwrap();
-        assert!(KeyPair::from_public_key(secret).is_ok(), "as hard to tell as a key: {id}");
+        let secret = |id: &str| {
+            let whole = own_msg_id(id);
+            assert_eq!(own_msg_id(id), whole);
+            whole.strip_prefix(&format!("{id}.")).map(str::to_owned).unwrap()
+        };
+        let (one, next) = (secret("W:1.1.m7"), secret("W:1.1.m8"));
+        assert_eq!(one.len(), DIGEST_CHARS);
+        assert_ne!(one, next, "one id does not tell the next");
     }
 
     #[test]

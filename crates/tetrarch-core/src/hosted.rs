@@ -156,6 +156,8 @@ pub struct Hosted {
     letters: Letters,
     /// Operations and messages that had no id of their own.
     asked_for: usize,
+    /// What the ids of requests are made of that the program gives none.
+    id_seed: String,
     updates: Updates,
     /// When it was last told something.
     now: BusTime,
@@ -195,6 +197,7 @@ impl Hosted {
         let mut hosted = Self {
             launch,
             first: run.id,
+            id_seed: run.id.to_string(),
             run,
             host,
             checkpoint,
@@ -236,6 +239,13 @@ impl Hosted {
     #[must_use]
     pub fn stopping_within(self, stop_within: StopWithin) -> Self {
         Self { stop_within, ..self }
+    }
+
+    /// The same with a seed of its own for the ids of requests that the program gives none: what nobody else
+    /// knows, since a request is refused when somebody asked under its id before.
+    #[must_use]
+    pub fn with_id_seed(self, id_seed: String) -> Self {
+        Self { id_seed, ..self }
     }
 
     /// The run it makes.

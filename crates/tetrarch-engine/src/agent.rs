@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{Claimed, CursorError};
+use tetrarch_bus::envelope::own_msg_id;
 use tetrarch_bus::journal::{JournalError, JournalWriter, Writer};
 use tetrarch_bus::subject::Subject;
 use tetrarch_core::brief::Artifact;
@@ -110,8 +111,9 @@ impl Actor for AgentActor {
         let own = trace::onward(&span, whose.trace.as_deref());
         let (host, stop_within) = (shared.claim.host.to_string(), shared.stop_within);
         let session = Session::hosted(shared, &launch, own.clone());
-        let machine =
-            Hosted::new(launch, run.clone(), host, None, own).stopping_within(stop_within);
+        let machine = Hosted::new(launch, run.clone(), host, None, own)
+            .stopping_within(stop_within)
+            .with_id_seed(own_msg_id(&run.id.to_string()));
         myself.cast(AgentMsg::Begin)?;
         Ok(AgentState {
             session,

@@ -103,7 +103,7 @@ impl Authority {
     /// valid one is kept. A person has the role that is said, else the one of the credential before, else admin.
     ///
     /// # Errors
-    /// As [`Authority::mint`], or it is no person who is to have a role.
+    /// As [`Authority::mint`], it is no person who is to have a role, or another's name differs in capitals alone.
     pub fn issue(
         &self,
         party: &Party,
@@ -114,11 +114,29 @@ impl Authority {
         let path = self.creds_dir.join(party.file_name());
         let held = self.credential(party)?;
         let role = role_of(party, held.as_ref(), role)?;
+        if held.is_none() {
+            self.no_other_spelling(party)?;
+        }
         if held.is_none_or(|held| held.standing != Standing::Valid) {
             let (whose, user) = ((role, &*party.user_name()), KeyPair::new_user());
             self.write("creds.issue", &path, whose, (user, lifetime))?;
         }
         Ok(path)
+    }
+
+    /// Two people or programs whose names differ in capitals alone are taken for one by whoever reads them.
+    fn no_other_spelling(&self, party: &Party) -> Result<(), CredsError> {
+        let own = party.file_name();
+        let same = |held: &Credential| {
+            let file = held.path.file_name().and_then(|name| name.to_str());
+            held.standing != Standing::Revoked
+                && file.is_some_and(|file| file != own && file.eq_ignore_ascii_case(&own))
+        };
+        let Some(held) = self.credentials()?.into_iter().find(same) else { return Ok(()) };
+        let name = party.to_string();
+        let kind = name.strip_suffix(&*party.user_name()).unwrap_or_default();
+        let other = format!("{kind}{}", held.name);
+        Err(CredsError::OtherSpelling { name, other })
     }
 
     /// Makes a credential with a new key and revokes the one before, whose role it has unless another is said.

@@ -245,6 +245,7 @@ fn failed(error: CredsError) -> CliError {
         CredsError::NotExternal { .. }
         | CredsError::NoPerson { .. }
         | CredsError::NoOperator { .. } => Code::Usage,
+        CredsError::OtherSpelling { .. } => Code::Conflict,
         CredsError::Over { .. } => Code::Denied,
         CredsError::File { .. } | CredsError::Key { .. } | CredsError::Sign(_) => Code::Failed,
     };

@@ -196,7 +196,7 @@ impl Hosted {
             }
         };
         self.spawns += 1;
-        let derived = RequestId::derive(now, &self.run.id.to_string(), "spawn", self.spawns);
+        let derived = RequestId::derive(now, &self.id_seed, "spawn", self.spawns);
         let request = given.unwrap_or(derived);
         effects.push(Effect::Journal(JournalEvent::Spawn { request }));
         let sponsor = self.launch.project.clone().map(AgentId::Po);

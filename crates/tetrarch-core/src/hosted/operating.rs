@@ -142,7 +142,7 @@ impl Hosted {
 
     fn next_id(&mut self, what: &str) -> RequestId {
         self.asked_for += 1;
-        RequestId::derive(self.run.created, &self.run.id.to_string(), what, self.asked_for)
+        RequestId::derive(self.run.created, &self.id_seed, what, self.asked_for)
     }
 
     fn answer(&self, topic: &str, id: RequestId, body: &Value, effects: &mut Vec<Effect>) {

@@ -8,7 +8,7 @@ use crate::ledger::{Decision, EventKind, Record};
 use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX, UNREAD_MAX};
 use crate::mail::Mail;
 use crate::records::Records;
-use crate::request::{MalformedKind, Op, Request, RequestBody, Sender};
+use crate::request::{MalformedKind, Request, RequestBody, Sender};
 use crate::share::{Backlog, Excess};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
@@ -42,21 +42,22 @@ pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why
     draft.finish()
 }
 
-/// The operation, when it only reads.
-fn read(request: &Request) -> Option<&Op> {
+/// Whether a request is only answered, and nothing of it is written: it reads, or it cannot be read.
+#[must_use]
+pub fn is_only_answered(request: &Request) -> bool {
     match &request.body {
-        RequestBody::Op(op) if op.is_read() => Some(op),
-        RequestBody::Op(_)
-        | RequestBody::Spawn(_)
-        | RequestBody::Report(_)
-        | RequestBody::Malformed { .. } => None,
+        RequestBody::Op(op) => op.is_read(),
+        RequestBody::Malformed { .. } => true,
+        RequestBody::Spawn(_) | RequestBody::Report(_) => false,
     }
 }
 
-/// The answer to a request that only reads; none when it is one to decide on.
+/// The answer to a request that is only answered; none when it is one to decide on.
 #[must_use]
 pub fn answer(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Option<Mail> {
-    read(request)?;
+    if !is_only_answered(request) {
+        return None;
+    }
     let step = decide(records, policy, now, request);
     step.mail.into_iter().next()
 }
@@ -65,8 +66,8 @@ fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Requ
     let mut draft = Draft::new(records, now, request.sender.from.clone());
     draft.request = Some(request.id);
     draft.trace.clone_from(&request.trace);
-    if let RequestBody::Report(report) = &request.body {
-        reports::report(&mut draft, policy, request, report);
+    if matches!(request.body, RequestBody::Report(_)) {
+        answered(&mut draft, policy, request);
         return draft.finish();
     }
     if matches!(request.body, RequestBody::Op(_))
@@ -75,8 +76,8 @@ fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Requ
         refuse(&mut draft, request, &refusal);
         return draft.finish();
     }
-    if let Some(op) = read(request) {
-        operations::operate(&mut draft, policy, request, op);
+    if is_only_answered(request) {
+        answered(&mut draft, policy, request);
         return draft.finish();
     }
     if let Some(decision) = records.decisions.get(&request.id) {
@@ -88,20 +89,25 @@ fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Requ
         refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
         return draft.finish();
     }
+    answered(&mut draft, policy, request);
+    decided(&mut draft, request);
+    draft.finish()
+}
+
+/// What a request comes to in itself.
+fn answered(draft: &mut Draft<'_>, policy: &Policy, request: &Request) {
     match &request.body {
-        RequestBody::Spawn(wanted) => spawn::spawn(&mut draft, policy, request, wanted),
-        RequestBody::Op(op) => operations::operate(&mut draft, policy, request, op),
+        RequestBody::Spawn(wanted) => spawn::spawn(draft, policy, request, wanted),
+        RequestBody::Op(op) => operations::operate(draft, policy, request, op),
+        RequestBody::Report(report) => reports::report(draft, policy, request, report),
         RequestBody::Malformed { kind, error } => {
             let code = match kind {
                 MalformedKind::Plan => ErrorCode::InvalidPlan,
                 MalformedKind::Spawn | MalformedKind::Other => ErrorCode::InvalidRequest,
             };
-            refuse(&mut draft, request, &Refusal::new(code, error.clone()));
+            refuse(draft, request, &Refusal::new(code, error.clone()));
         }
-        RequestBody::Report(_) => {}
     }
-    decided(&mut draft, request);
-    draft.finish()
 }
 
 /// A host publishes for itself and for the agents that are placed on it (spec 09, On the bus).

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tetrarch_core::limits::ANSWERED_WITHIN;
-use tetrarch_core::owner::{Input, Posted};
-use tetrarch_core::request::{Request, RequestBody};
+use tetrarch_core::owner::{Input, Posted, is_only_answered};
+use tetrarch_core::request::Request;
 use tetrarch_core::share::{Backlog, Shares, Verdict};
 use tetrarch_core::time::BusTime;
 use tetrarch_core::trouble::Trouble;
@@ -84,7 +84,7 @@ impl Queue {
             (other, _) => return Some(Next::Decide(other, None)),
         };
         Some(match self.shares.judge(&request, at) {
-            Verdict::Within if is_read(&request) => {
+            Verdict::Within if is_only_answered(&request) => {
                 if now - at > ANSWERED_WITHIN {
                     Next::Passed(seq)
                 } else {
@@ -123,14 +123,10 @@ impl Queue {
     }
 }
 
-fn is_read(request: &Request) -> bool {
-    matches!(&request.body, RequestBody::Op(op) if op.is_read())
-}
-
 #[cfg(test)]
 mod tests {
     use tetrarch_core::id::{RequestId, Ulid};
-    use tetrarch_core::request::{Report, Sender};
+    use tetrarch_core::request::{Report, RequestBody, Sender};
 
     use super::*;
     use crate::pump::{Placed, Places};

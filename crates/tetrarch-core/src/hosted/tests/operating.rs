@@ -41,6 +41,11 @@ fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
     }
     let [first, second] = ["file.list", "file.list"].map(|op| asked(op, "{}", None));
     assert_eq!(first, second, "one without an id is named by its run and number");
+    let seeded = worker().with_id_seed("what nobody else knows".to_owned());
+    let (op, body) = ("file.list".to_owned(), "{}".to_owned());
+    let other =
+        running(seeded).step(NOW, Input::Runner(RunnerEvent::Operate { id: None, op, body }));
+    assert_ne!(first, other, "and by its seed");
 }
 
 #[test]

@@ -47,8 +47,10 @@ fn a_goal_with_a_bad_plan_is_refused_with_the_code_for_that() {
     ] {
         let body = RequestBody::Malformed { kind, error: "plan: T1.1 twice".to_owned() };
         let input = fleet.asking(&human(), body);
-        let told = reply(&fleet.one(input));
+        let entry = fleet.one(input);
+        let told = reply(&entry);
         assert_eq!((told.error, told.op.as_str()), (Some(code), op));
+        assert!(entry.records.is_empty(), "what cannot be read is not decided on");
         assert!(told.detail.contains("T1.1 twice"));
     }
 }
