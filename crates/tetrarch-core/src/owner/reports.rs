@@ -139,20 +139,29 @@ fn apply(
             spending::warn(draft, id, *counter, *used, *limit);
             Ok(())
         }
-        Report::SponsorSilent { request, sponsor } => {
-            sponsor_silent(draft, id, *request, sponsor);
-            Ok(())
-        }
+        Report::SponsorSilent { request, sponsor } => sponsor_silent(draft, id, *request, sponsor),
     }
 }
 
-fn sponsor_silent(draft: &mut Draft<'_>, id: &AgentId, request: RequestId, sponsor: &AgentId) {
+/// A specialist's sponsor is its project's orchestrator (spec 03).
+fn sponsor_silent(
+    draft: &mut Draft<'_>,
+    id: &AgentId,
+    request: RequestId,
+    sponsor: &AgentId,
+) -> Result<(), Refusal> {
+    let project = draft.agent(id).and_then(|agent| agent.project.clone());
+    if Role::of(id) != Role::Specialist || project.map(AgentId::Po).as_ref() != Some(sponsor) {
+        let detail = format!("{sponsor} is not the sponsor of {id}");
+        return Err(Refusal::new(ErrorCode::Unauthorized, detail));
+    }
     let reason = format!("{sponsor} did not answer {request}");
     let event = draft.event(EventKind::Alert, "03 Specialists escalate", reason);
     event.agent = Some(id.clone());
     let (agent, sponsor) = (id.clone(), sponsor.clone());
     let body = MailBody::SponsorSilent { agent, sponsor: sponsor.clone(), request };
     draft.mail(Principal::Agent(sponsor), None, body);
+    Ok(())
 }
 
 fn short(text: &str) -> String {

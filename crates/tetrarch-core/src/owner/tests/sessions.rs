@@ -262,6 +262,19 @@ fn a_sponsors_silence_is_told_to_it() {
 }
 
 #[test]
+fn a_sponsor_is_a_specialists_own_orchestrator() {
+    let (mut fleet, epic) = Fleet::with_goal(tasks(2));
+    let specialist = fleet.member(epic, "T1.1", Role::Specialist);
+    let worker = fleet.worker(epic, "T1.2");
+    for (reporter, sponsor) in [(specialist, id("PO-other")), (worker, po())] {
+        let silent =
+            Report::SponsorSilent { request: RequestId(Ulid(5)), sponsor: sponsor.clone() };
+        let entry = fleet.report(&reporter, silent);
+        assert!(topics(&entry, &sponsor).is_empty(), "{reporter}: {entry:?}");
+    }
+}
+
+#[test]
 fn an_operation_under_a_used_id_with_another_body_is_a_conflict() {
     let mut fleet = Fleet::ready();
     let first = fleet.ask(&human(), RequestBody::Op(mode(Mode::Tight)));
