@@ -246,7 +246,7 @@ async def receipts(agent):
 
 BROKEN = [b"NATS/1.0\r\nTraceparent: \xff\xfe\r\n\r\n", b"NATS/1.0\r\nno colon\r\n\r\n",
           b"HTTP/1.1 200\r\n\r\n", b"\xff\r\n\r\n", b"NATS/1.0 404\r\n\r\n", b"NATS/1.0 100 Idle\r\n\r\n",
-          b"NATS/1.0 nine\r\n\r\n"]
+          b"NATS/1.0 nine\r\n\r\n", b"NATS/1.0\r\nx: a\rb\r\n\r\n"]
 
 
 async def bytes_of_any_kind(agent):

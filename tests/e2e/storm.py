@@ -26,7 +26,7 @@ HEADERS = ["Nats-Msg-Id", "Tetrarch-Kind", "Tetrarch-Session", "Tetrarch-Epoch",
            "Nats-Rollup", "Nats-TTL", "Nats-Expected-Last-Sequence", "Nats-Schedule", "Nats-Incr", "Status"]
 VALUES = [b"", b"0", b"1", b"7", b"-1", b"18446744073709551616", b"all", b"sub", b"1s", b"never", b"@every 1s",
           b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"\xff\xfe", "\u2028".encode(), b"x" * 4000]
-BLOCKS = [b"NATS/1.0\r\nno colon\r\n\r\n", b"HTTP/1.1 200\r\n\r\n", b"\xff\r\n\r\n", b"NATS/1.0 404\r\n\r\n",
+BLOCKS = [b"NATS/1.0\r\nno colon\r\n\r\n", b"NATS/1.0\r\nx: a\rb\r\n\r\n", b"HTTP/1.1 200\r\n\r\n", b"\xff\r\n\r\n", b"NATS/1.0 404\r\n\r\n",
           b"NATS/1.0 nine\r\n\r\n", b"NATS/1.0\r\n: nameless\r\n\r\n", b"NATS/1.0 100 Idle\r\n\r\n"]
 
 

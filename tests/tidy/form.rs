@@ -12,7 +12,7 @@ const JUNK_DRAWERS: [&str; 8] =
     ["common", "helper", "helpers", "manager", "mod", "types", "util", "utils"];
 
 /// What may stand at the top, beside names that begin with a dot and Cargo's output.
-const TOP_LEVEL: [&str; 10] = [
+const TOP_LEVEL: [&str; 11] = [
     "Cargo.lock",
     "Cargo.toml",
     "LICENSE",
@@ -23,6 +23,7 @@ const TOP_LEVEL: [&str; 10] = [
     "examples",
     "proto",
     "tests",
+    "vendor",
 ];
 
 #[test]

@@ -1,6 +1,7 @@
 //! No credential is in the repository: every file is looked at with the forms that texts are cleaned of
 //! (`core/src/redaction.rs`). What tests need of that kind is listed here, with the reason.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use tetrarch_core::redaction;
@@ -33,7 +34,8 @@ const ALLOWED: [(&str, &str, &str); 5] = [
 fn no_file_has_a_credential() {
     let files = ignore::WalkBuilder::new(root())
         .hidden(false)
-        .filter_entry(|entry| entry.file_name() != ".git")
+        // What others published has keys in its examples.
+        .filter_entry(|entry| ![".git", "vendor"].map(OsStr::new).contains(&entry.file_name()))
         .build()
         .map(|entry| entry.unwrap_or_else(|error| panic!("{error}")))
         .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));

@@ -241,13 +241,6 @@ impl Hosted {
         Self { stop_within, ..self }
     }
 
-    /// The same with a seed of its own for the ids of requests that the program gives none: what nobody else
-    /// knows, since a request is refused when somebody asked under its id before.
-    #[must_use]
-    pub fn with_id_seed(self, id_seed: String) -> Self {
-        Self { id_seed, ..self }
-    }
-
     /// The run it makes.
     #[must_use]
     pub fn run(&self) -> RunId {

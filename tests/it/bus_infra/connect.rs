@@ -3,12 +3,14 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
+use futures::StreamExt;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
 use tetrarch_bus::creds::{Authority, Party};
 use tetrarch_bus::error::ConnectError;
 
 use super::Fixture;
+use super::matrix::Raw;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_there_is_unreachable() {
@@ -66,4 +68,49 @@ async fn an_old_server_is_named_with_both_versions() {
     let words = error.to_string();
     assert!(words.contains("2.10.7") && words.contains("2.14.5"), "{words}");
     server.join().unwrap();
+}
+
+/// Header blocks that a publisher may send, and that are none.
+const BROKEN: [&[u8]; 10] = [
+    b"NATS/1.0\r\nx: a\rb\r\n\r\n",
+    b"NATS/1.0 abc\r\n\r\n",
+    b"NATS/1.0 -1\r\n\r\n",
+    b"NATS/1.0\r\nno colon\r\n\r\n",
+    b"NATS/1.0\r\na b: \xff\xfe\r\n\r\n",
+    b"NATS/1.0\r\n folded: x\r\n\r\n",
+    b"HTTP/1.1 200\r\n\r\n",
+    b"NATS/2.0\r\n\r\n",
+    b"NATS/1.0\n\n",
+    b"\xff\xff\xff\xff",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_malformed_message_leaves_its_receiver_connected() {
+    let fixture = Fixture::start().await;
+    let agent = Party::External("PO-demo".parse().unwrap());
+    let receiver = fixture.bus(&Party::Control).await.client().clone();
+    let mut heard = receiver.subscribe("hb.>").await.unwrap();
+    let mut asked = receiver.subscribe("op.>").await.unwrap();
+    receiver.flush().await.unwrap();
+    let address = fixture.url.strip_prefix("nats://").unwrap();
+    let mut raw = Raw::connect(address, &fixture.authority.mint(&agent).unwrap());
+    for block in BROKEN {
+        raw.send(format!("HPUB hb.PO-demo {0} {0}\r\n", block.len()));
+        raw.send([block, b"\r\n"].concat());
+    }
+    let subjects: [&[u8]; 2] = [b"op.\xff\xfe.x.PO-demo", "op.a\u{a0}b.x.PO-demo".as_bytes()];
+    for subject in subjects {
+        raw.send([b"PUB ", subject, b" 0\r\n\r\n"].concat());
+        raw.send([b"HPUB ", subject, b" 12 12\r\nNATS/1.0\r\n\r\n\r\n"].concat());
+    }
+    assert!(raw.refused().is_empty());
+    for block in BROKEN {
+        let message = heard.next().await.unwrap();
+        assert_eq!(message.status, None, "{}: {message:?}", block.escape_ascii());
+    }
+    for _ in 0..2 * subjects.len() {
+        assert!(asked.next().await.unwrap().subject.starts_with("op."));
+    }
+    let statistics = receiver.statistics();
+    assert_eq!(statistics.connects.load(std::sync::atomic::Ordering::Relaxed), 1);
 }

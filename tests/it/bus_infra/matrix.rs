@@ -52,19 +52,19 @@ const TOKENS: [&str; 28] = [
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verb {
+pub(super) enum Verb {
     Publish,
     Subscribe,
 }
 
 /// A connection as the server's protocol has it: a client would not send some of this.
-struct Raw {
+pub(super) struct Raw {
     stream: TcpStream,
     lines: BufReader<TcpStream>,
 }
 
 impl Raw {
-    fn connect(address: &str, credentials: &Path) -> Self {
+    pub(super) fn connect(address: &str, credentials: &Path) -> Self {
         let text = std::fs::read_to_string(credentials).unwrap();
         let line = |beginning: &str| {
             text.lines().find(|line| line.starts_with(beginning)).unwrap().to_owned()
@@ -78,13 +78,13 @@ impl Raw {
         let sig = BASE64URL_NOPAD.encode(&key.sign(nonce.as_bytes()).unwrap());
         let options = json!({"verbose": false, "pedantic": false, "jwt": jwt, "sig": sig, "lang": "raw",
             "version": "0", "protocol": 1, "headers": true, "no_responders": true});
-        raw.send(&format!("CONNECT {options}\r\n"));
+        raw.send(format!("CONNECT {options}\r\n"));
         assert_eq!(raw.refused(), BTreeSet::new());
         raw
     }
 
-    fn send(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).unwrap();
+    pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
     fn line(&mut self) -> String {
@@ -95,7 +95,7 @@ impl Raw {
     }
 
     /// What was refused since the last time.
-    fn refused(&mut self) -> BTreeSet<(Verb, String)> {
+    pub(super) fn refused(&mut self) -> BTreeSet<(Verb, String)> {
         self.send("PING\r\n");
         let mut refused = BTreeSet::new();
         loop {
@@ -128,7 +128,7 @@ impl Raw {
                 Verb::Subscribe => text += &format!("SUB {subject} {number}\r\nUNSUB {number}\r\n"),
             }
         }
-        self.send(&text);
+        self.send(text);
         self.refused()
     }
 }

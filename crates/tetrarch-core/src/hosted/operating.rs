@@ -60,6 +60,13 @@ impl Letters {
 }
 
 impl Hosted {
+    /// The same with a seed of its own for the ids of requests that the program gives none: what nobody else
+    /// knows, since a request is refused when somebody asked under its id before.
+    #[must_use]
+    pub fn with_id_seed(self, id_seed: String) -> Self {
+        Self { id_seed, ..self }
+    }
+
     /// Passes an operation on; one of `todo.*` is about the run's own goal unless it says otherwise.
     pub(super) fn operate(
         &mut self,
