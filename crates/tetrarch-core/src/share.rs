@@ -217,12 +217,14 @@ pub struct Pace {
     pub messages: u64,
     /// Bytes a second.
     pub bytes: u64,
+    /// Connections at once.
+    pub connections: usize,
 }
 
 impl Default for Pace {
     /// Far more than any program needs, and less than what slows a server.
     fn default() -> Self {
-        Self { messages: 10_000, bytes: 64 * 1024 * 1024 }
+        Self { messages: 10_000, bytes: 64 * 1024 * 1024, connections: 256 }
     }
 }
 
@@ -254,26 +256,29 @@ impl Talkers {
         Self { pace, looked: None, seen: BTreeMap::new() }
     }
 
-    /// Whoever published faster than it may since the last look, over all of its connections. The first look
-    /// finds nobody: what is old is not fast.
+    /// Whoever has more connections than it may, or published faster than it may since the last look, over all
+    /// of them. The first look finds nobody: what is old is not fast.
     pub fn look(&mut self, told: impl IntoIterator<Item = Told>, now: Moment) -> Vec<String> {
         let passed = self.looked.map(|last| now.0.saturating_sub(last.0).max(1));
         self.looked = Some(now);
-        let mut said: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        let mut said: BTreeMap<String, (u64, u64, usize)> = BTreeMap::new();
         let mut seen = BTreeMap::new();
         for Told { user, connection, messages, bytes } in told {
             let (before, bytes_before) = self.seen.get(&connection).copied().unwrap_or_default();
             let user = said.entry(user).or_default();
             user.0 += messages.saturating_sub(before);
             user.1 += bytes.saturating_sub(bytes_before);
+            user.2 += 1;
             seen.insert(connection, (messages, bytes));
         }
         self.seen = seen;
         let Some(passed) = passed else { return Vec::new() };
         let too_much =
             |much: u64, rate: u64| much.saturating_mul(1_000) > rate.saturating_mul(passed);
-        let over = said.into_iter().filter(|(_, (messages, bytes))| {
-            too_much(*messages, self.pace.messages) || too_much(*bytes, self.pace.bytes)
+        let over = said.into_iter().filter(|(_, (messages, bytes, connections))| {
+            too_much(*messages, self.pace.messages)
+                || too_much(*bytes, self.pace.bytes)
+                || *connections > self.pace.connections
         });
         over.map(|(user, _)| user).collect()
     }
@@ -385,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_user_is_too_fast_by_messages_or_bytes_over_all_its_connections() {
-        let mut talkers = Talkers::new(Pace { messages: 100, bytes: 1_000 });
+        let mut talkers = Talkers::new(Pace { messages: 100, bytes: 1_000, connections: 2 });
         let old = [told("a", 1, 9_999, 0), told("b", 2, 0, 0)];
         assert_eq!(talkers.look(old, Moment(0)), [""; 0], "what is old is not fast");
         let just = [told("a", 1, 10_049, 0), told("b", 2, 0, 500)];
@@ -393,5 +398,14 @@ mod tests {
         let more = [told("a", 1, 10_074, 0), told("a", 3, 26, 0), told("b", 2, 0, 1_001)];
         assert_eq!(talkers.look(more, Moment(1_000)), ["a", "b"]);
         assert_eq!(talkers.look([told("a", 4, 0, 0)], Moment(1_500)), [""; 0]);
+    }
+
+    #[test]
+    fn a_user_has_as_many_connections_as_it_may_and_not_one_more() {
+        let mut talkers = Talkers::new(Pace { connections: 2, ..Pace::default() });
+        let many = |count| (0..count).map(|connection| told("a", connection, 0, 0));
+        assert_eq!(talkers.look(many(3), Moment(0)), [""; 0], "the first look finds nobody");
+        assert_eq!(talkers.look(many(2), Moment(500)), [""; 0]);
+        assert_eq!(talkers.look(many(3), Moment(1_000)), ["a"]);
     }
 }

@@ -153,3 +153,30 @@ async fn a_user_that_publishes_too_fast_is_cut_off_for_a_while_and_others_stay()
     assert!(!guard.is_finished());
     guard.abort();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_too_many_connections_is_cut_off_and_others_stay() {
+    let (fixture, control) = Fixture::with_streams().await;
+    let (options, to) = (fixture.options(&external()), fixture.options(&Party::Control));
+    let quiet = fixture.bus(&human()).await;
+    let authority = Authority::open_or_create(fixture.path()).unwrap();
+    let guard = tokio::spawn(async move {
+        let pace = Pace { connections: 3, ..Pace::default() };
+        guard_pace(&to, &authority, pace, Duration::from_secs(60)).await
+    });
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        all.push(Bus::connect(&options).await.unwrap());
+    }
+    let one_too_many = async {
+        while let Ok(bus) = Bus::connect(&options).await {
+            all.push(bus);
+        }
+    };
+    soon("a refusal", one_too_many).await;
+    state(&all[0], State::Disconnected).await;
+    assert_eq!(quiet.client().connection_state(), State::Connected);
+    assert_eq!(control.client().connection_state(), State::Connected);
+    assert!(!guard.is_finished());
+    guard.abort();
+}

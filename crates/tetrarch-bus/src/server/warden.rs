@@ -1,5 +1,5 @@
 //! Senders that take the server's time from others: nats-server has no limit for what a user publishes, so who
-//! publishes too fast for a second is cut off and refused for a while. The rule is core's (`share`).
+//! publishes too fast for a second, or has too many connections, is cut off and refused for a while. The rule is core's (`share`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,6 +19,10 @@ use tetrarch_core::time::Moment;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Connections that are looked at, those that published most.
 const LOOKED_AT: usize = 256;
+/// All connections are looked at once in so many times.
+const ALL_IN: u64 = 10;
+/// Connections that a server has at most.
+const CONNECTIONS_MAX: usize = 65_536;
 /// How long a sender is refused.
 pub const REFUSED_FOR: Duration = Duration::from_secs(30);
 
@@ -38,9 +42,12 @@ pub async fn guard_pace(
     let (began, mut talkers) = (Instant::now(), Talkers::new(pace));
     let mut refused: BTreeMap<String, Instant> = BTreeMap::new();
     let mut beat = tokio::time::interval(LOOK_EVERY);
+    let mut looks = 0_u64;
     loop {
         beat.tick().await;
-        let asked = json!({"auth": true, "sort": "msgs_from", "limit": LOOKED_AT}).to_string();
+        looks += 1;
+        let limit = if looks.is_multiple_of(ALL_IN) { CONNECTIONS_MAX } else { LOOKED_AT };
+        let asked = json!({"auth": true, "sort": "msgs_from", "limit": limit}).to_string();
         let answer = client.request(CONNECTIONS, asked.into()).await;
         let answer = answer.map_err(|error| untold(error.to_string()))?;
         let found: Value = serde_json::from_slice(&answer.payload)
@@ -51,7 +58,11 @@ pub async fn guard_pace(
         for user in &over {
             let held = authority.credentials()?.into_iter().find(|held| held.user == *user);
             let name = held.map(|held| held.name);
-            tracing::error!(?name, user, "it publishes too fast: it is cut off for a while");
+            tracing::error!(
+                ?name,
+                user,
+                "it publishes too fast, or has too many connections: it is cut off for a while"
+            );
         }
         let before = refused.len();
         refused.retain(|_, since| since.elapsed() < refused_for);
