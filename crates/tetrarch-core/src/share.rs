@@ -217,14 +217,20 @@ pub struct Pace {
     pub messages: u64,
     /// Bytes a second.
     pub bytes: u64,
+    /// Bytes at once, and again in [`KEPT`]: servers keep the ids of messages in memory for that long.
+    pub kept_bytes: u64,
     /// Connections at once.
     pub connections: usize,
 }
 
+/// The time in milliseconds in which a user has its [`Pace::kept_bytes`] back.
+const KEPT: u64 = 120_000;
+
 impl Default for Pace {
     /// Far more than any program needs, and less than what slows a server.
     fn default() -> Self {
-        Self { messages: 10_000, bytes: 64 * 1024 * 1024, connections: 256 }
+        const MIB: u64 = 1024 * 1024;
+        Self { messages: 10_000, bytes: 64 * MIB, kept_bytes: 512 * MIB, connections: 256 }
     }
 }
 
@@ -247,13 +253,15 @@ pub struct Talkers {
     pace: Pace,
     looked: Option<Moment>,
     seen: BTreeMap<u64, (u64, u64)>,
+    /// What servers keep of users, in bytes.
+    kept: BTreeMap<String, u64>,
 }
 
 impl Talkers {
     /// Nobody has been looked at.
     #[must_use]
     pub fn new(pace: Pace) -> Self {
-        Self { pace, looked: None, seen: BTreeMap::new() }
+        Self { pace, looked: None, seen: BTreeMap::new(), kept: BTreeMap::new() }
     }
 
     /// Whoever has more connections than it may, or published faster than it may since the last look, over all
@@ -273,12 +281,21 @@ impl Talkers {
         }
         self.seen = seen;
         let Some(passed) = passed else { return Vec::new() };
+        let back = self.pace.kept_bytes.saturating_mul(passed) / KEPT;
+        self.kept.retain(|_, kept| {
+            *kept = kept.saturating_sub(back);
+            *kept > 0
+        });
+        for (user, (_, bytes, _)) in said.iter().filter(|(_, (_, bytes, _))| *bytes > 0) {
+            *self.kept.entry(user.clone()).or_default() += bytes;
+        }
         let too_much =
             |much: u64, rate: u64| much.saturating_mul(1_000) > rate.saturating_mul(passed);
-        let over = said.into_iter().filter(|(_, (messages, bytes, connections))| {
+        let over = said.into_iter().filter(|(user, (messages, bytes, connections))| {
             too_much(*messages, self.pace.messages)
                 || too_much(*bytes, self.pace.bytes)
                 || *connections > self.pace.connections
+                || self.kept.get(user).is_some_and(|kept| *kept > self.pace.kept_bytes)
         });
         over.map(|(user, _)| user).collect()
     }
@@ -390,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_user_is_too_fast_by_messages_or_bytes_over_all_its_connections() {
-        let mut talkers = Talkers::new(Pace { messages: 100, bytes: 1_000, connections: 2 });
+        let mut talkers = Talkers::new(Pace { messages: 100, bytes: 1_000, ..Pace::default() });
         let old = [told("a", 1, 9_999, 0), told("b", 2, 0, 0)];
         assert_eq!(talkers.look(old, Moment(0)), [""; 0], "what is old is not fast");
         let just = [told("a", 1, 10_049, 0), told("b", 2, 0, 500)];
@@ -398,6 +415,17 @@ mod tests {
         let more = [told("a", 1, 10_074, 0), told("a", 3, 26, 0), told("b", 2, 0, 1_001)];
         assert_eq!(talkers.look(more, Moment(1_000)), ["a", "b"]);
         assert_eq!(talkers.look([told("a", 4, 0, 0)], Moment(1_500)), [""; 0]);
+    }
+
+    #[test]
+    fn a_user_may_have_as_many_bytes_kept_and_has_them_back_in_time() {
+        let mut talkers = Talkers::new(Pace { kept_bytes: 120_000, ..Pace::default() });
+        let mut sent = |bytes, at| talkers.look([told("a", 1, 0, bytes)], Moment(at));
+        assert_eq!(sent(7, 0), [""; 0], "what is old does not count");
+        assert_eq!(sent(7 + 120_000, 1_000), [""; 0], "as many as it may");
+        assert_eq!(sent(7 + 121_000, 2_000), [""; 0], "1,000 came back in a second");
+        assert_eq!(sent(7 + 122_001, 3_000), ["a"]);
+        assert_eq!(sent(7 + 122_001, 4_000), [""; 0]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Senders that take the server's time from others: nats-server has no limit for what a user publishes, so who
-//! publishes too fast for a second, or has too many connections, is cut off and refused for a while. The rule is core's (`share`).
+//! publishes too fast or too much, or has too many connections, is cut off and refused for a while. The rule is core's (`share`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +15,10 @@ use crate::subject::pattern::CONNECTIONS;
 use tetrarch_core::share::{Pace, Talkers, Told};
 use tetrarch_core::time::Moment;
 
-/// How often it is looked at.
+/// How often connections are looked at, up to [`QUICKLY_READ`] of them.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Connections that are looked at, those that published most.
-const LOOKED_AT: usize = 256;
-/// All connections are looked at once in so many times.
-const ALL_IN: u64 = 10;
+/// Connections whose list costs the server little; for each such number more it is read less often.
+const QUICKLY_READ: u32 = 4_096;
 /// Connections that a server has at most.
 const CONNECTIONS_MAX: usize = 65_536;
 /// How long a sender is refused.
@@ -41,19 +39,15 @@ pub async fn guard_pace(
     let fleet = authority.fleet_key();
     let (began, mut talkers) = (Instant::now(), Talkers::new(pace));
     let mut refused: BTreeMap<String, Instant> = BTreeMap::new();
-    let mut beat = tokio::time::interval(LOOK_EVERY);
-    let mut looks = 0_u64;
+    let asked = json!({"auth": true, "limit": CONNECTIONS_MAX}).to_string();
     loop {
-        beat.tick().await;
-        looks += 1;
-        let limit = if looks.is_multiple_of(ALL_IN) { CONNECTIONS_MAX } else { LOOKED_AT };
-        let asked = json!({"auth": true, "sort": "msgs_from", "limit": limit}).to_string();
-        let answer = client.request(CONNECTIONS, asked.into()).await;
+        let answer = client.request(CONNECTIONS, asked.clone().into()).await;
         let answer = answer.map_err(|error| untold(error.to_string()))?;
         let found: Value = serde_json::from_slice(&answer.payload)
             .map_err(|error| untold(format!("its connections cannot be read: {error}")))?;
         let now = Moment(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
         let told = told(&found, &fleet);
+        let listed = u32::try_from(told.len()).unwrap_or(u32::MAX);
         let over = talkers.look(told, now);
         for user in &over {
             let held = authority.credentials()?.into_iter().find(|held| held.user == *user);
@@ -61,7 +55,7 @@ pub async fn guard_pace(
             tracing::error!(
                 ?name,
                 user,
-                "it publishes too fast, or has too many connections: it is cut off for a while"
+                "it publishes too fast or too much, or has too many connections: it is cut off for a while"
             );
         }
         let before = refused.len();
@@ -72,6 +66,7 @@ pub async fn guard_pace(
             let all = authority.revoked()?.with(refused.keys().cloned());
             tell_revoked(to, authority, &all).await?;
         }
+        tokio::time::sleep(LOOK_EVERY * (1 + listed / QUICKLY_READ)).await;
     }
 }
 
