@@ -59,14 +59,14 @@ pub struct HostView {
     pub placement: Placement,
     /// Its labels.
     pub labels: Vec<(String, String)>,
-    /// Agents it takes.
+    /// Its places.
     pub capacity: u32,
-    /// Agents it has.
+    /// Places that are taken, each by an agent with work.
     pub load: u32,
 }
 
 impl HostView {
-    /// A host with so many agents in its present life; none while its orchestrator is not up or the host is
+    /// A host with so many places taken in its present life; none while its orchestrator is not up or the host is
     /// drained.
     #[must_use]
     pub(crate) fn of(
@@ -82,7 +82,7 @@ impl HostView {
         Some(Self { labels: host.labels.clone(), capacity: host.capacity, load, placement })
     }
 
-    /// Whether it takes one more.
+    /// Whether it takes one more agent with work.
     pub(crate) fn has_room(&self) -> bool {
         self.load < self.capacity
     }
@@ -228,10 +228,11 @@ fn admit_one(
         limited(DenialReason::BudgetExceeded, error.free, error.requested, detail)
     })?;
     let deadline = check_wall(parent, wish.wall, now)?;
-    let host = freest(hosts, &wish.placement).ok_or_else(|| {
+    let takes_place = wish.role.takes_slot();
+    let host = freest(hosts, &wish.placement, takes_place).ok_or_else(|| {
         denial(DenialReason::NoHostAvailable, "no active host with room satisfies the placement")
     })?;
-    host.load += 1;
+    host.load += u32::from(takes_place);
     parent.account.reserve(budget);
     if wish.role.takes_slot() {
         parent.held += 1;
@@ -325,13 +326,16 @@ fn check_wall(
     }
 }
 
-/// The host that satisfies the wish with most free capacity, ties by name (spec 03, Placement).
+/// The host that satisfies the wish with most free capacity, ties by name; one without room for who takes no
+/// place of it (spec 03, Placement).
 pub(crate) fn freest<'h>(
     hosts: &'h mut [HostView],
     wish: &PlacementWish,
+    takes_place: bool,
 ) -> Option<&'h mut HostView> {
-    hosts.iter_mut().filter(|host| satisfies(host, wish) && host.has_room()).max_by(|a, b| {
-        let free = |host: &HostView| host.capacity - host.load;
+    let fits = |host: &HostView| satisfies(host, wish) && (!takes_place || host.has_room());
+    hosts.iter_mut().filter(|host| fits(host)).max_by(|a, b| {
+        let free = |host: &HostView| host.capacity.saturating_sub(host.load);
         free(a).cmp(&free(b)).then_with(|| b.placement.host.cmp(&a.placement.host))
     })
 }

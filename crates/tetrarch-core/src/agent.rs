@@ -164,13 +164,20 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Whether its session has a process, or is to have one: it takes room on its host.
+    /// Whether its session has a process, or is to have one.
     #[must_use]
     pub fn has_process(&self) -> bool {
         match self.liveness {
             Liveness::Register | Liveness::Active | Liveness::Stale => true,
             Liveness::Offline | Liveness::Terminated => false,
         }
+    }
+
+    /// Whether it takes a place of its host's capacity, when it has a process there: what has work does,
+    /// orchestrators do not (spec 03, Placement).
+    #[must_use]
+    pub fn takes_place(&self) -> bool {
+        self.work.is_some()
     }
 }
 

@@ -95,6 +95,8 @@ struct Indexes {
     /// What has a process, by host and that host's epoch; no set is empty, so that equal records
     /// are equal however they came about.
     placed: BTreeMap<(HostName, u64), BTreeSet<AgentId>>,
+    /// How many of these take a place; none is 0.
+    places: BTreeMap<(HostName, u64), usize>,
     children: BTreeMap<AgentId, BTreeSet<AgentId>>,
     offline: BTreeSet<AgentId>,
     /// Those with lost runs, or grants of ended children, that are not settled.
@@ -316,6 +318,9 @@ impl Records {
         {
             let placed = self.indexes.placed.entry((host.clone(), *host_epoch)).or_default();
             placed.insert(agent.id.clone());
+            if agent.takes_place() {
+                *self.indexes.places.entry((host.clone(), *host_epoch)).or_default() += 1;
+            }
         }
         if agent.liveness != Liveness::Terminated
             && let Some(parent) = &agent.parent
@@ -387,7 +392,17 @@ impl Records {
             self.indexes.ending.remove(&(ending.until, id.clone()));
         }
         if let Some(Placement { host, host_epoch }) = &before.placement {
-            take(&mut self.indexes.placed, &(host.clone(), *host_epoch), id);
+            let life = (host.clone(), *host_epoch);
+            take(&mut self.indexes.placed, &life, id);
+            if before.has_process()
+                && before.takes_place()
+                && let Some(count) = self.indexes.places.get_mut(&life)
+            {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.indexes.places.remove(&life);
+                }
+            }
         }
         if let Some(parent) = &before.parent {
             take(&mut self.indexes.children, parent, id);
@@ -406,11 +421,11 @@ impl Records {
         self.indexes.placed.iter().map(|((host, epoch), agents)| (host, *epoch, agents))
     }
 
-    /// How many agents one life of a host has that are neither offline nor terminated.
+    /// How many places of one life of a host are taken.
     #[must_use]
-    pub fn placed_at(&self, placement: &Placement) -> usize {
+    pub fn places_taken(&self, placement: &Placement) -> usize {
         let life = (placement.host.clone(), placement.host_epoch);
-        self.indexes.placed.get(&life).map_or(0, BTreeSet::len)
+        self.indexes.places.get(&life).copied().unwrap_or_default()
     }
 
     /// Hosted agents that wait for a host that can take them.

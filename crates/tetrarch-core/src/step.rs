@@ -276,12 +276,14 @@ impl<'a> Draft<'a> {
         hosts
     }
 
-    /// How many agents one life of a host would have that are neither offline nor terminated.
+    /// How many places of one life of a host would be taken.
     #[must_use]
-    pub fn placed_at(&self, placement: &Placement) -> usize {
-        let there =
-            |agent: &Agent| agent.has_process() && agent.placement.as_ref() == Some(placement);
-        let mut count = self.base.placed_at(placement);
+    pub fn places_taken(&self, placement: &Placement) -> usize {
+        let there = |agent: &Agent| {
+            let here = agent.has_process() && agent.placement.as_ref() == Some(placement);
+            here && agent.takes_place()
+        };
+        let mut count = self.base.places_taken(placement);
         for record in self.step.records.values() {
             if let Record::Agent(agent) = record {
                 let before = self.base.agents.get(&agent.id).is_some_and(there);

@@ -47,7 +47,7 @@ pub(crate) struct HostArgs {
     /// A label for placement; may be given several times.
     #[arg(long = "label", value_name = "KEY=VALUE")]
     labels: Vec<String>,
-    /// Agents it takes; 4 for each core unless said.
+    /// Places for agents with work, which orchestrators need none of; 4 for each core unless said.
     #[arg(long)]
     capacity: Option<u32>,
     /// Stop when standard input ends.

@@ -11,7 +11,7 @@ use tetrarch_bus::lease::{Lease, LeaseKey};
 use tetrarch_bus::state::{Meta, load_meta};
 use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::pattern::LEDGER;
-use tetrarch_core::agent::Project;
+use tetrarch_core::agent::{Agent, Project};
 use tetrarch_core::goal::GoalStatus;
 use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::liveness::Liveness;
@@ -140,23 +140,26 @@ impl Status {
         .collect()
     }
 
-    /// The state of a host's orchestrator, and the agents placed there beside it.
-    fn host(&self, host: &HostName) -> (&'static str, usize) {
+    /// The state of a host's orchestrator, the agents placed there beside it, and those that take a place.
+    fn host(&self, host: &HostName) -> (&'static str, usize, usize) {
         let own = AgentId::Ho(host.clone());
         let liveness = self.records.agents.get(&own).map_or("", |agent| agent.liveness.as_str());
-        (liveness, self.records.placed_on(host).filter(|id| **id != own).count())
+        let agents = || self.records.placed_on(host).filter(|id| **id != own);
+        let busy = |id: &&AgentId| self.records.agents.get(id).is_some_and(Agent::takes_place);
+        (liveness, agents().count(), agents().filter(busy).count())
     }
 
     fn json(&self, context: &Context) -> Value {
         let agents: BTreeMap<&str, usize> =
             self.agents().into_iter().map(|(liveness, count)| (liveness.as_str(), count)).collect();
         let hosts = self.hosts.iter().map(|(host, holder)| {
-            let (liveness, agents) = self.host(host);
+            let (liveness, agents, busy) = self.host(host);
             json!({
                 "name": host.as_str(),
                 "up": holder.is_some(),
                 "liveness": liveness,
                 "agents": agents,
+                "placesTaken": busy,
                 "capacity": self.records.hosts.get(host).map(|host| host.capacity),
                 "lease": holder.as_ref().map(Holder::json),
             })
@@ -249,7 +252,7 @@ impl Status {
     }
 
     fn host_line(&self, host: &HostName, holder: &Option<Holder>, now: BusTime) -> Vec<Cell> {
-        let (liveness, agents) = self.host(host);
+        let (liveness, _, busy) = self.host(host);
         let capacity = self.records.hosts.get(host).map_or(0, |host| host.capacity);
         let lease = match holder {
             Some(holder) => format!("{}, for {}", holder.address, age(now, holder.since)).into(),
@@ -258,7 +261,7 @@ impl Status {
         vec![
             host.as_str().into(),
             Cell::state(liveness),
-            format!("{agents} of {capacity} agents").into(),
+            format!("{busy} of {capacity} places taken").into(),
             lease,
         ]
     }

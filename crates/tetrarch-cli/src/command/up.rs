@@ -51,7 +51,7 @@ pub(crate) struct UpArgs {
     /// The host's name; the machine's own unless said.
     #[arg(long)]
     name: Option<String>,
-    /// Agents the host takes.
+    /// Places for agents with work, which orchestrators need none of; 4 for each core unless said.
     #[arg(long)]
     capacity: Option<u32>,
     /// Stop when standard input ends.

@@ -43,7 +43,7 @@ impl<'r> Finder<'r> {
     pub(super) fn new(records: &'r Records, telemetry: &'r Telemetry) -> Self {
         let up = records.hosts.values().filter_map(|host| {
             let orchestrator = records.agents.get(&AgentId::Ho(host.name.clone()))?;
-            HostView::of(host, orchestrator, |placement| records.placed_at(placement))
+            HostView::of(host, orchestrator, |placement| records.places_taken(placement))
         });
         Self { records, telemetry, hosts: up.collect(), found: Vec::new() }
     }

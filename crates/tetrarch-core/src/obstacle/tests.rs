@@ -166,13 +166,13 @@ const ROWS: &[Row] = &[
     (
         |fleet, _| {
             let mut host = fleet.records.hosts.values().next().unwrap().clone();
-            host.capacity = 1;
+            host.capacity = 0;
             fleet.records.put(Record::Host(host));
         },
         Kind::HostsFull,
         "hosts",
         3,
-        "h1 1 of 1",
+        "h1 0 of 0",
         &["host --name host-2"],
     ),
     (

@@ -21,7 +21,7 @@ use super::{Policy, ending, fit, stopping};
 pub(super) fn host_views(draft: &Draft<'_>) -> Vec<HostView> {
     let views = draft.hosts().into_values().filter_map(|host| {
         let orchestrator = draft.agent(&AgentId::Ho(host.name.clone()))?;
-        HostView::of(host, orchestrator, |placement| draft.placed_at(placement))
+        HostView::of(host, orchestrator, |placement| draft.places_taken(placement))
     });
     views.collect()
 }
@@ -91,13 +91,14 @@ pub(super) fn place_again(
     hosts: &mut [HostView],
     agent: &Agent,
 ) -> Option<Placement> {
-    let held = agent.placement.as_ref().filter(|_| agent.has_process());
+    let takes_place = agent.takes_place();
+    let held = agent.placement.as_ref().filter(|_| agent.has_process() && takes_place);
     for view in hosts.iter_mut().filter(|view| Some(&view.placement) == held) {
         view.load = view.load.saturating_sub(1);
     }
     let former = agent.placement.as_ref().map(|placement| &placement.host);
     let is_former = |view: &HostView| Some(&view.placement.host) == former;
-    let same = hosts.iter().position(|view| view.has_room() && is_former(view));
+    let same = hosts.iter().position(|view| is_former(view) && (!takes_place || view.has_room()));
     let blamed = agent.ending.as_ref().is_some_and(|order| order.cause == FailureCause::HostLost);
     let work = agent.work.as_ref();
     let node = work.and_then(|work| draft.node(work.epic, work.node));
@@ -105,17 +106,17 @@ pub(super) fn place_again(
     if blamed {
         let mut others: Vec<HostView> =
             hosts.iter().filter(|view| !is_former(view)).cloned().collect();
-        let other = freest(&mut others, &wish).map(|view| view.placement.clone());
+        let other = freest(&mut others, &wish, takes_place).map(|view| view.placement.clone());
         if let Some(view) = hosts.iter_mut().find(|view| Some(&view.placement) == other.as_ref()) {
-            view.load += 1;
+            view.load += u32::from(takes_place);
             return other;
         }
     }
     let view = match same {
         Some(at) => hosts.get_mut(at),
-        None => freest(hosts, &wish),
+        None => freest(hosts, &wish, takes_place),
     }?;
-    view.load += 1;
+    view.load += u32::from(takes_place);
     Some(view.placement.clone())
 }
 

@@ -3,7 +3,7 @@
 //! already asked for.
 
 use crate::admission::HostView;
-use crate::agent::Placement;
+use crate::agent::{Agent, Placement};
 use crate::brief::{Brief, Outcome, RunResult};
 use crate::id::{AgentId, HostName, Principal, RunId, SessionId};
 use crate::intensity::FailureCause;
@@ -59,10 +59,16 @@ pub(super) fn recover_due(draft: &mut Draft<'_>) {
 
 /// Recovers whoever waits for a host.
 fn recover_offline(draft: &mut Draft<'_>, portion: &mut Portion) {
-    if host_views(draft).iter().any(HostView::has_room) {
-        let offline = draft.base().offline().cloned().collect();
-        recover(draft, portion, offline, "a host can take it");
-    }
+    let views = host_views(draft);
+    let offline = draft.base().offline().filter(|id| can_be_taken(draft, &views, id));
+    let offline = offline.cloned().collect();
+    recover(draft, portion, offline, "a host can take it");
+}
+
+/// Whether some host has room for an agent that waits.
+fn can_be_taken(draft: &Draft<'_>, views: &[HostView], id: &AgentId) -> bool {
+    let takes_place = draft.agent(id).is_some_and(Agent::takes_place);
+    views.iter().any(|view| !takes_place || view.has_room())
 }
 
 /// Agents that are taken to run under lives of hosts that are over, with their hosts.
@@ -78,9 +84,14 @@ fn left_behind<'a>(draft: &Draft<'a>) -> impl Iterator<Item = (&'a HostName, &'a
 /// Whether somebody was left behind by an ended life of a host, or waits for a host and one has
 /// room.
 pub(super) fn is_due(records: &Records, draft: &Draft<'_>) -> bool {
-    let waiting = records.offline().next().is_some();
-    left_behind(draft).next().is_some()
-        || waiting && host_views(draft).iter().any(HostView::has_room)
+    if left_behind(draft).next().is_some() {
+        return true;
+    }
+    if records.offline().next().is_none() {
+        return false;
+    }
+    let views = host_views(draft);
+    records.offline().any(|id| can_be_taken(draft, &views, id))
 }
 
 fn recover(draft: &mut Draft<'_>, portion: &mut Portion, lost: Vec<AgentId>, why: &str) {

@@ -169,8 +169,8 @@ pub(super) fn next_session(draft: &Draft<'_>, agent: &mut Agent) {
 /// The host that a built-in actor is placed on.
 pub(super) fn place(draft: &Draft<'_>, wish: &PlacementWish) -> Result<Placement, Refusal> {
     let mut hosts = host_views(draft);
-    freest(&mut hosts, wish).map(|view| view.placement.clone()).ok_or_else(|| {
-        let detail = "no_host_available: no active host with room; start one with `tetrarch host`";
+    freest(&mut hosts, wish, false).map(|view| view.placement.clone()).ok_or_else(|| {
+        let detail = "no_host_available: no active host; start one with `tetrarch host`";
         Refusal::new(ErrorCode::Unavailable, detail)
     })
 }

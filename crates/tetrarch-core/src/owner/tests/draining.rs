@@ -25,10 +25,11 @@ fn host_of(fleet: &Fleet, agent: &AgentId) -> Option<String> {
 fn agents_of_a_drained_host_go_on_elsewhere_and_new_ones_begin_there() {
     let (mut fleet, epic) = Fleet::with_goal(tasks(3));
     let worker = fleet.worker(epic, "T1.1");
+    let second = fleet.worker(epic, "T1.2");
     fleet.join("h2", "life1", 1);
     let said = drain(&mut fleet, "h1", false);
     assert_eq!(said.error, None, "{said:?}");
-    assert_eq!(said.detail, "h1 takes no more agents; 2 of its agents go on elsewhere");
+    assert_eq!(said.detail, "h1 takes no more agents; 3 of its agents go on elsewhere");
     let ending = fleet.agent(&worker).ending.clone().unwrap();
     assert_eq!(ending.cause, FailureCause::Rotated);
     assert!(fleet.agent(&id("HO@h1")).ending.is_none(), "the host itself stays");
@@ -36,11 +37,14 @@ fn agents_of_a_drained_host_go_on_elsewhere_and_new_ones_begin_there() {
     gone(&mut fleet, &worker);
     assert_eq!(host_of(&fleet, &worker).as_deref(), Some("h2"));
     gone(&mut fleet, &po());
-    assert_eq!(fleet.agent(&po()).liveness, Liveness::Offline, "h2 is full and h1 takes nobody");
-    fleet.join("h3", "life1", 20);
-    assert_eq!(host_of(&fleet, &po()).as_deref(), Some("h3"));
+    assert_eq!(host_of(&fleet, &po()).as_deref(), Some("h2"), "an orchestrator takes no place");
     fleet.report(&po(), Report::Ready);
-    let other = fleet.worker(epic, "T1.2");
+    gone(&mut fleet, &second);
+    let waits = fleet.agent(&second).liveness;
+    assert_eq!(waits, Liveness::Offline, "h2 is full and h1 takes nobody");
+    fleet.join("h3", "life1", 20);
+    assert_eq!(host_of(&fleet, &second).as_deref(), Some("h3"));
+    let other = fleet.worker(epic, "T1.3");
     assert_eq!(host_of(&fleet, &other).as_deref(), Some("h3"));
 }
 

@@ -128,7 +128,7 @@ fn a_session_that_waits_for_a_host_is_placed_at_once_or_stays_offline() {
     assert!(answer.detail.contains("no host"), "{answer:?}");
 
     let mut narrow = fleet.clone();
-    narrow.join("h2", "life1", 1);
+    narrow.join("h2", "life1", 0);
     assert_eq!(narrow.agent(&po()).liveness, Liveness::Register);
     assert_eq!(narrow.agent(&worker).liveness, Liveness::Offline);
     narrow.op(&human(), Op::AgentRetire { agent: po(), reason: String::new() });
