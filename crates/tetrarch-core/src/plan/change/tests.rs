@@ -320,13 +320,23 @@ fn bounds_hold_at_both_ends() {
         Record::of(&lines)
     };
     assert_eq!(tasks(6).to(&add("P1", json!({}))).added.len(), 1);
-    assert_invalid(&tasks(7), &add("P1", json!({})), "P1 would have 8 tasks; the bound is 7 tasks");
-    let mut given_up = tasks(7);
-    given_up.leaf("T1.3").status = NodeStatus::Cancelled;
-    assert_eq!(given_up.to(&add("P1", json!({}))).added, ids(&["T1.8"]));
+    assert_invalid(
+        &tasks(7),
+        &add("P1", json!({})),
+        "P1 would have 8 tasks that are not settled; the bound is 7 tasks",
+    );
+    for settled in [NodeStatus::Cancelled, NodeStatus::Done] {
+        let mut older = tasks(7);
+        older.leaf("T1.3").status = settled;
+        assert_eq!(older.to(&add("P1", json!({}))).added, ids(&["T1.8"]), "{settled}");
+    }
 
     assert_eq!(tasks(1).to(&split("T1.1", 7)).added.len(), 7);
-    assert_invalid(&tasks(1), &split("T1.1", 8), "T1.1 would have 8 subtasks; the bound is 7");
+    assert_invalid(
+        &tasks(1),
+        &split("T1.1", 8),
+        "T1.1 would have 8 subtasks that are not settled; the bound is 7",
+    );
 
     let phases = |count: u16| {
         let lines: Vec<String> =
@@ -335,7 +345,11 @@ fn bounds_hold_at_both_ends() {
     };
     let more = |record: &Record| record.file(&[], vec![node("P9", &[]), node("T9.1", &[])]);
     assert_eq!(phases(4).to(&more(&phases(4))).added, ids(&["T9.1"]));
-    assert_invalid(&phases(5), &more(&phases(5)), "would have 6 phases; the bound is 5 phases");
+    assert_invalid(
+        &phases(5),
+        &more(&phases(5)),
+        "would have 6 phases that are not settled; the bound is 5 phases",
+    );
     let alone = phases(4).file(&[], vec![node("P9", &[])]);
     assert_invalid(&phases(4), &alone, "P9 has no task");
 }

@@ -82,7 +82,8 @@ fn places(standing: &Standing<'_>, touched: &Touched, found: &mut Vec<String>) {
     }
 }
 
-/// What is not given up counts, below every node that gets more.
+/// What is neither done nor given up counts, below every node that gets more: a phase does not freeze for what
+/// was done in it (spec 03, Requests). Of the whole plan every node counts, since plan events have them all.
 fn bounds(touched: &Touched, found: &mut Vec<String>) {
     let total = touched.nodes.len();
     if total > PLAN_NODES_MAX && !touched.added.is_empty() {
@@ -91,11 +92,12 @@ fn bounds(touched: &Touched, found: &mut Vec<String>) {
              {PLAN_NODES_MAX} nodes"
         ));
     }
+    let is_open = |id: &NodeId| touched.derived.get(id).is_none_or(|status| !status.is_settled());
     let growing: BTreeSet<Option<NodeId>> =
         touched.added.iter().map(|node| node.id.parent()).collect();
     for parent in growing {
-        let wanted = |id: &&NodeId| id.parent() == parent && !is_cancelled(touched, **id);
-        let count = touched.nodes.keys().filter(wanted).count();
+        let counts = |id: &&NodeId| id.parent() == parent && is_open(id);
+        let count = touched.nodes.keys().filter(counts).count();
         let (max, what) = match parent.map(NodeId::tier) {
             None => (PHASES_MAX, "phases"),
             Some(Tier::Phase) => (TASKS_MAX, "tasks"),
@@ -103,7 +105,9 @@ fn bounds(touched: &Touched, found: &mut Vec<String>) {
         };
         if count > max {
             let place = parent.map_or_else(|| "the plan".to_owned(), |parent| parent.to_string());
-            found.push(format!("{place} would have {count} {what}; the bound is {max} {what}"));
+            found.push(format!(
+                "{place} would have {count} {what} that are not settled; the bound is {max} {what}"
+            ));
         }
     }
 }

@@ -129,7 +129,7 @@ fn assert_valid(record: &Record) {
     let standing = record.clone();
     let present = standing.present();
     let standing = Standing::of(&present);
-    let live = |id: NodeId| standing.status(id) != NodeStatus::Cancelled;
+    let live = |id: NodeId| !standing.status(id).is_settled();
     let under = |parent: Option<NodeId>| {
         record.nodes.keys().filter(|id| id.parent() == parent && live(**id)).count()
     };
