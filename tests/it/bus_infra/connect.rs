@@ -114,3 +114,17 @@ async fn a_malformed_message_leaves_its_receiver_connected() {
     let statistics = receiver.statistics();
     assert_eq!(statistics.connects.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_has_a_thousand_subscriptions_and_not_one_more() {
+    let fixture = Fixture::start().await;
+    let agent = Party::External("PO-demo".parse().unwrap());
+    let address = fixture.url.strip_prefix("nats://").unwrap();
+    let mut raw = Raw::connect(address, &fixture.authority.mint(&agent).unwrap());
+    for number in 0..1_000 {
+        raw.send(format!("SUB mail.PO-demo.a.{number} {number}\r\n"));
+    }
+    assert!(raw.refused().is_empty());
+    raw.send("SUB mail.PO-demo.more 1000\r\nPING\r\n");
+    assert_eq!(raw.line(), "-ERR 'maximum subscriptions exceeded'");
+}

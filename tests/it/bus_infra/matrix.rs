@@ -87,7 +87,7 @@ impl Raw {
         self.stream.write_all(bytes.as_ref()).unwrap();
     }
 
-    fn line(&mut self) -> String {
+    pub(super) fn line(&mut self) -> String {
         let mut line = Vec::new();
         self.lines.read_until(b'\n', &mut line).unwrap();
         assert!(!line.is_empty(), "the server closed the connection");

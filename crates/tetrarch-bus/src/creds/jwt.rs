@@ -16,6 +16,8 @@ const HEADER: &str = r#"{"typ":"JWT","alg":"ed25519-nkey"}"#;
 /// Format version of the NATS claims below.
 const VERSION: u32 = 2;
 const UNLIMITED: i64 = -1;
+/// Subscriptions of one connection of an agent or a person: a server keeps about a kilobyte of each.
+const SUBSCRIPTIONS_MAX: i64 = 1_000;
 /// How long a user of the system account is good: it is made for what is done now.
 const SYSTEM_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
@@ -166,6 +168,11 @@ fn account_claims(jetstream: i64, scopes: &[Value]) -> Value {
 
 fn scope(role: Role, key: &KeyPair) -> Value {
     let grant = policy::grant(role);
+    let subscriptions = match role {
+        // They have some for each agent.
+        Role::Control | Role::Host => UNLIMITED,
+        Role::External | Role::Human(_) => SUBSCRIPTIONS_MAX,
+    };
     json!({
         "kind": "user_scope",
         "key": key.public_key(),
@@ -173,7 +180,7 @@ fn scope(role: Role, key: &KeyPair) -> Value {
         "template": {
             "pub": { "allow": grant.publish },
             "sub": { "allow": grant.subscribe },
-            "subs": UNLIMITED, "data": UNLIMITED, "payload": UNLIMITED,
+            "subs": subscriptions, "data": UNLIMITED, "payload": UNLIMITED,
         },
     })
 }
