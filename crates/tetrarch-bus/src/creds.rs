@@ -63,7 +63,7 @@ pub enum CredsError {
     },
     /// Another name that differs in capitals alone.
     #[error(
-        "{name} differs from {other}, who has a credential, in capitals alone; choose another name, or revoke the other with `tetrarch creds revoke {other}`"
+        "{name} differs from {other}, who has a credential, in capitals alone; choose another name (`tetrarch creds list` lists those that are taken)"
     )]
     OtherSpelling {
         /// Who is to have one.
