@@ -5,11 +5,12 @@
 mod archived;
 mod gated;
 mod overseen;
+mod placed;
 mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::agent::{Agent, Host, Hosting, Placement, Profile, Project};
+use crate::agent::{Agent, Host, Hosting, Profile, Project};
 use crate::assignment::Assignment;
 use crate::change::Change;
 use crate::crystallization::Crystallization;
@@ -313,15 +314,7 @@ impl Records {
 
     fn put_agent(&mut self, agent: Agent) {
         self.unindex(&agent.id);
-        if agent.has_process()
-            && let Some(Placement { host, host_epoch }) = &agent.placement
-        {
-            let placed = self.indexes.placed.entry((host.clone(), *host_epoch)).or_default();
-            placed.insert(agent.id.clone());
-            if agent.takes_place() {
-                *self.indexes.places.entry((host.clone(), *host_epoch)).or_default() += 1;
-            }
-        }
+        self.indexes.index_place(&agent);
         if agent.liveness != Liveness::Terminated
             && let Some(parent) = &agent.parent
         {
@@ -391,41 +384,10 @@ impl Records {
         if let Some(ending) = &before.ending {
             self.indexes.ending.remove(&(ending.until, id.clone()));
         }
-        if let Some(Placement { host, host_epoch }) = &before.placement {
-            let life = (host.clone(), *host_epoch);
-            take(&mut self.indexes.placed, &life, id);
-            if before.has_process()
-                && before.takes_place()
-                && let Some(count) = self.indexes.places.get_mut(&life)
-            {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    self.indexes.places.remove(&life);
-                }
-            }
-        }
+        self.indexes.unindex_place(before);
         if let Some(parent) = &before.parent {
             take(&mut self.indexes.children, parent, id);
         }
-    }
-
-    /// Agents that are placed on a host, in whichever of its lives, and neither offline nor
-    /// terminated.
-    pub fn placed_on(&self, host: &HostName) -> impl Iterator<Item = &AgentId> {
-        let lives = (host.clone(), 0)..=(host.clone(), u64::MAX);
-        self.indexes.placed.range(lives).flat_map(|(_, agents)| agents)
-    }
-
-    /// The lives of hosts that have agents, each with its host's epoch, and those agents.
-    pub fn lives(&self) -> impl Iterator<Item = (&HostName, u64, &BTreeSet<AgentId>)> {
-        self.indexes.placed.iter().map(|((host, epoch), agents)| (host, *epoch, agents))
-    }
-
-    /// How many places of one life of a host are taken.
-    #[must_use]
-    pub fn places_taken(&self, placement: &Placement) -> usize {
-        let life = (placement.host.clone(), placement.host_epoch);
-        self.indexes.places.get(&life).copied().unwrap_or_default()
     }
 
     /// Hosted agents that wait for a host that can take them.

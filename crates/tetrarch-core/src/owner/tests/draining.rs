@@ -1,12 +1,13 @@
-//! Hosts that people empty: whom they take, where their agents go on.
+//! What hosts have room for, and hosts that people empty: whom they take, where their agents go on.
 
-use super::fleet::{Fleet, human, id, po, tasks};
-use crate::error::ErrorCode;
-use crate::id::{AgentId, HostName, Principal};
+use super::fleet::{Fleet, create, human, id, po, reasons, request, success, tasks, wish};
+use crate::error::{DenialReason, ErrorCode};
+use crate::id::{AgentId, HostName, Principal, ProjectName};
 use crate::intensity::FailureCause;
 use crate::liveness::Liveness;
 use crate::mail::OpReply;
-use crate::request::{HostDrain, Op, Report};
+use crate::request::{HostDrain, Op, ProjectCreate, Report};
+use crate::role::Role;
 
 fn drain(fleet: &mut Fleet, host: &str, undo: bool) -> OpReply {
     let host = HostName::new(host).unwrap();
@@ -73,4 +74,24 @@ fn only_people_drain_hosts_and_only_those_that_there_are() {
     let op = Op::HostDrain(HostDrain { host, undo: false, reason: String::new() });
     let said = fleet.op(&Principal::Agent(po()), op);
     assert_eq!(said.error, Some(ErrorCode::Unauthorized), "{said:?}");
+}
+
+#[test]
+fn orchestrators_take_no_place_and_agents_with_work_take_one_each() {
+    let mut fleet = Fleet::new();
+    fleet.join("h1", "life1", 2);
+    for name in ["demo", "two", "three", "four"] {
+        let project = ProjectName::new(name).unwrap();
+        fleet.op(&human(), Op::ProjectCreate(ProjectCreate { project, ..create(false) }));
+        fleet.report(&id(&format!("PO-{name}")), Report::Ready);
+    }
+    let epic = fleet.goal(tasks(3));
+    let first = fleet.worker(epic, "T1.1");
+    fleet.worker(epic, "T1.2");
+    let full = fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)]));
+    assert_eq!(reasons(&full), [DenialReason::NoHostAvailable]);
+    let fifth = ProjectCreate { project: ProjectName::new("five").unwrap(), ..create(false) };
+    assert_eq!(fleet.op(&human(), Op::ProjectCreate(fifth)).error, None, "the host is full");
+    fleet.end(&first, success("done"));
+    assert!(fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)])).accepted());
 }

@@ -10,15 +10,14 @@ use crate::agent::Mode;
 use crate::brief::Tools;
 use crate::budget::Limits;
 use crate::error::DenialReason;
-use crate::id::{Domain, EpicId, HostName, Principal, ProfileName, ProjectName, Ulid};
+use crate::id::{Domain, EpicId, HostName, Principal, ProfileName, Ulid};
 use crate::ledger::{EventKind, Record};
 use crate::liveness::Liveness;
 use crate::mail::SpawnAnswer;
 use crate::owner::Input;
 use crate::plan::NodeStatus;
 use crate::request::{
-    BriefWish, MalformedKind, Op, ProjectCreate, Report, RequestBody, SpawnRequest, SubagentWish,
-    TaskWish,
+    BriefWish, MalformedKind, Op, Report, RequestBody, SpawnRequest, SubagentWish, TaskWish,
 };
 use crate::role::Role;
 use crate::time::Millis;
@@ -424,24 +423,4 @@ fn a_stale_epoch_may_not_ask() {
     let input = fleet.asking(&nobody, RequestBody::Spawn(request(epic, "T1.1", worker())));
     let refused = answer(&fleet.one(input));
     assert_denied(&refused, DenialReason::Unauthorized);
-}
-
-#[test]
-fn orchestrators_take_no_place_and_agents_with_work_take_one_each() {
-    let mut fleet = Fleet::new();
-    fleet.join("h1", "life1", 2);
-    for name in ["demo", "two", "three", "four"] {
-        let project = ProjectName::new(name).unwrap();
-        fleet.op(&human(), Op::ProjectCreate(ProjectCreate { project, ..create(false) }));
-        fleet.report(&id(&format!("PO-{name}")), Report::Ready);
-    }
-    let epic = fleet.goal(tasks(3));
-    let first = fleet.worker(epic, "T1.1");
-    fleet.worker(epic, "T1.2");
-    let full = fleet.spawn(&po(), request(epic, "T1.3", worker()));
-    assert_denied(&full, DenialReason::NoHostAvailable);
-    let fifth = ProjectCreate { project: ProjectName::new("five").unwrap(), ..create(false) };
-    assert_eq!(fleet.op(&human(), Op::ProjectCreate(fifth)).error, None, "the host is full");
-    fleet.end(&first, success("done"));
-    assert!(fleet.spawn(&po(), request(epic, "T1.3", worker())).accepted());
 }
