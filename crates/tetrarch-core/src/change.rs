@@ -176,7 +176,16 @@ impl ChangeStatus {
                 next,
                 Self::Applying | Self::Denied | Self::Refused | Self::Expired | Self::Superseded
             ),
-            Self::Applying => matches!(next, Self::Applied | Self::Conflicted | Self::Refused),
+            // The last three only once the host's life is over that was ordered to merge it.
+            Self::Applying => matches!(
+                next,
+                Self::Applied
+                    | Self::Conflicted
+                    | Self::Refused
+                    | Self::Denied
+                    | Self::Expired
+                    | Self::Superseded
+            ),
             Self::Applied | Self::Denied | Self::Refused | Self::Expired | Self::Superseded => {
                 false
             }
@@ -244,6 +253,8 @@ pub struct Change {
 pub struct ApplyOrder {
     /// Which.
     pub change: ChangeId,
+    /// The life of the host that is to merge it: a later one is ordered anew, or not at all.
+    pub host_epoch: u64,
     /// The run that made it.
     pub run: RunId,
     /// What was approved.
@@ -393,6 +404,9 @@ mod tests {
             (Applying, Applied),
             (Applying, Conflicted),
             (Applying, Refused),
+            (Applying, Denied),
+            (Applying, Expired),
+            (Applying, Superseded),
         ];
         for from in ChangeStatus::ALL {
             for to in ChangeStatus::ALL {

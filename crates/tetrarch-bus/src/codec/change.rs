@@ -152,6 +152,7 @@ impl From<&ApplyOrder> for pb::ApplyOrder {
             branch: order.branch.clone(),
             message: order.message.clone(),
             at_unix_ms: order.at.0,
+            host_epoch: order.host_epoch,
         }
     }
 }
@@ -167,6 +168,7 @@ impl TryFrom<pb::ApplyOrder> for ApplyOrder {
             branch: order.branch,
             message: order.message,
             at: BusTime(order.at_unix_ms),
+            host_epoch: order.host_epoch,
         })
     }
 }

@@ -363,6 +363,15 @@ impl<'r> Finder<'r> {
                 format!("what {node} changed is approved and not yet in {target}"),
                 vec![Remedy::Apply(*id)],
             ),
+            ChangeStatus::Applying if self.records.is_stranded(change) => (
+                Kind::ChangeWaiting,
+                format!(
+                    "{} was ordered to merge what {node} changed into {target}, and is gone; start it \
+                     again, or deny the change and look at the branch yourself",
+                    change.host
+                ),
+                vec![Remedy::ShowChange(*id)],
+            ),
             ChangeStatus::Expired if !self.is_replaced(change) => (
                 Kind::ChangeExpired,
                 format!("what {node} changed is not in {target}: {}", change.reason),

@@ -287,7 +287,8 @@ fn deny(
     reason: &str,
 ) -> Result<String, Refusal> {
     let id = change.id;
-    if change.status.is_terminal() || change.status == ChangeStatus::Applying {
+    let ordered = change.status == ChangeStatus::Applying && !draft.base().is_stranded(&change);
+    if change.status.is_terminal() || ordered {
         return Err(conflict(format!("{id} is {}: {}", change.status, change.reason)));
     }
     said(reason)?;
@@ -328,6 +329,9 @@ pub(super) fn expire_due(draft: &mut Draft<'_>) {
     for change in due {
         let why = match change.status {
             ChangeStatus::Approved => "it was approved and not applied in time",
+            ChangeStatus::Applying => {
+                "its host was ordered to merge it and did not come back in time"
+            }
             ChangeStatus::Proposed | ChangeStatus::Conflicted
                 if change.given().next().is_some() =>
             {
@@ -335,7 +339,6 @@ pub(super) fn expire_due(draft: &mut Draft<'_>) {
             }
             ChangeStatus::Proposed
             | ChangeStatus::Conflicted
-            | ChangeStatus::Applying
             | ChangeStatus::Applied
             | ChangeStatus::Denied
             | ChangeStatus::Refused

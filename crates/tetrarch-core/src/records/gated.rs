@@ -3,7 +3,8 @@
 
 use super::{Ended, Records};
 use crate::change::{Change, ChangeStatus};
-use crate::id::{ChangeId, EpicId, HostName, NodeId};
+use crate::id::{AgentId, ChangeId, EpicId, HostName, NodeId};
+use crate::liveness::Liveness;
 use crate::time::BusTime;
 
 impl Records {
@@ -25,8 +26,8 @@ impl Records {
     pub fn waiting_changes(&self) -> impl Iterator<Item = &Change> {
         self.changes.values().filter(|change| match change.status {
             ChangeStatus::Proposed | ChangeStatus::Conflicted | ChangeStatus::Approved => true,
-            ChangeStatus::Applying
-            | ChangeStatus::Applied
+            ChangeStatus::Applying => self.is_stranded(change),
+            ChangeStatus::Applied
             | ChangeStatus::Denied
             | ChangeStatus::Refused
             | ChangeStatus::Expired
@@ -43,6 +44,16 @@ impl Records {
     pub fn applying_on(&self, host: &HostName) -> impl Iterator<Item = &Change> {
         let of = self.changes.values().filter(move |change| change.host == *host);
         of.filter(|change| change.status == ChangeStatus::Applying)
+    }
+
+    /// Whether the life of the host is over that was ordered to merge a change, and no answer came. No
+    /// later life follows that order (spec 04, Hosts).
+    #[must_use]
+    pub fn is_stranded(&self, change: &Change) -> bool {
+        let host = self.agents.get(&AgentId::Ho(change.host.clone()));
+        let over = host
+            .is_none_or(|host| matches!(host.liveness, Liveness::Offline | Liveness::Terminated));
+        change.status == ChangeStatus::Applying && over
     }
 
     /// When the next change that waits has waited for too long.

@@ -85,6 +85,9 @@ impl Roster {
         let Mail { body, trace, .. } = mail.clone();
         match body {
             MailBody::Launch(launch) => self.launch(*launch, ledger_seq, trace).await?,
+            MailBody::Apply(order) if order.host_epoch != self.own.shared.claim.host_epoch => {
+                tracing::debug!(change = %order.change, "a merge order for another life");
+            }
             MailBody::Apply(order) => {
                 // A runner that is gone ends with this process; the next life is ordered again.
                 let _gone = self.orders.send(Order::Apply(order)).await;

@@ -29,6 +29,7 @@ fn order(made: &Made, start: &Start, change: u128) -> ApplyOrder {
         branch: made.branch.clone(),
         message: format!("Apply {}", made.branch),
         at: BusTime(1_700_000_000_000),
+        host_epoch: 1,
     }
 }
 

@@ -65,8 +65,10 @@ fn used(approval: &Approval, now: BusTime) -> Approval {
 /// Sends the order for a change whose approval is used.
 fn order(draft: &mut Draft<'_>, change: &Change) {
     let Some(approval) = &change.approval else { return };
+    let host = AgentId::Ho(change.host.clone());
     let order = ApplyOrder {
         change: change.id,
+        host_epoch: draft.agent(&host).map_or(0, |host| host.epoch),
         run: change.run,
         digest: approval.digest.clone(),
         action: change.made.action.clone(),
@@ -74,8 +76,7 @@ fn order(draft: &mut Draft<'_>, change: &Change) {
         message: message(draft, change),
         at: approval.at,
     };
-    let to = Principal::Agent(AgentId::Ho(change.host.clone()));
-    draft.mail(to, Some(change.epic), MailBody::Apply(Box::new(order)));
+    draft.mail(Principal::Agent(host), Some(change.epic), MailBody::Apply(Box::new(order)));
 }
 
 fn message(draft: &Draft<'_>, change: &Change) -> String {

@@ -1,6 +1,8 @@
 //! Changes before their branches: what is proposed, who may say yes to what, and that a yes counts
 //! once, in its time, for exactly what was looked at.
 
+mod stranded;
+
 use serde_json::json;
 
 use super::fleet::{Fleet, human, id, plan_of, po, project, reply, success, task, topics};

@@ -36,6 +36,7 @@ pub(in crate::codec::tests) fn order(message: String) -> ApplyOrder {
         branch: "refs/heads/tetrarch/run".to_owned(),
         message,
         at: BusTime(5),
+        host_epoch: 4,
     }
 }
 
