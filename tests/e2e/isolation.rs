@@ -111,6 +111,44 @@ fn what_isolation_keeps_a_program_from_is_said_in_run_logs_and_describe() {
     }
 }
 
+/// A project's goal of one command, run to its end.
+fn one_command(fleet: &Fleet, command: &str) -> (Option<i32>, String) {
+    let plan = serde_json::json!({
+        "project": "kept",
+        "goal": {"title": "One command"},
+        "phases": [{"id": "P1", "name": "p", "tasks": [
+            {"id": "T1.1", "name": "t", "run": command, "acceptance": ["x"], "maxAttempts": 1},
+        ]}],
+    });
+    let plan = fleet.file("plan.json", &plan.to_string());
+    let ended = fleet.run(["run", plan.to_str().unwrap()]);
+    (ended.code, [ended.out, ended.err].join("\n"))
+}
+
+#[test]
+fn a_program_leads_a_session_and_is_the_first_to_go_when_memory_is_short() {
+    let fleet = Fleet::up();
+    let look = "import os; print('leads', os.getsid(0) == os.getpid(), open('/proc/self/oom_score_adj').read())";
+    let (code, said) = one_command(&fleet, &format!("exec {} -c \"{look}\"", python().display()));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("leads True 500"), "{said}");
+}
+
+#[test]
+fn a_program_that_forks_without_end_fails_and_the_fleet_goes_on() {
+    let fleet = Fleet::prepared().with_env("TETRARCH_RUNS_PROCESSES_MAX", "60").started();
+    let doctor = fleet.run(["doctor"]).out;
+    if !doctor.lines().any(|line| line.starts_with("cgroup limits") && line.contains("enforced")) {
+        return;
+    }
+    let (code, said) = one_command(&fleet, "f() { f | f & }; f; sleep 60");
+    assert_eq!(code, Some(1), "{said}");
+    let refused = said.contains("Resource temporarily unavailable") || said.contains("Cannot fork");
+    assert!(said.contains("more than 60 processes") || refused, "{said}");
+    let (code, said) = one_command(&fleet, "true");
+    assert_eq!(code, Some(0), "{said}");
+}
+
 /// A server that says hello to whoever connects, and its port.
 fn greeter() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

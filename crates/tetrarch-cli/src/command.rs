@@ -50,6 +50,7 @@ pub(crate) mod worktree;
 use std::ffi::OsString;
 
 use clap::{ArgMatches, FromArgMatches};
+use tetrarch_runner::launch_main;
 use tokio::runtime::Runtime;
 
 use crate::args::{Args, Command, GlobalArgs, command_line};
@@ -61,13 +62,20 @@ use crate::process::stop_signal;
 use crate::suggestion;
 use crate::telemetry::{Counting, Telemetry};
 
+/// The word after which a program of a run and its arguments follow.
+pub(crate) const LAUNCH: &str = "launch";
+
 /// Reads the command line, loads the configuration, starts telemetry and the runtime, and runs the command.
 ///
 /// # Errors
 /// The command's.
 pub(crate) fn run() -> Result<(), CliError> {
-    completion::answer();
     let line: Vec<OsString> = std::env::args_os().collect();
+    // Before anything else: each program of a run waits for it.
+    if line.get(1).is_some_and(|word| word == LAUNCH) {
+        return launch(&line[2..]);
+    }
+    completion::answer();
     let mut loose = name::loose(command_line());
     let matches = matches(&mut loose, &line);
     let asked = name::asked(&command_line(), &matches);
@@ -84,6 +92,13 @@ pub(crate) fn run() -> Result<(), CliError> {
         Context::load(&global).and_then(|context| start(&context, runtime()?, command))
     };
     outcome.map_err(|error| error.completed(&global))
+}
+
+/// Becomes a program of a run. A host starts it so, and nobody else.
+fn launch(argv: &[OsString]) -> Result<(), CliError> {
+    let Err(cause) = launch_main(argv);
+    let program = argv.first().map(|program| program.display().to_string()).unwrap_or_default();
+    Err(CliError::new(Code::Failed, format!("{program} does not start: {cause}")))
 }
 
 /// Runs a command whose names have to be looked up first, or that only reads; the bus is started for it

@@ -28,7 +28,7 @@ use tetrarch_core::owner::Deadlines;
 use tetrarch_core::snapshot::Retention;
 use tetrarch_core::sweep::MassPolicy;
 use tetrarch_core::time::Millis;
-use tetrarch_runner::Containment;
+use tetrarch_runner::{Containment, Launcher};
 
 use crate::args::GlobalArgs;
 use crate::exit::CliError;
@@ -271,6 +271,7 @@ fn containment(settings: &Settings, bus: &BusConfig) -> Containment {
         memory_max: settings.number("runs.memory_max"),
         processes_max: settings.number("runs.processes_max"),
         cpus_max: settings.number("runs.cpus_max"),
+        launcher: Launcher::default(),
     }
 }
 

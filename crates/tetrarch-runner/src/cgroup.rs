@@ -11,14 +11,16 @@ use rustix::process::Pid;
 use tetrarch_core::id::RunId;
 
 use crate::containment::Containment;
+use crate::headcount::COUNT_EVERY;
 use crate::isolation::Layer;
 use crate::mark::{HostLife, Mark};
-use crate::procfs;
 
 /// Start of the name of a host's control group; its process id and its life follow.
 const HOME_PREFIX: &str = "tetrarch-";
 /// The layer of the limits that a group has.
 pub(crate) const CGROUP_LIMITS: &str = "cgroup limits";
+/// The kernel's limit of a group's processes and threads, where the group has the controller.
+const PIDS_MAX: &str = "pids.max";
 /// How often an emptied group is tried to be removed; the kernel needs a moment.
 const REMOVE_TRIES: u32 = 50;
 /// Time between two tries.
@@ -153,6 +155,12 @@ impl Group {
         let limits = limits(containment);
         let mut refused = false;
         let set = limits.iter().map(|(controller, file, most)| {
+            if *file == PIDS_MAX && self.is_counted() {
+                return Ok(format!(
+                    "{most} processes, counted every {} ms",
+                    COUNT_EVERY.as_millis()
+                ));
+            }
             fs::write(self.dir.join(file), most).map(|()| format!("{file} {most}")).map_err(
                 |cause| {
                     // The kernel lets nobody make a file where the controller is not.
@@ -171,6 +179,27 @@ impl Group {
         (!limits.is_empty()).then(|| layer().refused_if(refused))
     }
 
+    /// How many processes it may have where nobody but the runner counts them; none where the kernel does, or
+    /// nothing is wanted.
+    pub(crate) fn counted(&self, containment: &Containment) -> Option<u64> {
+        containment.processes_max.filter(|_| self.is_counted())
+    }
+
+    /// Whether the kernel does not count its processes.
+    pub(crate) fn is_counted(&self) -> bool {
+        !self.dir.join(PIDS_MAX).exists()
+    }
+
+    /// Whether it has more processes than this.
+    pub(crate) fn has_more_than(&self, most: u64) -> bool {
+        u64::try_from(self.members().len()).is_ok_and(|there| there > most)
+    }
+
+    /// The groups of the runs in a host's.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Self> {
+        subdirectories(&self.dir).into_iter().map(Self::at)
+    }
+
     /// Makes a group in it, which is killed with it.
     pub(crate) fn within(&self, name: &str) -> Result<Self, CgroupError> {
         let dir = self.dir.join(name);
@@ -179,18 +208,10 @@ impl Group {
         Ok(Self { dir })
     }
 
-    /// Moves a process into it, and the children it has already made.
+    /// Moves a process into it. What it has forked before stays where it is.
     pub(crate) fn join(&self, pid: Pid) -> Result<(), CgroupError> {
-        self.add(pid.as_raw_nonzero().get())
-            .map_err(|cause| CgroupError::Refused { path: self.dir.clone(), cause })?;
-        let mut open = procfs::children(pid.as_raw_nonzero().get());
-        while let Some(child) = open.pop() {
-            // A child that has ended meanwhile needs no moving.
-            if self.add(child).is_ok() {
-                open.extend(procfs::children(child));
-            }
-        }
-        Ok(())
+        fs::write(self.dir.join("cgroup.procs"), pid.as_raw_nonzero().to_string())
+            .map_err(|cause| CgroupError::Refused { path: self.dir.clone(), cause })
     }
 
     /// The processes in it and in groups below it, zombies not counted.
@@ -247,16 +268,12 @@ impl Group {
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
-
-    fn add(&self, pid: i32) -> io::Result<()> {
-        fs::write(self.dir.join("cgroup.procs"), pid.to_string())
-    }
 }
 
 /// What is limited: the controller, its file, and what is written there.
 fn limits(containment: &Containment) -> Vec<(&'static str, &'static str, String)> {
     let memory = containment.memory_max.map(|most| ("memory", "memory.max", most.to_string()));
-    let processes = containment.processes_max.map(|most| ("pids", "pids.max", most.to_string()));
+    let processes = containment.processes_max.map(|most| ("pids", PIDS_MAX, most.to_string()));
     // In each 100 ms.
     let cpu =
         containment.cpus_max.map(|most| ("cpu", "cpu.max", format!("{} 100000", most * 100_000)));
@@ -330,7 +347,12 @@ mod tests {
             cpus_max: Some(2),
             ..Containment::default()
         };
+        let counted = group.limit(&wanted).unwrap();
+        assert!(counted.active && counted.words.contains("7 processes, counted"), "{counted}");
+        assert_eq!(group.counted(&wanted), Some(7));
+        fs::write(place.path().join("pids.max"), "max").unwrap();
         assert!(group.limit(&wanted).unwrap().active);
+        assert_eq!(group.counted(&wanted), None, "the kernel does");
         assert_eq!(fs::read_to_string(place.path().join("memory.max")).unwrap(), "1048576");
         assert_eq!(fs::read_to_string(place.path().join("pids.max")).unwrap(), "7");
         assert_eq!(fs::read_to_string(place.path().join("cpu.max")).unwrap(), "200000 100000");

@@ -112,6 +112,7 @@ pub(crate) fn start(command: &mut Command, bounds: &Bounds) -> Result<Started, N
         return Err(NotStarted::NotContained(limits.to_string()));
     }
     layers.push(limits);
+    expendable(pid);
     Ok(Started { child, pid, awaited, layers, proxy })
 }
 
@@ -315,6 +316,17 @@ pub(crate) fn limits(pid: Pid) -> Layer {
         }
     });
     Layer::new("limits", set.map(|()| LIMITS.map(|(_, _, words)| words).join(", ")))
+}
+
+/// What a program counts for when the machine has no memory left, beside its size: half of all memory, so that it
+/// goes before what supervises it.
+const OOM_SCORE: &str = "500";
+
+fn expendable(pid: Pid) {
+    let place = format!("/proc/{}/oom_score_adj", pid.as_raw_nonzero());
+    if let Err(cause) = fs::write(&place, OOM_SCORE) {
+        tracing::debug!(place, %cause, "a program is not among the first to go when memory is short");
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tetrarch_core::destination::Network;
 
 use crate::isolation::{LANDLOCK, Layer, NETWORK_LAYER};
+use crate::launcher::Launcher;
 
 /// How a host keeps the programs of runs apart from itself and from each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Containment {
     pub processes_max: Option<u64>,
     /// Most processors that one run keeps busy (`runs.cpus_max`).
     pub cpus_max: Option<u64>,
+    /// What starts the programs.
+    pub launcher: Launcher,
 }
 
 /// What the programs of one run are kept to.

@@ -42,12 +42,14 @@ pub struct GuardConfig {
     /// The program that calls [`guard_main`].
     pub program: PathBuf,
     /// Its first arguments. `--life <life> --freeze-max-ms <ms>` follow, and `--cgroup <dir>`
-    /// where there may be one.
+    /// where there may be one, with `--processes-max <number>`.
     pub args: Vec<OsString>,
     /// This life of the host, the same as its runner's.
     pub life: HostLife,
     /// How long programs may be frozen before they are killed (`host.freeze_max`).
     pub freeze_max: Duration,
+    /// Most processes of one run (`runs.processes_max`).
+    pub processes_max: Option<u64>,
     /// As in [`crate::RunnerConfig`].
     pub cgroup_parent: Option<PathBuf>,
 }
@@ -93,6 +95,8 @@ impl Guard {
             .stdout(Stdio::piped());
         if let Ok(home) = Cgroups::place(config.cgroup_parent.as_deref(), &config.life) {
             command.arg("--cgroup").arg(home);
+            let most = config.processes_max.map(|most| most.to_string());
+            command.args(most.iter().flat_map(|most| ["--processes-max", most]));
         }
         let (mut child, _, awaited) = children::start(&mut command)?;
         let piped = || io::Error::other("it has no pipes");

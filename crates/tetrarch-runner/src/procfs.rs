@@ -56,15 +56,6 @@ pub(crate) fn has_variable(pid: i32, name: &str, fits: impl Fn(&str) -> bool) ->
     })
 }
 
-/// The children of a process's main thread.
-pub(crate) fn children(pid: i32) -> Vec<i32> {
-    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
-        .unwrap_or_default()
-        .split_ascii_whitespace()
-        .filter_map(|child| child.parse().ok())
-        .collect()
-}
-
 /// Reads `stat`. The name in parentheses may hold anything, also parentheses and spaces.
 fn parse_stat(stat: &str) -> Option<Process> {
     let (head, tail) = stat.rsplit_once(')')?;

@@ -21,6 +21,9 @@ pub(crate) struct GuardArgs {
     /// The control group of the host's runs.
     #[arg(long, value_name = "DIR")]
     cgroup: Option<PathBuf>,
+    /// Most processes of one run.
+    #[arg(long, value_name = "NUMBER")]
+    processes_max: Option<u64>,
 }
 
 /// Runs the command.
@@ -28,7 +31,7 @@ pub(crate) struct GuardArgs {
 /// # Errors
 /// Signals cannot be ignored.
 pub(crate) fn run(args: GuardArgs) -> Result<(), CliError> {
-    let GuardArgs { life, freeze_max_ms, cgroup } = args;
+    let GuardArgs { life, freeze_max_ms, cgroup, processes_max } = args;
     let freeze_max = Duration::from_millis(freeze_max_ms);
-    Ok(guard_main(GuardDuty { life, freeze_max, cgroup })?)
+    Ok(guard_main(GuardDuty { life, freeze_max, cgroup, processes_max })?)
 }

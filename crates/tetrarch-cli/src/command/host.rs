@@ -11,10 +11,12 @@ use tetrarch_core::limits::{CAPACITY_PER_CORE, FREEZE_WINDOWS};
 use tetrarch_core::request::{HostDrain, Op};
 use tetrarch_engine::{HostConfig, serve_host};
 use tetrarch_runner::{
-    Beat, Guard, GuardConfig, HostLife, RunnerConfig, clear_earlier_lives, freeze_time, keep_guard,
+    Beat, Containment, Guard, GuardConfig, HostLife, Launcher, RunnerConfig, clear_earlier_lives,
+    freeze_time, keep_guard,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::LAUNCH;
 use crate::command::creds;
 use crate::command::get::{self, Filter, GetArgs, Kind};
 use crate::command::project::report;
@@ -260,6 +262,7 @@ async fn guard(context: &Context, life: &HostLife) -> Result<Guard, CliError> {
         args: vec!["guard".into()],
         life: life.clone(),
         freeze_max: context.config.host.freeze_max,
+        processes_max: context.config.host.containment.processes_max,
         cgroup_parent: None,
     };
     let failed = |error| {
@@ -288,7 +291,10 @@ fn runner_config(
         turn_timeout: context.config.runs.turn_timeout,
         artifact_max: context.config.runs.artifact_max,
         cgroup_parent: None,
-        containment: context.config.host.containment.clone(),
+        containment: Containment {
+            launcher: Launcher { argv: vec![std::env::current_exe()?.into(), LAUNCH.into()] },
+            ..context.config.host.containment.clone()
+        },
         worktrees_dir: worktrees_dir(context, name),
         worktrees_max: context.config.host.worktrees_max,
         prices: prices(context)?,

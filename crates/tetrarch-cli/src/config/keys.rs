@@ -113,7 +113,7 @@ pub(crate) const KEYS: &[Key] = &[
     used("runs.artifact_max", Size(1024, TIB), Is("64MiB")),
     used("runs.network", Flag, Is("false")),
     used("runs.memory_max", Size(1024 * 1024, TIB), Follows("no limit")),
-    used("runs.processes_max", Whole(1, NAMED), Follows("no limit")),
+    used("runs.processes_max", Whole(1, NAMED), Is("4096")),
     used("runs.cpus_max", Whole(1, NAMED), Follows("no limit")),
     used("deadlines.spawning", Span(SECOND, ANY), Is("60s")),
     used("deadlines.awaiting_input", Span(SECOND, ANY), Is("24h")),

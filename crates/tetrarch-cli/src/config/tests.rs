@@ -126,7 +126,9 @@ fn nobody_says_anything() {
     assert_eq!(config.limits.mode, Mode::Orchestrator);
     assert_eq!((config.host.capacity, config.host.labels.len()), (None, 0));
     let hidden = vec![config.bus.data_dir.clone()];
-    assert_eq!(config.host.containment, Containment { hidden, ..Containment::default() });
+    let processes_max = Some(4096);
+    let expected = Containment { hidden, processes_max, ..Containment::default() };
+    assert_eq!(config.host.containment, expected);
     assert_eq!(config.runs.output_limit, 16 << 20);
     assert_eq!((config.runs.turn_timeout, config.runs.artifact_max), (None, 64 << 20));
     assert_eq!(config.retention.go_ttl_secs, 3);
@@ -218,6 +220,7 @@ fn every_typed_value_follows_its_key() {
         memory_max: Some(2 << 30),
         processes_max: Some(100),
         cpus_max: Some(2),
+        launcher: Launcher::default(),
     };
     assert_eq!(config.host.containment, containment);
     assert_eq!(config.runs.output_limit, 1 << 20);

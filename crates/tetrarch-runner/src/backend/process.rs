@@ -20,6 +20,7 @@ use crate::blocked::Blocked;
 use crate::children::Awaited;
 use crate::containment::Bounds;
 use crate::files::Gate;
+use crate::headcount::Headcount;
 use crate::places::Places;
 use crate::protocol::{
     brief_line, budget_line, granted_line, mail_line, raised_line, rotate_line, saved_line,
@@ -89,6 +90,7 @@ struct Attendance {
     child: Child,
     _awaited: Awaited,
     traces: Traces,
+    headcount: Headcount,
     own_dir: Option<PathBuf>,
     /// Whether its exit code is its verdict.
     judges_by_exit: bool,
@@ -122,6 +124,7 @@ impl Attendance {
     ) -> Self {
         let Launched { mut child, awaited, pid, traces, isolation, dir, dir_is_own, .. } = launched;
         let (bounds, places, proxy) = (launched.bounds, launched.places, launched.proxy);
+        let headcount = launched.headcount;
         let (notes, noted) = mpsc::channel(NOTES_MAX);
         let (in_turn_in, in_turn) = watch::channel(None);
         let (results_in, results) = watch::channel(0);
@@ -162,6 +165,7 @@ impl Attendance {
             child,
             _awaited: awaited,
             traces,
+            headcount,
             own_dir: dir_is_own.then_some(dir),
             judges_by_exit: judges_by_exit(&start.brief),
             _places: places,
@@ -279,6 +283,10 @@ impl Attendance {
                     Some(line) => self.hand_back(line),
                     None => returned_open = false,
                 },
+                most = self.headcount.exceeded() => {
+                    let push = self.ladder.is_crowded(most);
+                    self.push(push);
+                }
                 () = at(deadline), if deadline.is_some() => {
                     let push = self.ladder.due(Instant::now());
                     self.push(push);

@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::clock::Moment;
 use super::word::{Answer, Order};
 use crate::fence::Fence;
+use crate::headcount::freeze_crowds;
 use crate::mark::HostLife;
 
 /// Longest wait for the deadline in one piece: a wait does not end while the machine is
@@ -45,6 +46,8 @@ pub struct GuardDuty {
     pub freeze_max: Duration,
     /// The control group below which the host puts its runs, if it can have one.
     pub cgroup: Option<PathBuf>,
+    /// Most processes of one run; a run with more is frozen where the kernel keeps no count.
+    pub processes_max: Option<u64>,
 }
 
 /// Stands guard over one life of a host until the host says `end`, or is gone and has left
@@ -62,6 +65,9 @@ pub fn guard_main(duty: GuardDuty) -> io::Result<()> {
     let _deaf = ignore_signals()?;
     let (tell, words) = sync_channel(WORDS_MAX);
     thread::spawn(move || listen(&tell));
+    if let Some((home, most)) = duty.cgroup.clone().zip(duty.processes_max) {
+        thread::spawn(move || freeze_crowds(home, most));
+    }
     say(Answer::Ready);
     Post::new(duty).stand(&words);
     Ok(())

@@ -19,7 +19,7 @@ use tetrarch_core::id::RunId;
 use tetrarch_telemetry::trace;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Span;
@@ -34,6 +34,7 @@ use crate::cgroup::Group;
 use crate::children::Awaited;
 use crate::confined::{self, NotStarted, Started};
 use crate::containment::Bounds;
+use crate::launcher::Launcher;
 use crate::mark::{CALL_VARIABLE, LIFE_VARIABLE, Mark, RUN_VARIABLE};
 use crate::places::HOME;
 use crate::proxy::Proxy;
@@ -68,6 +69,7 @@ pub(super) struct Commands {
     environment: BTreeMap<OsString, OsString>,
     cgroup: Option<Group>,
     bounds: Bounds,
+    launcher: Launcher,
     started: AtomicU64,
     /// Held by the command that runs, until everything of it is gone.
     turn: Arc<Mutex<()>>,
@@ -89,7 +91,8 @@ impl Commands {
         environment.extend(config.trace.map(|trace| (trace::VARIABLE.into(), trace.into())));
         let profile = config.profile.to_owned();
         let (started, turn) = (AtomicU64::new(0), Arc::default());
-        Self { run, profile, environment, cgroup, bounds, started, turn }
+        let launcher = config.containment.launcher.clone();
+        Self { run, profile, environment, cgroup, bounds, launcher, started, turn }
     }
 
     /// Runs a program to its end.
@@ -106,7 +109,7 @@ impl Commands {
             Err(text) => return Outcome::error(text),
         };
         let turn = Arc::clone(&self.turn).lock_owned().await;
-        match self.start(&program, &wanted.argv, &dir, turn) {
+        match self.start(&program, &wanted.argv, &dir, turn).await {
             Ok((running, output)) => {
                 // A task of its own: it goes on to the end of the program when this is dropped.
                 let (_want, wanted) = oneshot::channel();
@@ -171,7 +174,7 @@ impl Commands {
             .map_err(|_| format!("`{program}` was not found on this host"))
     }
 
-    fn start(
+    async fn start(
         &self,
         program: &Path,
         argv: &[String],
@@ -182,22 +185,21 @@ impl Commands {
         let call = format!("{}.{number}", self.run);
         let (output, input) = io::pipe()?;
         let output = pipe::Receiver::from_owned_fd(output.into())?;
-        let mut command = Command::new(program);
+        // The directory that was opened, whatever its name leads to by now.
+        let place = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+        let mut command = self.launcher.command(program, &argv[0], &place)?;
         command
-            .arg0(&argv[0])
             .args(&argv[1..])
-            // The directory that was opened, whatever its name leads to by now.
-            .current_dir(format!("/proc/self/fd/{}", dir.as_raw_fd()))
+            .current_dir(&place)
             .env_clear()
             .envs(&self.environment)
             .envs(trace::onward(&Span::current(), None).map(|own| (trace::VARIABLE, own)))
             .env(CALL_VARIABLE, &call)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(input.try_clone()?)
             .stderr(input)
-            .process_group(0)
             .kill_on_drop(true);
-        let Started { child, pid, awaited, layers, proxy } =
+        let Started { mut child, pid, awaited, layers, proxy } =
             confined::start(&mut command, &self.bounds)?;
         tracing::debug!(call, ?layers, "a command was started");
         let cgroup = match self.joined(number, pid) {
@@ -208,6 +210,11 @@ impl Commands {
             }
             Ok(group) => group,
         };
+        if let Err(cause) = self.launcher.release(&mut child).await {
+            tracing::debug!(call, %cause, "a command was gone before it began");
+        }
+        // It reads nothing.
+        drop(child.stdin.take());
         let traces = Traces::of_program(Mark::Call(call), pid, cgroup);
         Ok((Running { child, traces, _awaited: awaited, _proxy: proxy, _turn: turn }, output))
     }

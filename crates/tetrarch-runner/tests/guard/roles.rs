@@ -48,6 +48,7 @@ fn as_the_guard() {
         life: after("--life").unwrap().parse().unwrap(),
         freeze_max: Duration::from_millis(after("--freeze-max-ms").unwrap().parse().unwrap()),
         cgroup: after("--cgroup").map(PathBuf::from),
+        processes_max: None,
     })
     .unwrap();
 }
@@ -69,6 +70,7 @@ async fn host(life: HostLife) {
         args: ["-c".into(), AS_GUARD.into(), std::env::current_exe().unwrap().into()].into(),
         life: life.clone(),
         freeze_max: Duration::from_millis(told(FREEZE_MAX).unwrap().parse().unwrap()),
+        processes_max: None,
         cgroup_parent: cgroup_parent.clone(),
     });
     let guard = guard.await.unwrap();

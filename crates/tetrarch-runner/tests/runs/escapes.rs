@@ -112,3 +112,18 @@ async fn limits_of_a_runs_group_hold_or_the_run_does_not_start() {
         assert!(error.contains("isolation is required, but no cgroup"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn program_that_forks_without_end_is_stopped_wherever_there_is_a_group() {
+    let wanted = Containment { processes_max: Some(20), ..Containment::default() };
+    let layers = tetrarch_runner::probe(&wanted, None).layers;
+    if !layers.iter().any(|layer| layer.name == "cgroup limits" && layer.active) {
+        return;
+    }
+    let mut stage = Stage::with(|config| config.containment = wanted);
+    let forks = "for _ in range(50):\n    if os.fork() == 0: time.sleep(100)\ntime.sleep(100)";
+    let seen = stage.run(python(forks)).await;
+    let counted = seen.made().error.contains("more than 20 processes");
+    assert!(counted || seen.log().contains("Resource temporarily unavailable"), "{seen:?}");
+    assert_eq!(seen.made().outcome, Outcome::Failure);
+}

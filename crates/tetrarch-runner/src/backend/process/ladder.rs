@@ -31,6 +31,8 @@ pub(super) enum Cause {
     Turn(Millis),
     /// It gave its result and stayed.
     Lingered,
+    /// It had more processes than this.
+    Processes(u64),
     /// It was to be killed.
     Killed,
 }
@@ -131,6 +133,13 @@ impl Ladder {
     pub(super) fn kill(&mut self) -> Option<Push> {
         self.cause = Some(Cause::Killed);
         self.climb_to_kill()
+    }
+
+    /// It has more processes than it may have, which gives them no time to make more.
+    pub(super) fn is_crowded(&mut self, most: u64) -> Option<Push> {
+        let push = self.climb_to_kill()?;
+        self.cause = Some(Cause::Processes(most));
+        Some(push)
     }
 
     /// It gave a result: it has a while to exit.

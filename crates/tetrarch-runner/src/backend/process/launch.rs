@@ -15,12 +15,14 @@ use tetrarch_core::order::Start;
 use tetrarch_core::redaction::{self, BuildError, SECRET_BYTES_MIN};
 use tetrarch_core::secret::is_secret_variable;
 use tetrarch_telemetry::trace;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use crate::cgroup::Group;
 use crate::children::Awaited;
 use crate::confined::{self, NotStarted, Started};
 use crate::containment::Bounds;
+use crate::headcount::Headcount;
+use crate::launcher::Launcher;
 use crate::mark::{HostLife, LIFE_VARIABLE, Mark, RUN_VARIABLE};
 use crate::places::{HOME, NoPlaces, Places};
 use crate::proxy::Proxy;
@@ -80,6 +82,8 @@ pub(super) struct Launched {
     pub(super) pid: Pid,
     /// By what all of it is found again.
     pub(super) traces: Traces,
+    /// What counts its processes.
+    pub(super) headcount: Headcount,
     /// How it is contained, in words.
     pub(super) isolation: String,
     /// That its exit status is waited for.
@@ -113,12 +117,14 @@ pub(super) async fn launch(ground: &Ground, start: &Start) -> Result<Launched, L
                 ground.subreaper,
                 layers.join("; ")
             );
+            let headcount = Headcount::of(cgroup.as_ref().ok(), &ground.containment);
             let traces = Traces::of_program(Mark::Run(start.run), pid, cgroup.ok());
             Ok(Launched {
                 child,
                 awaited,
                 pid,
                 traces,
+                headcount,
                 isolation,
                 dir,
                 dir_is_own,
@@ -164,7 +170,7 @@ async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained
     let bounds = Bounds { readable: places.readable(), ..bounds };
     let spawned = match missing {
         Some(limits) => Err(required(&limits.to_string())),
-        None => spawn(start, &ground.life, dir, &bounds, places.home()),
+        None => spawn(start, &ground.life, dir, &bounds, &containment.launcher, places.home()),
     };
     let mut started = match spawned {
         Ok(started) => started,
@@ -175,8 +181,6 @@ async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained
             return Err(error);
         }
     };
-    // Quick writes to a file system in memory: another thread would only widen the moment in
-    // which the program is outside.
     let cgroup = cgroup.and_then(|cgroup| match cgroup.join(started.pid) {
         Ok(()) => Ok(cgroup),
         Err(cause) => {
@@ -190,6 +194,9 @@ async fn contain(ground: &Ground, start: &Start, dir: &Path) -> Result<Contained
             tracing::warn!(run = %start.run, %cause, "a program that may not run resists");
         }
         return Err(error);
+    }
+    if let Err(cause) = containment.launcher.release(&mut started.child).await {
+        tracing::debug!(run = %start.run, %cause, "a program was gone before it began");
     }
     started.layers.extend(limits);
     Ok(Contained { started, cgroup, bounds, places })
@@ -207,6 +214,7 @@ fn spawn(
     life: &HostLife,
     dir: &Path,
     bounds: &Bounds,
+    launcher: &Launcher,
     home: Option<&Path>,
 ) -> Result<Started, LaunchError> {
     let runner = &start.brief.runner;
@@ -228,9 +236,9 @@ fn spawn(
             LaunchError::Spawn { program, cause }
         }
     };
-    let mut command = Command::new(located(program, &environment, dir));
+    let path = located(program, &environment, dir);
+    let mut command = launcher.command(&path, program, dir).map_err(failed)?;
     command
-        .arg0(program)
         .args(arguments)
         .current_dir(dir)
         .env_clear()
@@ -238,7 +246,6 @@ fn spawn(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
         .kill_on_drop(true);
     confined::start(&mut command, bounds).map_err(|error| match error {
         NotStarted::NotContained(cause) => LaunchError::NotContained { cause },

@@ -75,7 +75,7 @@ pub(super) fn rotated(heard: &Heard, ladder: &Ladder) -> bool {
     ladder.is_rotating()
         && match ladder.cause() {
             Some(Cause::Stopped | Cause::Lingered | Cause::Killed) => true,
-            Some(Cause::Wall(_) | Cause::Turn(_)) => false,
+            Some(Cause::Wall(_) | Cause::Turn(_) | Cause::Processes(_)) => false,
             None => heard.spoke,
         }
 }
@@ -86,6 +86,10 @@ fn judge(exit: &Exit, heard: &Heard, ladder: &Ladder) -> (Outcome, String) {
         (Some(Cause::Killed), _) => (Outcome::Cancelled, "killed on order".to_owned()),
         (Some(Cause::Wall(wall)), _) => {
             (Outcome::Failure, format!("wall clock of {} ended", duration::print(*wall)))
+        }
+        (Some(Cause::Processes(most)), _) => {
+            let error = format!("it had more than {most} processes; raise runs.processes_max");
+            (Outcome::Failure, error)
         }
         (Some(Cause::Turn(turn)), _) => {
             let turn = duration::print(*turn);
