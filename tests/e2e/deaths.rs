@@ -217,6 +217,30 @@ async fn a_host_that_was_only_paused_ends_what_it_ran_when_it_is_let_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_deaf_program_dies_with_its_host_though_the_guard_was_killed_too() {
+    // Nothing is lost before the test is over: what ends the program is neither the guard nor a next life.
+    let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "30s").started();
+    let second = second_host(&fleet);
+    let file = fleet.file("mortal.json", &plan(&["sleep".into(), "1000".into()]).to_string());
+    let _running = fleet.spawn(["run", file.to_str().unwrap()]);
+    let program = wait::until("the program", || {
+        let mut agents = fleet.agents().into_iter();
+        agents.find(|agent| agent.command == "sleep 1000")
+    });
+    let number = |pid: u32| Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let all = fleet.processes();
+    let guard =
+        all.iter().find(|it| it.command.contains(" guard ") && it.command.contains("--life h2."));
+    // So that it starts no other guard.
+    second.signal(Signal::STOP);
+    kill_process(number(guard.unwrap().pid), Signal::KILL).unwrap();
+    second.signal(Signal::KILL);
+    wait::until("the program's death", || {
+        (!fleet.agents().iter().any(|agent| agent.pid == program.pid)).then_some(())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_specialist_asks_again_is_answered_though_it_died_asking() {
     // No host is lost here, however long it stands still.
     let fleet = Fleet::prepared().with_env("TETRARCH_LIVENESS_WINDOW", "30s").started();

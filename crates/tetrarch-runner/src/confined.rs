@@ -100,10 +100,11 @@ pub(crate) fn start(command: &mut Command, bounds: &Bounds) -> Result<Started, N
     if let Network::Only(destinations) = &bounds.network {
         proxy::announce(command, destinations);
     }
-    let (started, mut layers, listener) = within(bounds, || {
+    let ((started, starter), mut layers, listener) = within(bounds, || {
         let _entered = runtime.enter();
-        children::start(command)
+        (children::start(command), rustix::thread::gettid())
     })?;
+    until_gone(starter);
     let proxy = listener.map(|it| Proxy::serve(it, bounds.network.clone())).transpose()?;
     let (mut child, pid, awaited) = started?;
     let limits = limits(pid);
@@ -114,6 +115,15 @@ pub(crate) fn start(command: &mut Command, bounds: &Bounds) -> Result<Started, N
     layers.push(limits);
     expendable(pid);
     Ok(Started { child, pid, awaited, layers, proxy })
+}
+
+/// Waits until the kernel has done with a thread that has ended, which takes it microseconds: until then its children
+/// are that thread's, and a signal for the death of a parent would come of its end.
+fn until_gone(thread: Pid) {
+    let place = PathBuf::from(format!("/proc/self/task/{}", thread.as_raw_nonzero()));
+    while place.exists() {
+        thread::yield_now();
+    }
 }
 
 /// Does something in a thread that is kept within bounds; not at all where a layer is required and

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command as Execution;
 
 use rustix::fs::{Access, access};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal, setsid};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
@@ -54,19 +55,23 @@ impl Launcher {
 }
 
 /// Waits for a word on standard input, and becomes the program that the first argument names: the second is the
-/// name it is told, and the others are its own. It leads a session of its own, so that the kernel can share
+/// name it is told, and the others are its own. It dies with the host, also when nobody is left to end it. It leads a session of its own, so that the kernel can share
 /// processors out among runs (autogroups), and that no terminal reaches it.
 ///
 /// # Errors
 /// The program does not start, or whoever was to say the word is gone.
 pub fn launch_main(argv: &[OsString]) -> io::Result<Infallible> {
-    rustix::process::setsid()?;
+    setsid()?;
     let [program, arg0, arguments @ ..] = argv else {
         return Err(io::Error::other("no program is named"));
     };
+    let host = getppid();
     // Not through a buffer: what follows is for the program.
     let mut word = *WORD;
-    if rustix::io::read(io::stdin(), &mut word)? == 0 {
+    let told = rustix::io::read(io::stdin(), &mut word)? > 0;
+    // Not before the word: the thread that started this process has ended by then.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if !told || getppid() != host {
         return Err(io::Error::other("the host is gone"));
     }
     Err(Execution::new(program).arg0(arg0).args(arguments).exec())
