@@ -20,6 +20,7 @@ use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind};
 use async_nats::{ConnectErrorKind, Event, ServerAddr, ServerError, jetstream};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
+use tokio::time::sleep;
 
 use crate::creds::jwt::{self, UserFacts};
 use crate::error::ConnectError;
@@ -39,6 +40,11 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Time for a server that answers to answer for JetStream too: a cluster whose leader was just lost
 /// needs 4 to 9 s for another (spec 02).
 const PROVEN_WITHIN: Duration = Duration::from_secs(15);
+/// Time for a server that says that it has no JetStream to say otherwise, and between two questions meanwhile.
+const BEGUN_WITHIN: Duration = Duration::from_secs(5);
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// What a server answers that has no JetStream, or not yet.
+const NOT_AVAILABLE: u64 = 503;
 /// Time for one request or acknowledgement.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Time between two pings of the server.
@@ -183,7 +189,7 @@ impl Bus {
             Ok(_) | Err(_) => return Err(old(&found)),
         }
         let missing = |reason: String| ConnectError::NoJetStream { url: url.to_owned(), reason };
-        let until = Instant::now() + PROVEN_WITHIN;
+        let (until, begun) = (Instant::now() + PROVEN_WITHIN, Instant::now() + BEGUN_WITHIN);
         loop {
             let asked = format!("STREAM.INFO.{}", pattern::STATE);
             let answer: Result<Value, _> = self.js.request(asked, &serde_json::json!({})).await;
@@ -191,6 +197,11 @@ impl Bus {
                 Ok(body) => match body.pointer("/error/code").and_then(Value::as_u64) {
                     // Streams that are not made yet are somebody's to make.
                     None | Some(NOT_FOUND) => Ok(()),
+                    // So says a server of a cluster that is still starting, too.
+                    Some(NOT_AVAILABLE) if Instant::now() < begun => {
+                        sleep(ASK_AGAIN).await;
+                        continue;
+                    }
                     Some(_) => Err(missing(read::text_at(&body, "/error/description"))),
                 },
                 Err(error) if error.kind() == RequestErrorKind::NoResponders => {

@@ -125,14 +125,22 @@ impl From<ConnectError> for CliError {
 
 impl From<ReadError> for CliError {
     fn from(error: ReadError) -> Self {
-        Self::new(Code::BusUnreachable, error.to_string())
+        let passing = error.is_passing();
+        let error = Self::new(Code::BusUnreachable, error.to_string());
+        if passing { error.hint(NOT_NOW) } else { error }
     }
 }
+
+/// What to do where a bus is there and does not answer.
+const NOT_NOW: &str = "ask again in a moment: a cluster elects a leader for some seconds, and needs more than half of its \
+                       servers; `tetrarch doctor` looks at each stream";
 
 impl From<SendError> for CliError {
     fn from(error: SendError) -> Self {
         let code = match &error {
-            SendError::BusDown { .. } => Code::BusUnreachable,
+            SendError::BusDown { .. } => {
+                return Self::new(Code::BusUnreachable, error.to_string()).hint(NOT_NOW);
+            }
             SendError::Refused(_) => Code::Denied,
             SendError::Encoding(_) => Code::Usage,
         };

@@ -80,6 +80,43 @@ async fn a_plan_finishes_while_the_leader_of_its_ledger_is_killed_again_and_agai
     tell(&silences);
 }
 
+/// Longest time that a command takes to say that the bus has no leader.
+const TOLD_WITHIN: Duration = Duration::from_secs(20);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_ends_with_a_reason_where_no_stream_has_a_leader() {
+    let (fleet, mut cluster) = fleet_on_three();
+    let (_owner, _host) = (fleet.owner(), fleet.host("h1"));
+    fleet.ok(["project", "create", "led"]);
+    cluster.kill(1);
+    cluster.kill(2);
+    for line in [
+        "status",
+        "get agents",
+        "get hosts",
+        "tree",
+        "inbox",
+        "project create led2",
+        "goal list",
+        "mail list",
+        "events",
+        "audit",
+        "why HO@h1",
+        "host drain h1 --reason disks --yes",
+        "doctor",
+    ] {
+        let began = Instant::now();
+        let ended = fleet.run(line.split(' '));
+        let took = began.elapsed();
+        assert!(took < TOLD_WITHIN, "{line}: {took:?}: {}", ended.err);
+        // A server that was not the leader answers reads, for a while; nobody takes what is written.
+        let writes = line.starts_with("project") || line.starts_with("host");
+        assert!(!writes || ended.code == Some(6), "{line}: {}", ended.err);
+        let told = line == "doctor" || ended.err.contains("more than half of its servers");
+        assert!(ended.code == Some(0) || told, "{line}: {}", ended.err);
+    }
+}
+
 #[test]
 fn a_server_cut_off_from_the_others_holds_nobody() {
     if number("CLUSTER_CUTS", 0) == 0 {

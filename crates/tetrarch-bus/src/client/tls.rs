@@ -94,12 +94,12 @@ fn told(error: &TlsError, ca: Option<&Path>) -> (String, &'static str) {
     match (why, ca) {
         (UnknownIssuer | BadSignature, Some(ca)) => (
             format!("its certificate is not by the authority in {}", ca.display()),
-            "copy tls/ca.pem anew from the data directory of `tetrarch up`, or its own authority's file, and \
+            "copy tls/ca.pem anew from the data directory where the bus was started, or its own authority's file, and \
              name it with --tls-ca",
         ),
         (UnknownIssuer | BadSignature, None) => (
             "its certificate is by an authority that this machine does not know".to_owned(),
-            "copy tls/ca.pem from the data directory of `tetrarch up`, or its own authority's file, and name \
+            "copy tls/ca.pem from the data directory where the bus was started, or its own authority's file, and name \
              it with --tls-ca or bus.tls_ca",
         ),
         (Expired | ExpiredContext { .. }, _) => (
