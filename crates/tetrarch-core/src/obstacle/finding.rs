@@ -125,7 +125,10 @@ impl<'r> Finder<'r> {
             return self.paused(leaf.epic, on);
         }
         if is_stranded(self.records, leaf.state) {
-            return self.placement(&leaf.node.placement, on);
+            return match self.above(leaf).filter(|parent| parent.circuit.is_open()) {
+                Some(parent) => self.circuit(parent, on),
+                None => self.placement(&leaf.node.placement, on),
+            };
         }
         let id = AgentId::Po(leaf.project.clone());
         let Some(orchestrator) =
@@ -143,6 +146,13 @@ impl<'r> Finder<'r> {
             );
         };
         self.staffing(leaf, orchestrator, on);
+    }
+
+    /// The parent of the agent that works on a leaf.
+    fn above(&self, leaf: Leaf<'_>) -> Option<&'r Agent> {
+        let agents = &self.records.agents;
+        let agent = leaf.state.assignee.as_ref().and_then(|id| agents.get(id))?;
+        agents.get(agent.parent.as_ref()?)
     }
 
     /// What keeps an orchestrator that there is from staffing a leaf.

@@ -11,12 +11,12 @@ use crate::mail::{Alert, MailBody};
 use crate::step::Draft;
 
 use super::fit::Room;
-use super::{sessions, stopping};
+use super::sessions;
 
 const RULE: &str = "04 Restart intensity";
 
-/// Charges a failure of an agent to its task and its parent; says whether it may go on. GO has no
-/// circuit.
+/// Charges a failure of an agent to its task and its parent; says whether it may go on at once. GO has no
+/// circuit. What else runs below the parent runs on.
 pub(super) fn charge(
     draft: &mut Draft<'_>,
     intensity: Intensity,
@@ -49,7 +49,6 @@ pub(super) fn charge(
                 let body = MailBody::Alert { alert: Alert::CircuitOpen, text };
                 draft.mail(Principal::Agent(above), None, body);
             }
-            drain(draft, &parent, &child.id);
             false
         }
     }
@@ -64,12 +63,10 @@ fn charge_task(draft: &mut Draft<'_>, child: &Agent) -> bool {
     tripped
 }
 
-/// Has the other children come to a safe end.
-fn drain(draft: &mut Draft<'_>, parent: &Agent, failed: &AgentId) {
-    let why = format!("the circuit of {} opened", parent.id);
-    for child in sessions::sub_agents(draft, &parent.id).iter().filter(|child| *child != failed) {
-        stopping::stop(draft, child, &why);
-    }
+/// Whether an agent waits until the circuit above it is closed.
+pub(super) fn holds(draft: &Draft<'_>, child: &Agent) -> bool {
+    let parent = child.parent.as_ref().and_then(|parent| draft.agent(parent));
+    parent.is_some_and(|parent| parent.circuit.is_open())
 }
 
 /// Closes a circuit: counting begins anew.

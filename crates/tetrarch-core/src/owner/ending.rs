@@ -65,6 +65,6 @@ fn next(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: FailureCaus
             draft.blame(id);
         }
     } else {
-        recovery::give_up(draft, id, Outcome::Failure, why);
+        recovery::hold(draft, id, why);
     }
 }

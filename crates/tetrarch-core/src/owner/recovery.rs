@@ -16,7 +16,7 @@ use crate::run::Run;
 use crate::step::Draft;
 
 use super::hosts::{host_views, is_alive, on_live_host, place_again};
-use super::{plans, sessions, stopping, weight};
+use super::{circuits, plans, sessions, stopping, weight};
 
 /// What one decision has done so far: many agents are dealt with in portions, each of which fits
 /// into a commit.
@@ -67,8 +67,9 @@ fn recover_offline(draft: &mut Draft<'_>, portion: &mut Portion) {
 
 /// Whether some host has room for an agent that waits.
 fn can_be_taken(draft: &Draft<'_>, views: &[HostView], id: &AgentId) -> bool {
-    let takes_place = draft.agent(id).is_some_and(Agent::takes_place);
-    views.iter().any(|view| !takes_place || view.has_room())
+    let Some(agent) = draft.agent(id) else { return false };
+    let room = views.iter().any(|view| !agent.takes_place() || view.has_room());
+    room && !circuits::holds(draft, agent)
 }
 
 /// Agents that are taken to run under lives of hosts that are over, with their hosts.
@@ -123,6 +124,16 @@ fn recover(draft: &mut Draft<'_>, portion: &mut Portion, lost: Vec<AgentId>, why
 /// Recovers one agent whose process is known to be gone.
 pub(super) fn recover_one(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
     recover(draft, &mut Portion::default(), vec![id.clone()], why);
+}
+
+/// An agent's process failed, and the circuit above it is open: it goes on when that is closed, where it was.
+pub(super) fn hold(draft: &mut Draft<'_>, id: &AgentId, why: &str) {
+    let work = draft.agent(id).and_then(|agent| agent.work.clone());
+    if work.is_some_and(|work| stopping::is_asked_for(draft, work.run)) {
+        give_up(draft, id, Outcome::Cancelled, why);
+    } else {
+        strand(draft, id, why);
+    }
 }
 
 /// Leaves a session offline; its parent is told. Says whether it was not offline already.

@@ -375,7 +375,7 @@ fn crashed(draft: &mut Draft<'_>, policy: &Policy, id: &AgentId, cause: &str) {
                     draft.blame(id);
                 }
             } else {
-                recovery::give_up(draft, id, Outcome::Failure, &format!("crashed: {cause}"));
+                recovery::hold(draft, id, cause);
             }
         }
         (Hosting::External, Some(_)) => {

@@ -6,6 +6,8 @@ use crate::id::AgentId;
 use crate::ledger::Entry;
 use crate::liveness::Liveness;
 use crate::mail::MailBody;
+use crate::obstacle::{ObstacleKind, Telemetry, of_fleet};
+use crate::owner::{Input, is_due};
 use crate::request::{Op, Report, RequestBody};
 use crate::role::Role;
 
@@ -35,25 +37,35 @@ fn too_many_deaths_open_the_parents_circuit_once_with_one_alert() {
     assert!(fleet.agent(&po()).circuit.is_open());
     assert_eq!(fleet.agent(&po()).circuit.cause, "signal 11");
     assert_eq!(launches(&entry), 0);
-    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated);
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Offline, "it waits");
     let alerts = |entry: &Entry| {
         entry.events.iter().filter(|e| e.reason.starts_with("circuit.open")).count()
     };
     assert_eq!(alerts(&entry), 1);
-    assert_eq!(topics(&entry, &other), ["stop"], "the others come to a safe end");
+    assert_eq!(topics(&entry, &other), Vec::<String>::new(), "the others go on");
+    assert_eq!(fleet.agent(&other).liveness, Liveness::Active);
     let answer = fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)]));
     assert_eq!(answer.denied[0].reason.as_str(), "circuit_open");
 
     let later = dies(&mut fleet, &other, 1);
     assert_eq!(alerts(&later), 0, "it is open already");
     assert_eq!(launches(&later), 0);
+    assert!(!is_due(&fleet.records), "nobody is taken while it is open");
+    let held = of_fleet(&fleet.records, &Telemetry { owner: true, halted: None });
+    let circuits: Vec<_> = held.iter().filter(|it| it.kind == ObstacleKind::CircuitOpen).collect();
+    assert_eq!(circuits[0].nodes.len(), 3, "it says what it holds: {held:?}");
 
     let close = || Op::CircuitClose { agent: po() };
-    assert_eq!(fleet.op(&other.clone().into(), close()).error, Some(ErrorCode::Superseded));
+    assert_eq!(fleet.op(&other.clone().into(), close()).error, Some(ErrorCode::Unauthorized));
     let closing = fleet.asking(&human(), RequestBody::Op(close()));
     let closed = fleet.one(closing);
     assert_eq!(reply(&closed).error, None);
     assert!(topics(&closed, &po()).contains(&"info".to_owned()), "it is told, and asks again");
+    assert!(is_due(&fleet.records));
+    let again = fleet.one(Input::Tick);
+    assert_eq!(launches(&again), 2, "what was held goes on");
+    let attempts = ["T1.1", "T1.2"].map(|on| fleet.node(epic, on).attempts);
+    assert_eq!(attempts, [1, 1], "and has lost no attempt");
     assert!(fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)])).accepted());
     assert_eq!(fleet.op(&human(), close()).error, Some(ErrorCode::Conflict), "it is closed");
 }

@@ -382,10 +382,9 @@ fn what_is_killed_as_hung_is_charged_when_it_is_gone() {
         fleet.report(&worker, Report::Ready);
     }
     assert!(fleet.agent(&po()).circuit.is_open());
-    assert_eq!(fleet.agent(&worker).liveness, Liveness::Terminated, "one too many");
-    let attempt = fleet.node(epic, "T1.1");
-    assert_ne!(attempt.status, NodeStatus::InProgress);
-    let failed = |body: &MailBody| matches!(body, MailBody::AgentCompleted { reason, .. } if reason == "no progress");
+    assert_eq!(fleet.agent(&worker).liveness, Liveness::Offline, "one too many: it waits");
+    assert_eq!(fleet.node(epic, "T1.1").status, NodeStatus::InProgress, "and keeps its work");
+    let failed = |body: &MailBody| matches!(body, MailBody::AgentLost { cause, .. } if cause == "no progress");
     let last = fleet.ledger.iter().rev().find(|entry| entry.mail.iter().any(|m| failed(&m.body)));
     assert!(last.is_some(), "its parent is told");
 }
