@@ -204,12 +204,11 @@ class Agent:
             raise
 
     async def publish(self, subject, body, headers=None):
-        """Stores a message and gives its sequence. `requestId`, where there is one, makes a repeat known."""
+        """Stores a message and gives its sequence. The same request again is answered the same by its `requestId`."""
         headers = dict(headers or {})
         if self.session:
             headers.update({"Tetrarch-Session": self.session, "Tetrarch-Epoch": str(self.epoch)})
         if "requestId" in body:
-            headers["Nats-Msg-Id"] = body["requestId"]
             self.published.add(body["requestId"])
         stored = await self.bus.publish(subject, json.dumps(body).encode(), headers=headers)
         return stored.seq

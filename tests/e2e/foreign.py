@@ -147,6 +147,44 @@ async def story(agent):
             "suggestion": fourth["body"].get("suggestion", "")}
 
 
+async def again(agent):
+    """One request in other spellings, under one `Nats-Msg-Id` and under others; and ones that cannot be read."""
+    await agent.register()
+    subject, request = "op.goal.create." + agent.name, ulid()
+    plan = {"goal": {"title": "again"}, "phases": [{"id": "P1", "name": "p", "tasks": [
+        {"id": "T1.1", "name": "t", "acceptance": ["it ends"]}]}]}
+    body = {"requestId": request, "project": "foreign", "plan": plan}
+    spellings = [json.dumps(body), json.dumps(body, sort_keys=True, indent=2),
+                 json.dumps({"plan": {**plan, "profiles": {}}, "project": "foreign", "request_id": request})]
+    answers, duplicates = [], []
+
+    async def replied(to):
+        return await agent.mail(lambda mail: mail.get("correlation") == to and mail["topic"] == "reply")
+
+    for spelling in spellings:
+        stored = await agent.js.publish(subject, spelling.encode(), headers={"Nats-Msg-Id": ulid()})
+        duplicates.append(bool(stored.duplicate))
+        answers.append((await replied(request))["body"])
+    one = {"Nats-Msg-Id": ulid()}
+    for headers in (one, one, None):
+        stored = await agent.js.publish(subject, spellings[0].encode(), headers=headers)
+        duplicates.append(bool(stored.duplicate))
+        if not stored.duplicate:
+            answers.append((await replied(request))["body"])
+    read, reads = ulid(), []
+    for _ in range(2):
+        await agent.js.publish("op.agent.status." + agent.name,
+                               json.dumps({"requestId": read, "agent": agent.name}).encode())
+        reads.append((await replied(read))["body"])
+    unreadable = []
+    for broken in ('{"requestId": "%s", "plan": {' % request, "{"):
+        await agent.js.publish(subject, broken.encode())
+        mail = await agent.mail(lambda mail: mail["body"].get("error") == "invalid_request")
+        unreadable.append(mail.get("correlation"))
+    return {"request": request, "answers": answers, "duplicates": duplicates, "reads": reads,
+            "unreadable": unreadable}
+
+
 async def hostile(agent):
     """What a wrong or ill-meaning client sends, and what it is told."""
     await agent.register()
@@ -279,7 +317,8 @@ async def bytes_of_any_kind(agent):
     return {"child": mail["body"]["spawnedAgents"][0]["actorId"]}
 
 
-STORIES = {"story": story, "hostile": hostile, "bytes": bytes_of_any_kind, "receipts": receipts}
+STORIES = {"story": story, "hostile": hostile, "bytes": bytes_of_any_kind, "receipts": receipts,
+           "again": again}
 
 
 async def main(url, credential, name, which):

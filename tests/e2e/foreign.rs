@@ -119,6 +119,20 @@ async fn whatever_a_foreign_client_sends_is_answered_or_set_aside_and_stops_nobo
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_asked_again_in_another_spelling_is_answered_the_same_again() {
+    let fleet = Fleet::up();
+    let seen = foreign(&fleet, "again");
+    let answers = seen["answers"].as_array().unwrap();
+    assert_eq!(answers.len(), 5, "{seen}");
+    assert!(answers[0]["epic"].is_string() && answers[0]["error"].is_null(), "{seen}");
+    assert!(answers.iter().all(|answer| answer == &answers[0]), "{seen}");
+    assert_eq!(seen["duplicates"], json!([false, false, false, false, true, false]));
+    assert_eq!(seen["reads"][0]["agent"], seen["reads"][1]["agent"], "{seen}");
+    assert_eq!(seen["unreadable"], json!([seen["request"], null]));
+    assert_eq!(fleet.json(&["get", "goals"]).as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn subjects_and_headers_that_are_no_text_stop_nobody() {
     let mut fleet = Fleet::up();
     let seen = foreign(&fleet, "bytes");

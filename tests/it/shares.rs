@@ -164,7 +164,7 @@ async fn a_read_leaves_nothing_on_the_ledger_and_is_answered_once() {
     first.stop().await;
     let second = owner(&server).await;
     asker.send(RequestId(Ulid(99)), &op()).await;
-    // A repeated answer may be heard once more; the stream knows it.
+    // A repeated answer may be heard once more; the stream knows it by its request's sequence.
     while asker.answer().await.0 != RequestId(Ulid(99)) {}
     settled(&control).await;
     assert_eq!(stored([MAIL, MAIL, MAIL]).await[0], after[2] + 1, "none is stored twice");

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_nats::HeaderMap;
 use nkeys::KeyPair;
@@ -105,6 +106,14 @@ const DIGEST_CHARS: usize = 32;
 pub fn own_msg_id(id: &str) -> String {
     let digest = sha256_hex(format!("{} {id}", *SECRET).as_bytes());
     format!("{id}.{}", &digest[..DIGEST_CHARS])
+}
+
+/// An id of this one sending, which is the same when it is repeated until it is stored: what is said again
+/// later is stored again, where [`own_msg_id`] would have it dropped.
+#[must_use]
+pub fn once_msg_id(id: &str) -> String {
+    static SENDINGS: AtomicU64 = AtomicU64::new(0);
+    own_msg_id(&format!("{id}.{}", SENDINGS.fetch_add(1, Ordering::Relaxed)))
 }
 
 impl Envelope {

@@ -155,9 +155,11 @@ impl Announcer {
 ///
 /// # Errors
 /// See [`OutboxError`].
-pub async fn reply(bus: &Bus, answers: &[Mail], epoch: u64) -> Result<(), OutboxError> {
-    let letters: Vec<post::Letter> =
-        answers.iter().map(|mail| post::answer(mail, epoch)).collect::<Result<_, _>>()?;
+pub async fn reply(bus: &Bus, answers: &[(u64, Mail)], epoch: u64) -> Result<(), OutboxError> {
+    let letters: Vec<post::Letter> = answers
+        .iter()
+        .map(|(asked, mail)| post::answer(*asked, mail, epoch))
+        .collect::<Result<_, _>>()?;
     run(letters.into_iter().map(|letter| {
         let bus = bus.clone();
         async move { post::send(&bus, &letter).await }

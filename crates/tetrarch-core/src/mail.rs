@@ -334,8 +334,8 @@ pub struct Denied {
 pub struct SpawnAnswer {
     /// The epic.
     pub epic: Option<EpicId>,
-    /// The request.
-    pub request: RequestId,
+    /// The request; none when its id could not be read.
+    pub request: Option<RequestId>,
     /// For whom; a sponsor passes the answer on to it.
     pub parent: Option<AgentId>,
     /// Who was admitted.

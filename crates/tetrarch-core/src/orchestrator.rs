@@ -267,14 +267,15 @@ impl Orchestrator {
         trace: Option<String>,
         effects: &mut Vec<Effect>,
     ) {
-        let sponsored = self.sponsored.remove(&answer.request);
+        let sponsored = answer.request.and_then(|id| self.sponsored.remove(&id));
         let other = answer.parent.clone().filter(|parent| *parent != self.id);
         if let Some(specialist) = other.or(sponsored) {
             effects.push(self.relay(specialist, trace, answer));
             return;
         }
         // An answer that comes again must not bring back a child that has ended since.
-        let Some((id, node)) = self.pending.remove(&answer.request) else { return };
+        let pending = answer.request.and_then(|request| self.pending.remove(&request));
+        let Some((id, node)) = pending else { return };
         for spawned in &answer.spawned {
             self.children.insert(spawned.agent.clone(), (id, node));
         }
@@ -353,7 +354,7 @@ impl Orchestrator {
         if !self.works(&specialist, id) {
             let answer = SpawnAnswer {
                 epic: Some(id),
-                request: request.request,
+                request: Some(request.request),
                 parent: Some(specialist.clone()),
                 spawned: Vec::new(),
                 denied: Vec::new(),
@@ -392,7 +393,7 @@ impl Orchestrator {
         Effect::Mail(Box::new(Mail {
             to: Principal::Agent(to),
             epic: answer.epic,
-            correlation: Some(answer.request),
+            correlation: answer.request,
             cause: self.id.to_string(),
             ack_required: false,
             trace,

@@ -64,8 +64,10 @@ pub struct Request {
     pub sender: Sender,
     /// The idempotency key.
     pub id: RequestId,
-    /// Lower-case hexadecimal sha256 of the body's bytes: tells the same request from another
-    /// under the same id.
+    /// Tells the same request from another under the same id: the first [`DIGEST_HALF`] characters of the
+    /// lower-case hexadecimal sha256 of the body's bytes, then as many of what it was read as. Requests
+    /// are the same when one of the halves is: bytes stay what they are when a version reads them
+    /// in another way, and what is read is the same however it was written.
     pub digest: String,
     /// A W3C `traceparent`.
     pub trace: Option<String>,
@@ -73,6 +75,18 @@ pub struct Request {
     pub credential: Option<String>,
     /// What is asked or reported.
     pub body: RequestBody,
+}
+
+/// Characters of each half of [`Request::digest`].
+pub const DIGEST_HALF: usize = 32;
+
+impl Request {
+    /// The id that its sender gave it, if any could be read.
+    #[must_use]
+    pub fn given_id(&self) -> Option<RequestId> {
+        let nameless = matches!(self.body, RequestBody::Malformed { nameless: true, .. });
+        (!nameless).then_some(self.id)
+    }
 }
 
 /// What is asked or reported.
@@ -90,6 +104,8 @@ pub enum RequestBody {
         kind: MalformedKind,
         /// What is wrong, with the field.
         error: String,
+        /// Whether its id cannot be read either: the one that it has is this process's own.
+        nameless: bool,
     },
 }
 

@@ -8,7 +8,7 @@ use tetrarch_bus::Bus;
 use tetrarch_bus::artifact::Artifacts;
 use tetrarch_bus::codec;
 use tetrarch_bus::cursor::{self, Claimed};
-use tetrarch_bus::envelope::{Envelope, own_msg_id};
+use tetrarch_bus::envelope::{Envelope, once_msg_id};
 use tetrarch_bus::inbox::{Incoming, Wakeup};
 use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, send_mail, send_request};
@@ -184,9 +184,9 @@ impl Session {
         trace: Option<&str>,
     ) -> Result<(), EngineError> {
         let envelope = Envelope {
-            // A program's next session asks again under the same id, and the owner has to see that:
-            // it may have refused what the session before it asked.
-            msg_id: Some(own_msg_id(&format!("{id}.{}", self.epoch))),
+            // A program and its next session ask again under the same id, and the owner has to see that,
+            // to answer again: it may have refused what the session before asked.
+            msg_id: Some(once_msg_id(&id.to_string())),
             session: Some(self.session),
             epoch: Some(self.epoch),
             trace: trace.map(str::to_owned).or_else(|| self.trace.clone()),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tetrarch_core::id::{EpicId, NodeId, Principal, RequestId, sha256_hex};
 use tetrarch_core::limits::REQUEST_BYTES_MAX;
 use tetrarch_core::redaction;
-use tetrarch_core::request::{MalformedKind, Request, RequestBody, Sender};
+use tetrarch_core::request::{DIGEST_HALF, MalformedKind, Request, RequestBody, Sender};
 use tetrarch_core::time::BusTime;
 
 use super::error::{CodecError, within};
@@ -41,23 +41,28 @@ pub fn decode_request(
     let value = within("request", payload.len(), REQUEST_BYTES_MAX)
         .and_then(|()| json::parse("request", payload));
     let id = value.as_ref().map_err(Clone::clone).and_then(request_id);
+    let mut meaning = None;
     let body = match (known, &id) {
         (Ok(_), Ok(_)) => value.and_then(|mut value| {
             redaction::value(&mut value);
-            decode_body(&asked, from, value)
+            let body = decode_body(&asked, from, value.clone())?;
+            meaning = meaning_of(&asked, from, value);
+            Ok(body)
         }),
         (Err(error), _) => Err(error.into()),
         (Ok(_), Err(error)) => Err(error.clone()),
     };
+    let id = id.ok().or_else(|| legible_id(payload));
     let body = body.unwrap_or_else(|error| RequestBody::Malformed {
         kind: asked.malformed(&error),
         error: error.to_string(),
+        nameless: id.is_none(),
     });
     Ok(Request {
         seq,
         sender,
-        id: id.unwrap_or_else(|_| derived_id(seq)),
-        digest: digest(&asked_by_whom(subject).to_string(), payload),
+        id: id.unwrap_or_else(|| derived_id(seq)),
+        digest: digest(&asked_by_whom(subject).to_string(), payload, meaning.as_deref()),
         trace: envelope::trace(headers),
         credential: None,
         body,
@@ -82,19 +87,18 @@ pub fn decode_request_at(
     let Some(WrongRequest { from, via, spawn }) = WrongRequest::of(subject) else {
         return Err(error.into());
     };
-    let id = within("request", payload.len(), REQUEST_BYTES_MAX)
-        .and_then(|()| json::parse("request", payload))
-        .and_then(|value| request_id(&value));
+    let id = legible_id(payload);
     Ok(Request {
         seq,
         sender: Sender { from, via, session: None, epoch: 1 },
-        id: id.unwrap_or_else(|_| derived_id(seq)),
-        digest: digest(subject, payload),
+        id: id.unwrap_or_else(|| derived_id(seq)),
+        digest: digest(subject, payload, None),
         trace: envelope::trace(headers),
         credential: None,
         body: RequestBody::Malformed {
             kind: if spawn { MalformedKind::Spawn } else { MalformedKind::Other },
             error: error.to_string(),
+            nameless: id.is_none(),
         },
     })
 }
@@ -116,13 +120,33 @@ fn asked_by_whom(subject: &Subject) -> Subject {
     subject
 }
 
-/// The same body on another subject asks for something else.
-fn digest(subject: &str, payload: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(subject.len() + 1 + payload.len());
-    bytes.extend_from_slice(subject.as_bytes());
-    bytes.push(0);
-    bytes.extend_from_slice(payload);
-    sha256_hex(&bytes)
+/// The same body on another subject asks for something else. Two halves, as [`Request::digest`] says.
+fn digest(subject: &str, payload: &[u8], meaning: Option<&str>) -> String {
+    let half = |content: &[u8]| {
+        let mut whole = sha256_hex(&[subject.as_bytes(), b"\0", content].concat());
+        whole.truncate(DIGEST_HALF);
+        whole
+    };
+    half(payload) + &half(meaning.map_or(payload, str::as_bytes))
+}
+
+/// What a request says that may be decided on, in one spelling, however it was written; none of what is
+/// only answered or reported, which no decision is remembered of.
+fn meaning_of(asked: &Asked<'_>, from: &Principal, mut value: Value) -> Option<String> {
+    if matches!(asked, Asked::Report) {
+        return None;
+    }
+    // A document within it may be written in another order too.
+    value.sort_all_objects();
+    decode_body(asked, from, value).ok().map(|body| format!("{body:?}"))
+}
+
+/// The id that a request says it has, also when the rest of it cannot be read; none when it says none.
+fn legible_id(payload: &[u8]) -> Option<RequestId> {
+    let text = String::from_utf8_lossy(payload);
+    let after = ["\"requestId\"", "\"request_id\""].iter().find_map(|key| text.split_once(key));
+    let value = after?.1.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    value.split('"').next()?.parse().ok()
 }
 
 fn derived_id(seq: u64) -> RequestId {

@@ -246,7 +246,7 @@ impl From<&SpawnAnswer> for pb::SpawnAnswer {
     fn from(answer: &SpawnAnswer) -> Self {
         Self {
             epic: read::show(answer.epic.as_ref()),
-            request_id: answer.request.to_string(),
+            request_id: read::show(answer.request.as_ref()),
             parent: read::show(answer.parent.as_ref()),
             spawned_agents: answer.spawned.iter().map(Into::into).collect(),
             denied_agents: answer.denied.iter().map(Into::into).collect(),
@@ -263,7 +263,7 @@ impl TryFrom<pb::SpawnAnswer> for SpawnAnswer {
     fn try_from(answer: pb::SpawnAnswer) -> Result<Self, CodecError> {
         Ok(Self {
             epic: read::optional("epic", &answer.epic)?,
-            request: read::text("requestId", &answer.request_id)?,
+            request: read::optional("requestId", &answer.request_id)?,
             parent: read::optional("parent", &answer.parent)?,
             spawned: read::each("spawnedAgents", answer.spawned_agents)?,
             denied: read::each("deniedAgents", answer.denied_agents)?,

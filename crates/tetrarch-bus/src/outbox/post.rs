@@ -46,11 +46,12 @@ pub(super) fn letters(entries: &[(u64, Arc<Entry>)]) -> Result<Vec<Letter>, Outb
     Ok(letters)
 }
 
-/// An answer that stands in no entry: it has no place in the ledger, and is known again by its request.
-pub(super) fn answer(mail: &Mail, epoch: u64) -> Result<Letter, OutboxError> {
+/// An answer that stands in no entry: it has no place in the ledger, and is known again by the sequence of
+/// its request in REQUESTS. Who asks again is answered again.
+pub(super) fn answer(asked: u64, mail: &Mail, epoch: u64) -> Result<Letter, OutboxError> {
     let subject = send::mail_subject(mail, &AgentId::Go.into(), None);
     let envelope = Envelope {
-        msg_id: mail.correlation.map(|request| own_msg_id(&format!("{}-{request}", mail.to))),
+        msg_id: Some(own_msg_id(&format!("{}-{asked}", mail.to))),
         epoch: Some(epoch),
         trace: mail.trace.clone(),
         ..Envelope::default()

@@ -217,7 +217,7 @@ fn value(answer: &SpawnAnswer) -> Value {
         })
         .collect();
     json!({
-        "requestId": answer.request.to_string(),
+        "requestId": answer.request.map(|request| request.to_string()),
         "spawnedAgents": spawned,
         "deniedAgents": denied,
     })
@@ -242,7 +242,7 @@ mod tests {
         };
         let answer = SpawnAnswer {
             epic: None,
-            request: RequestId(Ulid::from_parts(1, 1)),
+            request: Some(RequestId(Ulid::from_parts(1, 1))),
             parent: None,
             spawned: Vec::new(),
             denied: vec![denied],

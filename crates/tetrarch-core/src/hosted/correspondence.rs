@@ -57,7 +57,7 @@ impl Hosted {
             }
             MailBody::BudgetRaised(raised) => self.raised(from, raised, effects),
             MailBody::SponsorAnswer(answer) => {
-                self.sponsors.remove(&answer.request);
+                self.sponsors.retain(|request, _| Some(*request) != answer.request);
                 self.deliver(from, &mail, letter, effects);
             }
             MailBody::Answer { question, .. } => {

@@ -333,7 +333,7 @@ fn an_answer_ends_the_wait_for_the_sponsor() {
     hosted.step(NOW, Input::SpawnRead(Ok((Some(request), wanted()))));
     let answer = SpawnAnswer {
         epic: None,
-        request,
+        request: Some(request),
         parent: None,
         spawned: Vec::new(),
         denied: Vec::new(),

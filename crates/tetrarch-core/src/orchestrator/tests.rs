@@ -100,7 +100,7 @@ fn mail(po: &mut Orchestrator, now: BusTime, from: &str, body: MailBody) -> Vec<
 fn answer(request: RequestId, parent: &str) -> SpawnAnswer {
     SpawnAnswer {
         epic: Some(epic()),
-        request,
+        request: Some(request),
         parent: Some(parent.parse().unwrap()),
         spawned: Vec::new(),
         denied: Vec::new(),

@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 3;
 pub(super) fn request(records: &Records, now: BusTime, request: &Request, step: Step) -> Step {
     let Some(detail) = spoiled(records, request, &step) else { return step };
     let mut draft = Draft::new(records, now, request.sender.from.clone());
-    draft.request = Some(request.id);
+    draft.request = request.given_id();
     draft.trace.clone_from(&request.trace);
     refuse(&mut draft, request, &Refusal::new(ErrorCode::Unavailable, detail));
     draft.finish()

@@ -8,7 +8,7 @@ use crate::ledger::{Decision, EventKind, Record};
 use crate::limits::{DECISIONS_MAX, STEP_BYTES_MAX, UNREAD_MAX};
 use crate::mail::Mail;
 use crate::records::Records;
-use crate::request::{MalformedKind, Request, RequestBody, Sender};
+use crate::request::{DIGEST_HALF, MalformedKind, Request, RequestBody, Sender};
 use crate::share::{Backlog, Excess};
 use crate::step::{Draft, Step};
 use crate::time::BusTime;
@@ -25,7 +25,7 @@ pub(super) fn decide(records: &Records, policy: &Policy, now: BusTime, request: 
 /// Refuses a request beyond its sender's share. It is not decided on: the same may be asked again.
 pub(super) fn over_share(records: &Records, now: BusTime, request: &Request, why: &Excess) -> Step {
     let mut draft = Draft::new(records, now, request.sender.from.clone());
-    draft.request = Some(request.id);
+    draft.request = request.given_id();
     draft.trace.clone_from(&request.trace);
     let from = &request.sender.from;
     let detail = match why {
@@ -64,7 +64,7 @@ pub fn answer(records: &Records, policy: &Policy, now: BusTime, request: &Reques
 
 fn decide_small(records: &Records, policy: &Policy, now: BusTime, request: &Request) -> Step {
     let mut draft = Draft::new(records, now, request.sender.from.clone());
-    draft.request = Some(request.id);
+    draft.request = request.given_id();
     draft.trace.clone_from(&request.trace);
     if matches!(request.body, RequestBody::Report(_)) {
         answered(&mut draft, policy, request);
@@ -100,7 +100,7 @@ fn answered(draft: &mut Draft<'_>, policy: &Policy, request: &Request) {
         RequestBody::Spawn(wanted) => spawn::spawn(draft, policy, request, wanted),
         RequestBody::Op(op) => operations::operate(draft, policy, request, op),
         RequestBody::Report(report) => reports::report(draft, policy, request, report),
-        RequestBody::Malformed { kind, error } => {
+        RequestBody::Malformed { kind, error, .. } => {
             let code = match kind {
                 MalformedKind::Plan => ErrorCode::InvalidPlan,
                 MalformedKind::Spawn | MalformedKind::Other => ErrorCode::InvalidRequest,
@@ -164,7 +164,7 @@ fn too_large(
     weight: usize,
 ) -> Step {
     let mut draft = Draft::new(records, now, request.sender.from.clone());
-    draft.request = Some(request.id);
+    draft.request = request.given_id();
     draft.trace.clone_from(&request.trace);
     let detail = format!(
         "about {weight} bytes would be written, at most {STEP_BYTES_MAX} are allowed; ask for less \
@@ -183,7 +183,7 @@ fn too_large(
 
 /// The same request is answered the same; another body under its id is a conflict.
 fn answer_again(draft: &mut Draft<'_>, request: &Request, decision: &Decision) {
-    if decision.digest == request.digest && decision.sender == request.sender.from {
+    if is_same(&decision.digest, &request.digest) && decision.sender == request.sender.from {
         if let Some(answer) = &decision.answer {
             draft.mail_again((**answer).clone());
         }
@@ -191,4 +191,14 @@ fn answer_again(draft: &mut Draft<'_>, request: &Request, decision: &Decision) {
     }
     let detail = format!("request id {} was used with another body", request.id);
     refuse(draft, request, &Refusal::new(ErrorCode::Conflict, detail));
+}
+
+/// Whether two digests are of one request: byte for byte, or as it was read.
+fn is_same(one: &str, other: &str) -> bool {
+    match (one.split_at_checked(DIGEST_HALF), other.split_at_checked(DIGEST_HALF)) {
+        (Some((bytes, read)), Some((other_bytes, other_read))) => {
+            bytes == other_bytes || read == other_read
+        }
+        (_, _) => one == other,
+    }
 }

@@ -103,7 +103,7 @@ pub(super) fn refuse(draft: &mut Draft<'_>, request: &Request, refusal: &Refusal
     };
     let answer = SpawnAnswer {
         epic: None,
-        request: request.id,
+        request: request.given_id(),
         parent: None,
         spawned: Vec::new(),
         denied: Vec::new(),
@@ -266,7 +266,7 @@ fn answer(
     };
     let answer = SpawnAnswer {
         epic: Some(wanted.epic),
-        request: request.id,
+        request: Some(request.id),
         parent: Some(parent.clone()),
         reason: if refused { whole.to_owned() } else { String::new() },
         suggestion: if refused { SUGGESTION.to_owned() } else { String::new() },

@@ -132,7 +132,7 @@ pub(super) struct OwnerState {
     group: Group,
     queue: Queue,
     /// Answers that wait for the commit of what they tell.
-    answers: Vec<Mail>,
+    answers: Vec<(u64, Mail)>,
     replying: Replying,
     committer: Option<Committer>,
     commits: usize,
@@ -381,7 +381,8 @@ impl OwnerState {
                     (decide(&self.records, &self.policy, now, &input), seq)
                 }
                 Next::Read(request, seq) => {
-                    self.answers.extend(answer(&self.records, &self.policy, now, &request));
+                    let mail = answer(&self.records, &self.policy, now, &request);
+                    self.answers.extend(mail.map(|mail| (request.seq, mail)));
                     (Step::default(), Some(seq))
                 }
                 Next::Passed(seq) => (Step::default(), Some(seq)),

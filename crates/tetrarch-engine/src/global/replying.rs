@@ -25,9 +25,9 @@ impl Replying {
         Self { bus, epoch, places: Arc::new(Semaphore::new(BATCHES_MAX)) }
     }
 
-    /// Sends them beside everything else. When the bus takes none for long, they are dropped: nothing was
+    /// Sends them, each with the sequence of its request, beside everything else. When the bus takes none for long, they are dropped: nothing was
     /// decided, and whoever asked asks again.
-    pub(super) fn send(&self, answers: Vec<Mail>) {
+    pub(super) fn send(&self, answers: Vec<(u64, Mail)>) {
         if answers.is_empty() {
             return;
         }

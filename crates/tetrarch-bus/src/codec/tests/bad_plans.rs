@@ -10,7 +10,7 @@ use super::samples::U;
 fn a_goal_whose_plan_is_wrong_is_told_apart_from_one_that_is_asked_for_wrongly() {
     let kind = |body: &Value| {
         let request = decode_json("op.goal.create.human:ada", body);
-        let RequestBody::Malformed { kind, error } = request.body else { panic!("{body}") };
+        let RequestBody::Malformed { kind, error, .. } = request.body else { panic!("{body}") };
         (kind, error)
     };
     for plan in [json!({"phasen": []}), json!({"goal": {"title": ""}}), json!("no plan"), json!(7)]

@@ -47,7 +47,7 @@ fn answer(full: bool) -> SpawnAnswer {
     };
     SpawnAnswer {
         epic: full.then(|| id("goal_~")),
-        request: id("~"),
+        request: full.then(|| id("~")),
         parent: full.then(|| id("S:api:~")),
         spawned: if full { vec![spawned] } else { Vec::new() },
         denied: DenialReason::ALL.into_iter().map(denied).collect(),

@@ -2,6 +2,7 @@
 
 mod gates;
 mod goals;
+mod repeats;
 mod spawns;
 
 use async_nats::HeaderMap;
@@ -247,7 +248,6 @@ fn names_are_read_in_both_spellings_and_numbers_in_both_forms() {
             "budget": {"tokens": 100, "cost_micro": 1_500_000, "wall_s": 5400}}]});
     let (camel, snake) = (decode_json(SPAWN, &camel), decode_json(SPAWN, &snake));
     assert_eq!(camel.body, snake.body);
-    assert_ne!(camel.digest, snake.digest, "other bytes");
     let RequestBody::Spawn(request) = camel.body else { panic!("{:?}", camel.body) };
     let wish = &request.subagents[0];
     let budget = Limits { tokens: Some(100), cost_micro: Some(1_500_000), turns: None };
@@ -359,6 +359,7 @@ fn a_request_needs_an_id_and_says_who_sent_it_once() {
     let bad = decode_json(SPAWN, &json!({"requestId": "7"}));
     let again = decode_json(SPAWN, &json!({"requestId": "7"}));
     assert_eq!(bad.id, again.id, "derived from its place");
+    assert_eq!(bad.given_id(), None, "and told to nobody");
     assert!(matches!(bad.body, RequestBody::Malformed { kind: MalformedKind::Spawn, .. }));
     let claim = |sender: &str| json!({"requestId": U, "sender": sender, "kind": "ready"});
     assert!(
@@ -366,19 +367,6 @@ fn a_request_needs_an_id_and_says_who_sent_it_once() {
     );
     let own = decode_json("report.PO-demo", &claim("PO-demo"));
     assert_eq!(own.body, RequestBody::Report(Report::Ready));
-}
-
-#[test]
-fn the_digest_is_of_body_and_subject() {
-    let body = json!({"requestId": U, "kind": "ready"});
-    let one = decode_json("report.PO-demo", &body);
-    assert_eq!(one.digest, decode_json("report.PO-demo", &body).digest);
-    assert_ne!(one.digest, decode_json("report.PO-other", &body).digest);
-    assert_eq!(one.digest.len(), 64);
-    let of_hosts =
-        ["report.W:01JD8Z5W6T4QK3M9X2V7B1N0AC.h1", "report.W:01JD8Z5W6T4QK3M9X2V7B1N0AC.h2"];
-    let [here, there] = of_hosts.map(|subject| decode_json(subject, &body).digest);
-    assert_eq!(here, there, "the next session of an agent asks the same from another host");
 }
 
 #[test]
@@ -403,7 +391,7 @@ fn a_request_on_a_wrong_subject_is_answerable_when_its_sender_can_be_read() {
     let at = |subject: &str| decode_request_at(subject, &HeaderMap::new(), body.as_bytes(), 3);
     let request = at("spawn.request.epic-1.-.PO-demo").unwrap();
     assert_eq!((request.sender.from, request.id), (id("PO-demo"), id("~")));
-    let RequestBody::Malformed { kind, error } = request.body else { panic!("accepted") };
+    let RequestBody::Malformed { kind, error, .. } = request.body else { panic!("accepted") };
     assert_eq!(kind, MalformedKind::Spawn);
     assert!(error.contains("epic-1"), "{error}");
     assert!(at("spawn.request.epic-1.-.nobody").is_err());

@@ -45,11 +45,13 @@ fn a_goal_with_a_bad_plan_is_refused_with_the_code_for_that() {
         (MalformedKind::Plan, ErrorCode::InvalidPlan, "goal.create"),
         (MalformedKind::Other, ErrorCode::InvalidRequest, ""),
     ] {
-        let body = RequestBody::Malformed { kind, error: "plan: T1.1 twice".to_owned() };
+        let error = "plan: T1.1 twice".to_owned();
+        let body = RequestBody::Malformed { kind, error, nameless: true };
         let input = fleet.asking(&human(), body);
         let entry = fleet.one(input);
         let told = reply(&entry);
         assert_eq!((told.error, told.op.as_str()), (Some(code), op));
+        assert!(entry.mail.iter().all(|mail| mail.correlation.is_none()), "it named no request");
         assert!(entry.records.is_empty(), "what cannot be read is not decided on");
         assert!(told.detail.contains("T1.1 twice"));
     }

@@ -17,7 +17,8 @@ use crate::mail::SpawnAnswer;
 use crate::owner::Input;
 use crate::plan::NodeStatus;
 use crate::request::{
-    BriefWish, MalformedKind, Op, Report, RequestBody, SpawnRequest, SubagentWish, TaskWish,
+    BriefWish, DIGEST_HALF, MalformedKind, Op, Report, RequestBody, SpawnRequest, SubagentWish,
+    TaskWish,
 };
 use crate::role::Role;
 use crate::time::Millis;
@@ -301,9 +302,11 @@ fn what_is_malformed_names_the_field() {
     let unread = RequestBody::Malformed {
         kind: MalformedKind::Spawn,
         error: "requested_subagents[0].role: \"coder\" is no role".to_owned(),
+        nameless: false,
     };
-    let input = fleet.asking(&po().into(), unread);
-    let told = answer(&fleet.one(input));
+    let asked = fleet.ask(&po().into(), unread);
+    let told = answer(&fleet.one(Input::Request(Box::new(asked.clone()))));
+    assert_eq!(told.request, Some(asked.id));
     assert!(told.reason == "invalid_request" && told.suggestion.contains("coder"));
 }
 
@@ -339,6 +342,12 @@ fn the_same_request_is_decided_once_and_answered_the_same() {
     };
     assert_eq!(to_it(&once), to_it(&twice));
     assert!(mail(&twice).is_some() && twice.records.is_empty() && twice.seals.is_empty());
+    for half in [0, DIGEST_HALF] {
+        let mut spelled = first.clone();
+        spelled.digest.replace_range(half..half + DIGEST_HALF, &"0".repeat(DIGEST_HALF));
+        let again = fleet.one(Input::Request(Box::new(spelled)));
+        assert_eq!(to_it(&once), to_it(&again), "in other bytes, or read in another way");
+    }
     assert_eq!(fleet.agent(&po()).slots.len(), 2);
 
     let body = RequestBody::Spawn(request(epic, "T1.3", worker()));
