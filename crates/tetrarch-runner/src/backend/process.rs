@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tetrarch_core::brief::{Brief, Outcome, RunResult, VERDICT_OF_EXIT, VERDICT_VARIABLE};
 use tetrarch_core::order::{Exit, Inbound, RunnerEvent, Start};
+use tetrarch_core::time::Millis;
 use tetrarch_failpoint::{Step, reach};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
@@ -300,6 +301,8 @@ impl Attendance {
             Asked::Nothing => {}
             Asked::Stop { drain, kill_grace, reason } => {
                 self.let_go().await;
+                let unread = self.feed.as_ref().is_some_and(Feed::is_unread);
+                let drain = if unread { Millis(0) } else { drain };
                 self.ladder.stop(Instant::now(), drain, kill_grace, &reason);
                 self.say("stop", stop_line(&reason, drain));
             }

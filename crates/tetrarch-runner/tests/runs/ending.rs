@@ -15,7 +15,7 @@ fn says(word: &'static str) -> impl Fn(&RunnerEvent) -> bool {
 #[tokio::test]
 async fn a_program_that_ignores_term_is_killed_within_bounds() {
     let mut stage = Stage::new();
-    let script = "trap '' TERM; echo ready; while :; do sleep 1000 & wait; done";
+    let script = "trap '' TERM; read -r brief; echo ready; while :; do sleep 1000 & wait; done";
     let run = stage.start(shell(script)).await;
     stage.until(says("ready")).await;
     let asked = Instant::now();
@@ -60,7 +60,7 @@ async fn exit_code_0_upon_term_is_no_success() {
 #[tokio::test]
 async fn plain_program_that_ends_when_it_is_stopped_is_cancelled() {
     let mut stage = Stage::new();
-    let script = "echo ready; read -r brief; read -r stop; echo done";
+    let script = "read -r brief; echo ready; read -r stop; echo done";
     let run = stage.start(shell(script)).await;
     stage.until(says("ready")).await;
     stage.stop(run, 60_000, 5).await;
@@ -69,6 +69,24 @@ async fn plain_program_that_ends_when_it_is_stopped_is_cancelled() {
         (seen.made().outcome, seen.made().partial.trim()),
         (Outcome::Cancelled, "ready\ndone")
     );
+}
+
+#[tokio::test]
+async fn a_program_that_has_read_nothing_gets_no_drain_and_one_that_has_gets_it_all() {
+    let mut stage = Stage::new();
+    let run = stage.start(shell("echo ready; sleep 1000")).await;
+    stage.until(says("ready")).await;
+    stage.stop(run, 1_000_000, 5).await;
+    let seen = stage.see_the_end().await;
+    assert_eq!((seen.exit.clone(), seen.made().outcome), (Exit::Signal(15), Outcome::Cancelled));
+
+    let run = stage.start(shell("read -r brief; echo ready; sleep 1000")).await;
+    stage.until(says("ready")).await;
+    let asked = Instant::now();
+    stage.stop(run, 300, 5).await;
+    let seen = stage.see_the_end().await;
+    assert_eq!(seen.exit, Exit::Signal(15));
+    assert!(asked.elapsed() >= Duration::from_millis(300), "no time was given");
 }
 
 #[tokio::test]

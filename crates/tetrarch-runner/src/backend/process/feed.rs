@@ -1,8 +1,12 @@
 //! Lines on their way into a program that may read them late, never, or be gone: bounded queues with
 //! a writer of their own, verbs ahead of everything else. The run never waits for it.
 
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
 use tetrarch_core::id::RequestId;
 use tetrarch_core::order::Inbound;
 use tokio::io::AsyncWriteExt;
@@ -50,6 +54,10 @@ pub(super) struct Feed {
     queue: Option<mpsc::Sender<Line>>,
     verbs: Option<mpsc::Sender<Line>>,
     writer: JoinHandle<()>,
+    /// Its end of the pipe once more, to ask what lies in it.
+    pipe: Option<OwnedFd>,
+    /// Bytes that were written to it, or are being written.
+    told: Arc<AtomicU64>,
 }
 
 impl Feed {
@@ -64,8 +72,10 @@ impl Feed {
         let (queue, lines) = mpsc::channel(QUEUE_LINES);
         let (verbs, urgent) = mpsc::channel(QUEUE_VERBS);
         let waiting = Waiting { urgent, lines };
-        let writer = tokio::spawn(write(stdin, first, waiting, notes, fates));
-        Self { queue: Some(queue), verbs: Some(verbs), writer }
+        let pipe = stdin.as_fd().try_clone_to_owned().ok();
+        let told = Arc::new(AtomicU64::new(0));
+        let writer = tokio::spawn(write(stdin, first, waiting, Arc::clone(&told), notes, fates));
+        Self { queue: Some(queue), verbs: Some(verbs), writer, pipe, told }
     }
 
     /// Waits until a line can be queued, or none any more.
@@ -86,10 +96,19 @@ impl Feed {
         put(self.verbs.as_ref(), (line, Some(id)))
     }
 
+    /// Whether the program has read nothing of what it was told, not even its brief: it would not read
+    /// the next line either.
+    pub(super) fn is_unread(&self) -> bool {
+        let told = self.told.load(Ordering::Relaxed);
+        let unread = self.pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok());
+        told > 0 && unread.is_some_and(|unread| unread >= told)
+    }
+
     /// Closes the program's stdin; what still waits is dropped.
     pub(super) fn close(&mut self) {
         self.queue = None;
         self.verbs = None;
+        self.pipe = None;
         self.writer.abort();
     }
 }
@@ -150,6 +169,7 @@ async fn write(
     mut stdin: ChildStdin,
     first: Vec<u8>,
     mut waiting: Waiting,
+    told: Arc<AtomicU64>,
     notes: mpsc::Sender<String>,
     fates: mpsc::Sender<Fate>,
 ) {
@@ -161,6 +181,7 @@ async fn write(
     let mut said = false;
     let mut is_brief = true;
     while let Some((line, verb)) = next {
+        told.fetch_add(line.len() as u64, Ordering::Relaxed);
         let writing = stdin.write_all(&line);
         tokio::pin!(writing);
         let written = match timeout(SLOW_AFTER, &mut writing).await {
