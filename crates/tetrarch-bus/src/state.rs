@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -20,7 +21,7 @@ use tetrarch_core::held::{Held, Unread};
 use tetrarch_core::id::EpicId;
 use tetrarch_core::ledger::{Record, RecordKey};
 
-/// Subjects that one direct read can match at most; more are read with a consumer.
+/// Subjects that one direct read can match at most; more are read in batches.
 const TOO_MANY: u64 = 413;
 /// Values that are decoded in one piece, beside the reading.
 const CHUNK: usize = 2_048;
@@ -257,7 +258,8 @@ pub async fn record_after(
     }
 }
 
-/// Reads some records, for views. At most 1024 are read at one stroke, more with a consumer.
+/// Reads some records, for views. At most 1024 are read at one stroke, more kind by kind at once: of one
+/// filter the server sends what matches, of several readers get all of STATE.
 ///
 /// # Errors
 /// The bus is away, or does not let this credential read STATE.
@@ -272,17 +274,26 @@ pub async fn read_records(bus: &Bus, wanted: &[Select]) -> Result<Selected, Read
             }
         }
         Err(ReadError::Refused { code: TOO_MANY, .. }) => {
-            let mut follower = Follower::new(bus.clone(), STATE, filters, 1);
-            while let Step::Message { message, pending } = follower.step().await {
+            for message in join_all(filters.into_iter().map(|it| all_of(bus, it))).await.concat() {
                 decoding.push(message).await;
-                if pending == 0 {
-                    break;
-                }
             }
         }
         Err(error) => return Err(error),
     }
     Ok(sorted(decoding.finish().await))
+}
+
+/// Every message of a filter. Waits while the bus is away.
+async fn all_of(bus: &Bus, filter: String) -> Vec<RawMessage> {
+    let mut follower = Follower::new(bus.clone(), STATE, vec![filter], 1);
+    let mut messages = Vec::new();
+    while let Step::Message { message, pending } = follower.step().await {
+        messages.push(message);
+        if pending == 0 {
+            break;
+        }
+    }
+    messages
 }
 
 /// What a key holds; none when it was dropped. A later message replaces an earlier one.

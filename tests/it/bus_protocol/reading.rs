@@ -1,11 +1,15 @@
 //! Reading a part of a stream to its end while what it holds goes away.
 
+use std::sync::atomic::Ordering;
+
 use async_nats::HeaderMap;
 use futures::future::join_all;
 use tetrarch_bus::Bus;
+use tetrarch_bus::creds::Party;
 use tetrarch_bus::state::{Select, read_records};
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::subject::pattern::STATE;
+use tetrarch_core::id::HumanName;
 
 use super::soon;
 
@@ -47,4 +51,22 @@ async fn who_reads_a_part_of_a_stream_ends_although_messages_go_meanwhile() {
         let (read, ()) = tokio::join!(read, purge);
         read.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_who_reads_many_of_two_kinds_is_sent_these_and_not_all_of_state() {
+    let server = tetrarch_tests::server().await;
+    let control = server.control().await;
+    for (kind, count) in [("project", 700), ("host", 700), ("plan", 4_000)] {
+        let keys: Vec<String> = (0..count).map(|key| format!("$KV.STATE.{kind}.k{key}")).collect();
+        store(&control, &keys).await;
+    }
+    let person = server.bus(&Party::Human(HumanName::new("ada").unwrap())).await;
+    let statistics = person.client().statistics();
+    let before = statistics.in_messages.load(Ordering::Relaxed);
+    let wanted = [KeyKind::Project, KeyKind::Host].map(Select::Kind);
+    let read = soon("both kinds", read_records(&person, &wanted)).await.unwrap();
+    let sent = statistics.in_messages.load(Ordering::Relaxed) - before;
+    assert_eq!(read.records.len() + read.unreadable.len(), 1_400);
+    assert!(sent < 2_000, "{sent} messages for 1,400 records");
 }

@@ -7,9 +7,8 @@ use tetrarch_core::time::BusTime;
 
 use super::assignment::{PURPOSES, purpose_word};
 use super::error::{CodecError, within};
-use super::json::{self, Unknown};
 use super::plan::{reason, source, status};
-use super::{priority, read};
+use super::{json, priority, read, record};
 use crate::proto::v1 as pb;
 
 /// The body of `plan.created` and `plan.updated`.
@@ -28,7 +27,7 @@ pub fn encode_plan_event(event: &PlanEvent) -> Result<Vec<u8>, CodecError> {
 /// What is wrong, with the field.
 pub fn decode_plan_event(payload: &[u8]) -> Result<PlanEvent, CodecError> {
     within("plan event", payload.len(), PLAN_EVENT_BYTES_MAX)?;
-    json::read::<pb::PlanEvent>("PlanEvent", payload, Unknown::Ignored)?.try_into()
+    record::message::<pb::PlanEvent>("PlanEvent", payload)?.try_into()
 }
 
 /// An event as the ledger keeps it: without its nodes, which whoever publishes it has records of.

@@ -302,7 +302,7 @@ pub fn held(name: &str, error: &CodecError) -> Option<Held> {
 
 /// What we wrote ourselves is read at one stroke; anything else with care, so that an error
 /// names the field.
-fn message<P: serde::de::DeserializeOwned>(
+pub(super) fn message<P: serde::de::DeserializeOwned>(
     what: &'static str,
     payload: &[u8],
 ) -> Result<P, CodecError> {

@@ -249,7 +249,9 @@ async fn versions(bus: &Bus, epic: EpicId) -> Result<Vec<PlanEvent>, CliError> {
 }
 
 async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliError> {
-    let rows: Result<Vec<Row>, CliError> = versions(bus, epic).await?.iter().map(row).collect();
+    let whole = output::is_for_programs(context.output);
+    let rows: Result<Vec<Row>, CliError> =
+        versions(bus, epic).await?.iter().map(|event| row(event, whole)).collect();
     let columns = vec![
         Column::always("VERSION"),
         Column::always("TIME"),
@@ -267,7 +269,15 @@ async fn history(context: &Context, bus: &Bus, epic: EpicId) -> Result<(), CliEr
     Ok(())
 }
 
-fn row(event: &PlanEvent) -> Result<Row, CliError> {
+fn record(event: &PlanEvent) -> Result<Value, CliError> {
+    let broken = |error: String| CliError::new(Code::Failed, error);
+    let bytes = codec::encode_plan_event(event).map_err(|error| broken(error.to_string()))?;
+    let record = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+    Ok(output::plain("PlanEvent", record))
+}
+
+/// A version in the list; its record too when it is printed `whole`.
+fn row(event: &PlanEvent, whole: bool) -> Result<Row, CliError> {
     let changes: Vec<String> = event
         .changes
         .iter()
@@ -278,10 +288,7 @@ fn row(event: &PlanEvent) -> Result<Row, CliError> {
         .collect();
     let mut whys: Vec<&str> = event.changes.iter().map(|change| change.why.as_str()).collect();
     whys.dedup();
-    let broken = |error: String| CliError::new(Code::Failed, error);
-    let bytes = codec::encode_plan_event(event).map_err(|error| broken(error.to_string()))?;
-    let record = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
-    let record = output::plain("PlanEvent", record);
+    let record = if whole { record(event)? } else { Value::Null };
     let cells = vec![
         event.version.to_string().into(),
         stamp(event.at).into(),
