@@ -3,7 +3,6 @@
 //! says that it did.
 
 use crate::agent::Ending;
-use crate::brief::Outcome;
 use crate::id::AgentId;
 use crate::intensity::FailureCause;
 use crate::ledger::{EventKind, Record};

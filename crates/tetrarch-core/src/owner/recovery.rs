@@ -3,7 +3,7 @@
 //! already asked for.
 
 use crate::admission::HostView;
-use crate::agent::{Agent, Placement};
+use crate::agent::Placement;
 use crate::brief::{Brief, Outcome, RunResult};
 use crate::id::{AgentId, HostName, Principal, RunId, SessionId};
 use crate::intensity::FailureCause;
