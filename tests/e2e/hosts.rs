@@ -87,6 +87,17 @@ async fn two_hosts_share_the_work_of_one_plan() {
     second.signal(rustix::process::Signal::INT);
     let ended = second.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.err);
+
+    // One that is gone is forgotten, one that lives is not.
+    wait::until("h2 is forgotten", || {
+        let said = fleet.run(["host", "forget", "h2", "--yes"]);
+        (said.code == Some(0)).then_some(())
+    });
+    let lives = fleet.run(["host", "forget", "h1", "--yes"]);
+    assert_eq!(lives.code, Some(5), "{}{}", lives.out, lives.err);
+    assert!(lives.err.contains("h1 is active"), "{}", lives.err);
+    let hosts = fleet.json(&["get", "hosts"]);
+    assert_eq!(hosts.as_array().unwrap().len(), 1, "{hosts}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

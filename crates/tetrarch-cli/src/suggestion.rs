@@ -8,7 +8,7 @@ use crate::args::command_line;
 use crate::exit::{self, CliError, Code};
 
 /// What people type, below which command (none: the program itself), and the commands that they mean.
-const MEANT: [(&str, &[&str], &[&str]); 28] = [
+const MEANT: [(&str, &[&str], &[&str]); 29] = [
     ("", &["cancel"], &["tetrarch goal cancel GOAL", "tetrarch stop AGENT"]),
     (
         "",
@@ -24,6 +24,7 @@ const MEANT: [(&str, &[&str], &[&str]); 28] = [
         &["cordon", "drain", "uncordon"],
         &["tetrarch host drain HOST", "tetrarch host drain HOST --undo"],
     ),
+    ("host", &["remove", "rm", "delete", "leave"], &["tetrarch host forget HOST"]),
     ("", &["projects"], &["tetrarch project list"]),
     ("", &["profiles"], &["tetrarch profile list"]),
     (

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tetrarch_bus::creds::Party;
 use tetrarch_core::converse::cost::Prices;
-use tetrarch_core::id::HostName;
+use tetrarch_core::id::{AgentId, HostName};
 use tetrarch_core::limits::{CAPACITY_PER_CORE, FREEZE_WINDOWS};
 use tetrarch_core::request::{HostDrain, Op};
 use tetrarch_engine::{HostConfig, serve_host};
@@ -85,7 +85,27 @@ enum HostCommand {
         #[command(flatten)]
         sure: Sure,
     },
+    /// Forget a host that is gone for good.
+    #[command(after_help = FORGET_HELP)]
+    Forget {
+        /// The host.
+        name: HostName,
+        /// Why, for the log.
+        #[arg(long, default_value = "")]
+        reason: String,
+        /// Forget it without asking.
+        #[command(flatten)]
+        sure: Sure,
+    },
 }
+
+const FORGET_HELP: &str = "\
+Examples:
+  tetrarch host forget build-2 --reason 'sold' --yes
+
+The host must be gone, and no agent placed on it. Its worktrees stay where they are; its credential is
+revoked with `tetrarch creds revoke HO@build-2`. A host that joins under this name again is a new one. Exits
+with 3 when there is no such host, and with 5 while it lives or has agents.";
 
 const DRAIN_HELP: &str = "\
 Examples:
@@ -140,6 +160,12 @@ async fn ask(context: &Context, command: HostCommand) -> Result<(), CliError> {
             let op = Op::HostDrain(HostDrain { host: name, undo, reason });
             let reply = context.desk().await?.operate(&op).await?;
             report(context, &reply, &reply.detail)
+        }
+        HostCommand::Forget { name, reason, sure } => {
+            sure.to(&format!("forget {name} and its labels"))?;
+            let op = Op::AgentRetire { agent: AgentId::Ho(name.clone()), reason };
+            let reply = context.desk().await?.operate(&op).await?;
+            report(context, &reply, &format!("{name} is forgotten"))
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::agent::{Agent, Host, Hosting, Placement};
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, HostName};
 use crate::intensity::FailureCause;
-use crate::ledger::{EventKind, Record};
+use crate::ledger::{EventKind, Record, RecordKey};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::liveness::Liveness;
 use crate::mail::OpReply;
@@ -15,7 +15,7 @@ use crate::request::HostDrain;
 use crate::role::Role;
 use crate::step::Draft;
 
-use super::{Policy, ending, fit, stopping};
+use super::{Policy, ending, fit, sessions, stopping};
 
 /// Hosts whose orchestrator is up, each with the agents that its present life has.
 pub(super) fn host_views(draft: &Draft<'_>) -> Vec<HostView> {
@@ -69,6 +69,35 @@ pub(super) fn drain(
     }
     let detail = format!("{name} {what}; {} of its agents go on elsewhere", moved.len());
     Ok(OpReply { detail, ..reply })
+}
+
+/// Forgets a host that is gone for good. Its name keeps its epochs: whoever joins under it again begins a
+/// new life.
+///
+/// # Errors
+/// It lives, or may still run what is placed there; there is no such host.
+pub(super) fn forget(draft: &mut Draft<'_>, id: &AgentId, why: &str) -> Result<(), Refusal> {
+    let AgentId::Ho(name) = id else { return Ok(()) };
+    let refused = |code, detail| Err(Refusal::new(code, detail));
+    if !draft.base().hosts.contains_key(name) {
+        let detail = format!("no host {name}; `tetrarch host list` lists them");
+        return refused(ErrorCode::NotFound, detail);
+    }
+    let liveness = draft.agent(id).map(|agent| agent.liveness);
+    if let Some(liveness @ (Liveness::Register | Liveness::Active | Liveness::Stale)) = liveness {
+        let detail = format!("{name} is {liveness}: a host ends with its process; stop that");
+        return refused(ErrorCode::Conflict, detail);
+    }
+    if let Some(agent) = draft.base().placed_on(name).next() {
+        let count = draft.base().placed_on(name).count();
+        let detail = format!("{count} agents are placed on {name}, such as {agent}");
+        return refused(ErrorCode::Conflict, detail);
+    }
+    sessions::move_session(draft, id, Liveness::Terminated, why);
+    draft.event(EventKind::HostLeft, "04 Hosts", format!("forgotten: {why}")).agent =
+        Some(id.clone());
+    draft.forget(RecordKey::Host(name.clone()));
+    Ok(())
 }
 
 /// The agents whose sessions run on a host and may be moved.

@@ -4,6 +4,7 @@
 mod joining;
 mod projects;
 
+use crate::agent::Hosting;
 use crate::error::{ErrorCode, Refusal};
 use crate::id::{AgentId, EpicId, Principal, ProjectName, QuestionId};
 use crate::mail::{MailBody, OpReply};
@@ -164,12 +165,14 @@ fn create_goal(
 /// Fills in what the record says of an agent.
 fn about(draft: &Draft<'_>, id: &AgentId, reply: OpReply) -> OpReply {
     let Some(agent) = draft.agent(id) else { return reply };
+    let never_came = agent.hosting == Hosting::External && agent.session.is_none();
+    let detail = if never_came { projects::credential_of(id) } else { agent.reason.clone() };
     OpReply {
         agent: Some(id.clone()),
         session: agent.session,
         agent_epoch: Some(agent.epoch),
         liveness: Some(agent.liveness),
-        detail: agent.reason.clone(),
+        detail,
         ..reply
     }
 }
@@ -195,10 +198,11 @@ fn retire(draft: &mut Draft<'_>, id: &AgentId, reason: &str) -> Result<(), Refus
     }
     let why = if reason.is_empty() { "retired" } else { reason };
     match Role::of(id) {
-        Role::Global | Role::Host => {
+        Role::Global => {
             let detail = format!("{id} ends with its process; stop that");
             return Err(Refusal::new(ErrorCode::InvalidRequest, detail));
         }
+        Role::Host => hosts::forget(draft, id, why)?,
         Role::Project | Role::Interaction => sessions::cancel(draft, id, why),
         Role::Specialist | Role::Reviewer | Role::Worker => {
             stopping::stop(draft, id, why);

@@ -26,7 +26,10 @@ pub(super) fn create_project(
             |placement| placement.host.to_string(),
         );
         let since = draft.now - known.since;
-        let detail = format!("{id} exists: held by {at}, {} for {since}", known.liveness);
+        let mut detail = format!("{id} exists: held by {at}, {} for {since}", known.liveness);
+        if known.hosting == Hosting::External {
+            detail = format!("{detail}; {}", credential_of(&id));
+        }
         return Err(Refusal::new(ErrorCode::Conflict, detail));
     }
     let hosting = if wanted.external { Hosting::External } else { Hosting::Hosted };
@@ -55,6 +58,11 @@ pub(super) fn create_project(
     draft.event(EventKind::ProjectCreated, "03 Identity", reason).agent = Some(id.clone());
     sessions::launch(draft, &id, None);
     Ok(id)
+}
+
+/// How an external agent gets its credential: the bus has no keys to make one with.
+pub(super) fn credential_of(id: &AgentId) -> String {
+    format!("`tetrarch creds issue {id}`, where `tetrarch up` runs, makes its credential")
 }
 
 pub(super) fn apply_profile(

@@ -1,11 +1,14 @@
 //! What hosts have room for, and hosts that people empty: whom they take, where their agents go on.
 
 use super::fleet::{Fleet, create, human, id, po, reasons, request, success, tasks, wish};
+use crate::agent::Agent;
 use crate::error::{DenialReason, ErrorCode};
 use crate::id::{AgentId, HostName, Principal, ProjectName};
 use crate::intensity::FailureCause;
+use crate::ledger::Record;
 use crate::liveness::Liveness;
 use crate::mail::OpReply;
+use crate::owner::{Input, Silence};
 use crate::request::{HostDrain, Op, ProjectCreate, Report};
 use crate::role::Role;
 
@@ -94,4 +97,50 @@ fn orchestrators_take_no_place_and_agents_with_work_take_one_each() {
     assert_eq!(fleet.op(&human(), Op::ProjectCreate(fifth)).error, None, "the host is full");
     fleet.end(&first, success("done"));
     assert!(fleet.spawn(&po(), request(epic, "T1.3", vec![wish(Role::Worker)])).accepted());
+}
+
+#[test]
+fn a_host_that_is_gone_and_has_no_agents_is_forgotten_and_may_come_again() {
+    let mut fleet = Fleet::ready();
+    fleet.join("h2", "life1", 2);
+    let forget = |fleet: &mut Fleet, agent: &str| {
+        fleet.op(&human(), Op::AgentRetire { agent: id(agent), reason: "sold".to_owned() })
+    };
+    for agent in ["HO@h1", "HO@h2"] {
+        let lives = forget(&mut fleet, agent);
+        assert_eq!(lives.error, Some(ErrorCode::Conflict), "{lives:?}");
+        assert!(lives.detail.contains("is active"), "{lives:?}");
+    }
+    // The sessions of a lost host end in portions: some may be left.
+    let mut lost = fleet.records.clone();
+    let orchestrator = fleet.agent(&id("HO@h1")).clone();
+    let offline = Agent { liveness: Liveness::Offline, ..orchestrator };
+    lost.put(Record::Agent(Box::new(offline)));
+    let before = std::mem::replace(&mut fleet.records, lost);
+    let said = forget(&mut fleet, "HO@h1");
+    assert!(said.detail.contains("agents are placed on h1, such as PO-demo"), "{said:?}");
+    fleet.records = before;
+    let h2 = id("HO@h2");
+    let epoch = fleet.agent(&h2).epoch;
+    fleet.one(Input::Swept { agent: h2.clone(), epoch, found: Silence::Long { missed: 3 } });
+    let forgotten = forget(&mut fleet, "HO@h2");
+    assert_eq!((forgotten.error, forgotten.liveness), (None, Some(Liveness::Terminated)));
+    assert!(!fleet.records.hosts.contains_key(&HostName::new("h2").unwrap()));
+    assert_eq!(forget(&mut fleet, "HO@h2").error, Some(ErrorCode::NotFound));
+
+    fleet.join("h2", "life2", 2);
+    assert!(fleet.agent(&h2).epoch > epoch, "its name keeps its epochs");
+    assert!(!fleet.records.hosts[&HostName::new("h2").unwrap()].drained);
+}
+
+#[test]
+fn an_external_project_says_how_its_program_gets_a_credential() {
+    let mut fleet = Fleet::new();
+    let made = fleet.op(&human(), Op::ProjectCreate(create(true)));
+    assert_eq!(made.error, None);
+    let again = fleet.op(&human(), Op::ProjectCreate(create(true)));
+    assert_eq!(again.error, Some(ErrorCode::Conflict));
+    for said in [made, again] {
+        assert!(said.detail.contains("`tetrarch creds issue PO-demo`"), "{said:?}");
+    }
 }
