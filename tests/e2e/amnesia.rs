@@ -1,10 +1,12 @@
 //! A ledger that lost its end, as people meet it: the owner stops and says what to do, a human
 //! decides, and the fleet goes on (spec 02, Amnesia guard).
 
+use std::path::{Path, PathBuf};
+
 use rustix::process::{Signal, kill_process};
 use tetrarch_bus::commit::Committer;
 use tetrarch_bus::creds::Party;
-use tetrarch_bus::subject::pattern::LEDGER;
+use tetrarch_bus::subject::pattern::{LEASES, LEDGER};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::topology;
 use tetrarch_core::id::HumanName;
@@ -88,4 +90,26 @@ fn a_refused_ledger_is_accepted_where_no_fleet_can_start() {
     fleet.start();
     fleet.ok(["doctor", "--check-ledger"]);
     run_to_its_end(&fleet, "after");
+}
+
+#[test]
+fn a_fleet_whose_leases_are_lost_starts_at_once() {
+    let mut fleet = Fleet::up();
+    run_to_its_end(&fleet, "before");
+    fleet.stop();
+    let streams = fleet.data_dir().join("nats/store/jetstream");
+    let lost = below(&streams, LEASES).unwrap();
+    std::fs::remove_dir_all(lost).unwrap();
+    fleet.start();
+    run_to_its_end(&fleet, "after");
+    fleet.ok(["doctor", "--check-ledger"]);
+    let ended = fleet.stop();
+    assert!(!ended.err.contains("starting it again"), "{}", ended.err);
+}
+
+/// The directory of a name, however deep.
+fn below(directory: &Path, name: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut directories = entries.filter(|path| path.is_dir());
+    directories.find_map(|path| if path.ends_with(name) { Some(path) } else { below(&path, name) })
 }

@@ -3,6 +3,7 @@
 
 mod clocks;
 mod cluster;
+mod corruption;
 mod cut;
 mod disk;
 mod power;

@@ -51,6 +51,7 @@ mod renewal;
 mod resume;
 mod secrets;
 mod sizes;
+mod soak;
 mod spending;
 mod storm;
 mod terminal;

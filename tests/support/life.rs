@@ -103,7 +103,13 @@ impl Life {
         let kept = self.kept;
         let retention =
             Retention { ledger: kept, entries: self.snapshot_every, ..Retention::default() };
-        let kept = Kept { decisions: kept, ended: kept, goals: kept, within: Millis(1_000) };
+        let kept = Kept {
+            decisions: kept,
+            ended: kept,
+            goals: kept,
+            within: Millis(1_000),
+            ..Kept::default()
+        };
         // One sender asks as fast as it is answered.
         let requests_per_second = 1_000_000;
         let policy = Policy { kept, requests_per_second, ..Policy::default() };

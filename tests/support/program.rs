@@ -107,6 +107,19 @@ impl Program {
         }
     }
 
+    /// Waits for a line as [`Program::line`] does; whether it came before the program's end.
+    ///
+    /// # Panics
+    /// It says nothing for a minute.
+    pub fn line_or_end(&mut self, wanted: impl Fn(&str) -> bool) -> bool {
+        while let Some(line) = self.hear_one("a line, or its end") {
+            if wanted(&line) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         // One that has ended already needs none.

@@ -28,6 +28,8 @@ pub const SUBJECT: &str = "Tetrarch-Subject";
 const BATCH: usize = 200;
 /// Longest text in a header, in characters.
 const HEADER_CHARS_MAX: usize = 512;
+/// What is kept of a message that could not be handled, in bytes: larger than any record.
+const DEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// One message of `REQUESTS`.
 #[derive(Debug)]
@@ -151,7 +153,8 @@ fn intaken(message: RawMessage) -> Intaken {
 }
 
 /// Keeps a message that could not be handled, with the reason, for people; once, also when it is
-/// repeated soon. Waits while the bus is away.
+/// repeated soon. Of a large one its beginning is kept, so that whoever sends garbage does not have it
+/// written twice. Waits while the bus is away.
 ///
 /// # Errors
 /// The server refuses it for good.
@@ -160,9 +163,15 @@ pub async fn dead_letter(bus: &Bus, letter: &DeadLetter) -> Result<u64, PublishE
     let id = format!("{}.{}", letter.origin.as_str(), letter.seq);
     let envelope = Envelope { msg_id: Some(id), ..Envelope::default() };
     let mut headers = envelope.headers(&subject);
-    headers.insert(REASON, plain(&letter.reason));
+    let (bytes, kept) = (letter.payload.len(), letter.payload.len().min(DEAD_BYTES_MAX));
+    let reason = match bytes == kept {
+        true => letter.reason.clone(),
+        false => format!("the first {kept} of {bytes} bytes are kept; {}", letter.reason),
+    };
+    headers.insert(REASON, plain(&reason));
     headers.insert(SUBJECT, plain(&letter.subject));
-    surely::publish(bus, &subject.to_string(), &headers, &letter.payload, None).await
+    let payload = letter.payload.slice(..kept);
+    surely::publish(bus, &subject.to_string(), &headers, &payload, None).await
 }
 
 /// How many messages of each stream could not be handled, as long as they are kept.

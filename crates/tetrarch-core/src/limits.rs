@@ -63,6 +63,13 @@ pub const DECISION_KEPT: Millis = Millis::from_secs(24 * 3600);
 pub const ENDED_KEPT: Millis = Millis::from_secs(7 * 24 * 3600);
 /// How long closed goals are kept: as long as their runs' journals (spec 02, Streams).
 pub const GOAL_KEPT: Millis = Millis::from_secs(30 * 24 * 3600);
+/// How many agents, runs, assignments, questions and changes that are over are kept, the latest: what is
+/// beyond goes before its time, after [`ENDED_LEAST`] (docs/decisions/0094).
+pub const ENDED_MAX: usize = 10_000;
+/// How many closed goals are kept, the latest, in the same way.
+pub const GOALS_MAX: usize = 1_000;
+/// How long what is over is kept however much of it there is: until whoever waited for it has seen it.
+pub const ENDED_LEAST: Millis = Millis::from_secs(3600);
 /// Agents, runs and assignments that one decision forgets. The rest is for the next tick.
 pub const FORGOTTEN_MAX: usize = 256;
 /// Decisions that one decision forgets. The rest is for the next tick.
@@ -91,7 +98,7 @@ pub const PHASES_MAX: usize = 5;
 pub const TASKS_MAX: usize = 7;
 /// Subtasks of a task (spec 05).
 pub const SUBTASKS_MAX: usize = 7;
-/// Nodes of a plan in all, those that were given up among them: their ids stay taken.
+/// Nodes of a plan that are neither done nor given up.
 pub const PLAN_NODES_MAX: usize = 600;
 /// Drafts of one epic that nobody has decided on yet.
 pub const DRAFTS_OPEN_MAX: usize = 8;

@@ -108,6 +108,12 @@ struct Indexes {
     unregistered: BTreeSet<(BusTime, AgentId)>,
     ending: BTreeSet<(BusTime, AgentId)>,
     asked: BTreeMap<AgentId, BTreeSet<QuestionId>>,
+    /// Interaction orchestrators that are active.
+    people: BTreeSet<AgentId>,
+    /// Changes that are not over, by until when.
+    waiting: BTreeSet<(BusTime, ChangeId)>,
+    /// Reservations, by until when.
+    reserved: BTreeSet<(BusTime, ReservationId)>,
     decided: BTreeSet<(BusTime, RequestId)>,
     /// Assignments that somebody works on, by since when nothing was sent and nothing heard.
     quiet: BTreeSet<(BusTime, AssignmentId)>,
@@ -211,7 +217,7 @@ impl Records {
                 self.crystallizations.entry(it.epic).or_default().insert(it.node, *it);
             }
             Record::Schedule(schedule) => self.put_schedule(*schedule),
-            Record::Reservation(it) => drop(self.reservations.insert(it.id, *it)),
+            Record::Reservation(it) => self.put_reservation(*it),
             Record::Change(change) => self.put_change(*change),
             Record::Decision(decision) => {
                 self.remove(&RecordKey::Decision(decision.request));
@@ -258,7 +264,7 @@ impl Records {
                 take_of(&mut self.crystallizations, *epic, node);
             }
             RecordKey::Schedule(id) => self.remove_schedule(*id),
-            RecordKey::Reservation(id) => drop(self.reservations.remove(id)),
+            RecordKey::Reservation(id) => self.remove_reservation(*id),
             RecordKey::Change(id) => self.remove_change(*id),
             RecordKey::Decision(request) => {
                 if let Some(decision) = self.decisions.remove(request) {
@@ -332,6 +338,9 @@ impl Records {
         if !agent.unsettled.is_empty() {
             self.indexes.unsettled.insert(agent.id.clone());
         }
+        if agent.liveness == Liveness::Active && Role::of(&agent.id) == Role::Interaction {
+            self.indexes.people.insert(agent.id.clone());
+        }
         let external = agent.hosting == Hosting::External && agent.session.is_some();
         if agent.liveness == Liveness::Offline && external {
             self.indexes.unregistered.insert((agent.since, agent.id.clone()));
@@ -378,6 +387,7 @@ impl Records {
     fn unindex(&mut self, id: &AgentId) {
         let Some(before) = self.agents.get(id) else { return };
         self.indexes.offline.remove(id);
+        self.indexes.people.remove(id);
         self.indexes.unsettled.remove(id);
         self.indexes.unregistered.remove(&(before.since, id.clone()));
         self.indexes.ended.remove(&(before.since, Ended::Agent(id.clone())));
@@ -393,6 +403,11 @@ impl Records {
     /// Hosted agents that wait for a host that can take them.
     pub fn offline(&self) -> impl Iterator<Item = &AgentId> {
         self.indexes.offline.iter()
+    }
+
+    /// Interaction orchestrators that are active: who people hear from.
+    pub fn people(&self) -> impl Iterator<Item = &AgentId> {
+        self.indexes.people.iter()
     }
 
     /// Agents with something that is not settled yet.
@@ -436,12 +451,12 @@ impl Records {
     }
 
     /// What is over, with since when, longest first.
-    pub fn ended(&self) -> impl Iterator<Item = (BusTime, &Ended)> {
+    pub fn ended(&self) -> impl ExactSizeIterator<Item = (BusTime, &Ended)> {
         self.indexes.ended.iter().map(|(since, ended)| (*since, ended))
     }
 
     /// Closed goals, with since when, longest first.
-    pub fn closed(&self) -> impl Iterator<Item = (BusTime, EpicId)> {
+    pub fn closed(&self) -> impl ExactSizeIterator<Item = (BusTime, EpicId)> {
         self.indexes.closed.iter().copied()
     }
 

@@ -230,7 +230,7 @@ impl Default for Pace {
     /// Far more than any program needs, and less than what slows a server.
     fn default() -> Self {
         const MIB: u64 = 1024 * 1024;
-        Self { messages: 10_000, bytes: 64 * MIB, kept_bytes: 512 * MIB, connections: 256 }
+        Self { messages: 10_000, bytes: 16 * MIB, kept_bytes: 512 * MIB, connections: 256 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a shell met on the bus that people have to look at, though the owner goes on by itself.
 //! Data only; the words are `owner::troubles`'.
 
-use crate::id::Principal;
+use crate::id::{Principal, RunId};
 use crate::share::{Backlog, Holder};
 
 /// Something that is wrong and was dealt with.
@@ -22,6 +22,13 @@ pub enum Trouble {
         position: u64,
         /// The stream's last sequence, 0 when it is empty.
         last: u64,
+    },
+    /// Runs that go on have no journal, or not its beginning: what they told as saved is lost.
+    JournalsLost {
+        /// How many.
+        runs: u64,
+        /// One of them.
+        first: RunId,
     },
     /// Messages of the ledger that are no commits; everyone skips them.
     NoCommits {

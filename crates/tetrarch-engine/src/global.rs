@@ -182,6 +182,7 @@ impl Reign {
             Trouble::NoCommits { cause, .. } => self.told.insert(*cause),
             Trouble::IntakeShrank { .. }
             | Trouble::InboxShrank { .. }
+            | Trouble::JournalsLost { .. }
             | Trouble::StateMended { .. }
             | Trouble::OverShare { .. }
             | Trouble::MailDropped { .. }

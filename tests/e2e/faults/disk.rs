@@ -64,6 +64,9 @@ async fn a_full_disk() {
     assert!(refused.err.contains("next: free some room there"), "{}", refused.err);
     assert!(refused.took < REFUSED_WITHIN, "{:?}", refused.took);
     assert_eq!(fleet.run(["status"]).code, Some(0), "what is there can still be read");
+    let looked = fleet.run(["doctor"]);
+    assert_eq!(looked.code, Some(1), "{}{}", looked.out, looked.err);
+    assert!(looked.out.contains("the disk of the bus is full"), "{}", looked.out);
 
     let server = pid_of(&fleet, "nats-server");
     drop(ballast);

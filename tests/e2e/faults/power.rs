@@ -84,7 +84,7 @@ async fn cut(seed: u64) {
 }
 
 /// What somebody was told of for good.
-struct Acknowledged {
+pub(super) struct Acknowledged {
     /// Every entry of the ledger.
     ledger: Vec<Vec<u8>>,
     /// Every plan event, with its subject.
@@ -92,7 +92,7 @@ struct Acknowledged {
 }
 
 impl Acknowledged {
-    async fn read(bus: &Bus) -> Self {
+    pub(super) async fn read(bus: &Bus) -> Self {
         let ledger = bus.next_by_subject_batch(LEDGER, LEDGER_SUBJECT, 1, BATCH).await.unwrap();
         let plans = bus.next_by_subject_batch(PLANS, EVERY_PLAN_EVENT, 1, BATCH).await.unwrap();
         Self {
@@ -101,7 +101,7 @@ impl Acknowledged {
         }
     }
 
-    fn assert_has(&self, known: &Self, said: &str) {
+    pub(super) fn assert_has(&self, known: &Self, said: &str) {
         let (now, then) = (self.ledger.len(), known.ledger.len());
         assert!(now >= then, "{said}: {now} of {then} entries of the ledger");
         assert!(self.ledger[..then] == known.ledger[..], "{said}: the ledger changed");

@@ -47,7 +47,7 @@ const NAMES: [(&str, &[&str]); 17] = [
 ];
 
 /// Lines whose names are of another kind than they look.
-const INSTEAD: [(&str, &str); 40] = [
+const INSTEAD: [(&str, &str); 41] = [
     ("attach site --quiet", "attach {GOAL} --quiet"),
     // How many versions a plan has depends on what is decided together.
     ("plan diff {GOAL} 3 5", "plan diff {GOAL} 1 2"),
@@ -75,6 +75,7 @@ const INSTEAD: [(&str, &str); 40] = [
         "agent rotate {WORKER} --reason its context is full",
         "agent rotate {OTHER} --reason 'its context is full'",
     ),
+    ("creds issue {id}", "creds issue PO-demo"),
     ("creds rotate {party}{options}", "creds rotate human:bob --expires 30d --role operator"),
     ("creds rotate {human}{role}", "creds rotate human:bob --role approver"),
     ("circuit close {AGENT}", "circuit close {OPEN}"),

@@ -4,7 +4,7 @@ use async_nats::jetstream::consumer::PullConsumer;
 use futures::TryStreamExt;
 use tetrarch_bus::codec::encode_report;
 use tetrarch_bus::envelope::{Envelope, MSG_ID};
-use tetrarch_bus::intake::{Intake, Intaken, REASON, dead_letter, read_dead};
+use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, REASON, dead_letter, read_dead};
 use tetrarch_bus::send::{SendError, send_request};
 use tetrarch_bus::subject::{Origin, Subject, pattern};
 use tetrarch_bus::{Bus, HeaderMap};
@@ -135,6 +135,12 @@ async fn what_nobody_can_answer_is_kept_once_with_the_reason() {
     );
     assert_eq!(read_dead(&bus, Origin::Mail).await.unwrap(), []);
     assert_eq!(take(&mut intake, 1).await, [1]);
+    let large = DeadLetter { seq: 3, payload: vec![b'x'; 65_537].into(), ..letter.clone() };
+    dead_letter(&bus, &large).await.unwrap();
+    let read = read_dead(&bus, Origin::Requests).await.unwrap();
+    let (_, cut) = read.last().unwrap();
+    assert_eq!(cut.payload.len(), 65_536);
+    assert!(cut.reason.starts_with("the first 65536 of 65537 bytes are kept; "), "{}", cut.reason);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::agent::Hosting;
 use crate::id::{AgentId, RunId, SessionId};
 use crate::ledger::Record;
 use crate::limits::{ARCHIVED_MAX, JOURNAL_ENDS_WITHIN};
 use crate::records::Records;
+use crate::run::{Run, RunState};
 use crate::step::{Draft, Step};
 use crate::time::{BusTime, Millis};
 
@@ -79,6 +81,29 @@ pub fn unarchived(records: &Records, failures: &Failures, now: BusTime) -> Vec<U
         })
     });
     ended.take(ARCHIVED_MAX).collect()
+}
+
+/// The runs of hosted agents that have begun and not ended: each has a journal from its first entry on, since
+/// that is written before its program starts (spec 04, Crash recovery).
+pub fn journaled(records: &Records) -> impl Iterator<Item = &Run> {
+    let begun = RunState::ALL.into_iter().filter(|state| match state {
+        RunState::Running
+        | RunState::AwaitingInput
+        | RunState::PausedByUser
+        | RunState::Blocked
+        | RunState::Compacting
+        | RunState::Cancelling => true,
+        RunState::Queued
+        | RunState::Spawning
+        | RunState::Done
+        | RunState::Failed
+        | RunState::Orphaned => false,
+    });
+    let standing = begun.flat_map(|state| records.standing(state));
+    let runs = standing.filter_map(|(_, run)| records.runs.get(&run));
+    runs.filter(|run| {
+        records.agents.get(&run.agent).is_some_and(|agent| agent.hosting == Hosting::Hosted)
+    })
 }
 
 /// Notes where a run's journal is kept. What is noted stands; of a run that has not ended, or is

@@ -17,7 +17,7 @@ use crate::run::{RunEvent, RunState, RunStatus};
 use crate::step::Draft;
 use crate::time::{BusTime, Millis};
 
-use super::{Policy, circuits, files, recovery, reports, sessions};
+use super::{Policy, circuits, recovery, reports, sessions};
 
 const RULE: &str = "06 The run's state machine";
 
@@ -84,7 +84,7 @@ pub fn next_deadline(records: &Records, policy: &Policy, now: BusTime) -> Option
     let ending = records.ending().map(|(until, _)| until).find(|until| *until > now);
     let scheduled = records.scheduled().map(|(at, _)| at).next();
     let scheduled = scheduled.filter(|_| policy.halted.is_none());
-    let reserved = files::next_end(records).into_iter().chain(records.next_expiry());
+    let reserved = records.next_reservation_end().into_iter().chain(records.next_expiry());
     runs.chain(external).chain(ending).chain(scheduled).chain(reserved).min()
 }
 

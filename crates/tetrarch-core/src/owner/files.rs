@@ -11,7 +11,6 @@ use crate::limits::{
     ANSWER_BYTES_MAX, LIST_MAX, RESERVATIONS_MAX, RESERVED_FOR, RESERVED_FOR_MAX, TEXT_BYTES_MAX,
 };
 use crate::mail::OpReply;
-use crate::records::Records;
 use crate::request::{FileOp, Request};
 use crate::reservation::{Mode, Reservation, Wanted, reserve};
 use crate::step::Draft;
@@ -207,11 +206,6 @@ pub(super) fn forget_over(draft: &mut Draft<'_>) {
         let why = if held.until <= now { "its time is over" } else { "its session is over" };
         end(draft, held, why);
     }
-}
-
-/// When the next reservation runs out.
-pub(super) fn next_end(records: &Records) -> Option<BusTime> {
-    records.reservations.values().map(|it| it.until).min()
 }
 
 fn shown(held: &Reservation) -> Value {

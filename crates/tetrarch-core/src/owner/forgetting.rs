@@ -1,12 +1,13 @@
 //! What is over is not remembered for ever (spec 02, Streams): decisions, terminated sub-agents,
-//! ended runs, their assignments, closed goals with their plans, in bounded portions. A run and a
-//! goal leave one milestone each. Names that are used again keep their epochs for good.
+//! ended runs, their assignments, closed goals with their plans, in bounded portions. Beyond a number the
+//! oldest go before their time. A run and a goal leave one milestone each. Names that are used again keep
+//! their epochs for good.
 
 use crate::id::{AssignmentId, EpicId, RunId};
 use crate::ledger::{EventKind, RecordKey};
 use crate::limits::{
-    DECISION_KEPT, DECISIONS_FORGOTTEN_MAX, ENDED_KEPT, FORGOTTEN_MAX, FORGOTTEN_WITHIN, GOAL_KEPT,
-    GOALS_LOOKED_AT,
+    DECISION_KEPT, DECISIONS_FORGOTTEN_MAX, ENDED_KEPT, ENDED_LEAST, ENDED_MAX, FORGOTTEN_MAX,
+    FORGOTTEN_WITHIN, GOAL_KEPT, GOALS_LOOKED_AT, GOALS_MAX,
 };
 use crate::records::{Ended, Records};
 use crate::step::Draft;
@@ -27,6 +28,31 @@ pub struct Kept {
     pub goals: Millis,
     /// How long after its time it may stay, until the next tick that comes anyhow.
     pub within: Millis,
+    /// How many of what is ended; the oldest beyond go before their time.
+    pub ended_max: usize,
+    /// How many closed goals, likewise.
+    pub goals_max: usize,
+    /// How long what is ended or closed stays, however many there are.
+    pub least: Millis,
+}
+
+impl Kept {
+    /// Of things in the order of their ends, those to be forgotten now: what is over its time, and the
+    /// oldest beyond a number.
+    fn due<T>(
+        self,
+        all: impl Iterator<Item = (BusTime, T)>,
+        beyond: usize,
+        kept: Millis,
+        now: BusTime,
+    ) -> impl Iterator<Item = T> {
+        let before = move |kept: Millis| BusTime(now.0.saturating_sub(kept.0));
+        let due = move |at: usize, since: BusTime| {
+            since < before(kept) || at < beyond && since < before(self.least)
+        };
+        let all = all.enumerate().take_while(move |(at, (since, _))| due(*at, *since));
+        all.map(|(_, (_, one))| one)
+    }
 }
 
 impl Default for Kept {
@@ -36,6 +62,9 @@ impl Default for Kept {
             ended: ENDED_KEPT,
             goals: GOAL_KEPT,
             within: FORGOTTEN_WITHIN,
+            ended_max: ENDED_MAX,
+            goals_max: GOALS_MAX,
+            least: ENDED_LEAST,
         }
     }
 }
@@ -43,14 +72,13 @@ impl Default for Kept {
 /// Forgets a portion of what is to be forgotten.
 pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
     let (records, now) = (draft.base(), draft.now);
-    let before = |kept: Millis| BusTime(now.0.saturating_sub(kept.0));
-    for id in records.decided_before(before(kept.decisions)).take(DECISIONS_FORGOTTEN_MAX) {
+    let decided = records.decided_before(BusTime(now.0.saturating_sub(kept.decisions.0)));
+    for id in decided.take(DECISIONS_FORGOTTEN_MAX) {
         draft.forget(RecordKey::Decision(*id));
     }
-    let horizon = before(kept.ended);
-    let ended = records.ended().take_while(|(since, _)| *since < horizon);
+    let beyond = records.ended().len().saturating_sub(kept.ended_max);
     let mut room = FORGOTTEN_MAX;
-    for (_, what) in ended {
+    for what in kept.due(records.ended(), beyond, kept.ended, now) {
         if room == 0 {
             break;
         }
@@ -63,9 +91,9 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
             Ended::Run(id) => forget_run(draft, *id),
         }
     }
-    let horizon = before(kept.goals);
-    let closed = records.closed().take_while(|(since, _)| *since < horizon);
-    let mut looked_at = closed.take(GOALS_LOOKED_AT).map(|(_, epic)| epic);
+    let beyond = records.closed().len().saturating_sub(kept.goals_max);
+    let closed = kept.due(records.closed(), beyond, kept.goals, now);
+    let mut looked_at = closed.take(GOALS_LOOKED_AT);
     // One, since a plan may be as large as a commit.
     if let Some(epic) = looked_at.find(|epic| !is_referred_to(records, *epic)) {
         forget_goal(draft, epic);
@@ -76,10 +104,14 @@ pub(super) fn forget_due(draft: &mut Draft<'_>, kept: Kept) {
 /// more ticks are needed; none when nothing is ever to be forgotten.
 #[must_use]
 pub fn forgetting_is_late(records: &Records, policy: &Policy) -> Option<BusTime> {
-    let Kept { decisions, ended, within, .. } = policy.kept;
+    let Kept { decisions, ended, within, ended_max, goals_max, least, .. } = policy.kept;
     let decided = records.first_decided().map(|at| at + decisions);
-    let ended = records.ended().next().map(|(since, _)| since + ended);
-    decided.into_iter().chain(ended).min().map(|at| at + within)
+    let many = records.ended().len() > ended_max;
+    let over = if many { least.min(ended) } else { ended };
+    let ended = records.ended().next().map(|(since, _)| since + over);
+    let goals = (records.closed().len() > goals_max).then(|| records.closed().next()).flatten();
+    let closed = goals.map(|(since, _)| since + least);
+    decided.into_iter().chain(ended).chain(closed).min().map(|at| at + within)
 }
 
 /// Forgets an assignment with what was sent for it, or as much of that as there is room for. Gives the

@@ -150,11 +150,8 @@ fn review(draft: &mut Draft<'_>, from: &Principal, epic: Option<EpicId>, text: &
             vec![owner]
         }
         None => {
-            let agents = draft.base().agents.values();
-            let people = agents.filter(|agent| {
-                matches!(agent.id, AgentId::Io(_)) && agent.liveness == Liveness::Active
-            });
-            people.map(|io| Principal::Agent(io.id.clone())).collect()
+            let people = draft.base().people();
+            people.map(|io| Principal::Agent(io.clone())).collect()
         }
     };
     let reason = format!("{from}: {text}");

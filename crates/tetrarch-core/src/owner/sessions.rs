@@ -102,11 +102,7 @@ pub(super) fn charge(draft: &mut Draft<'_>, id: &AgentId, usage: Usage) {
 pub(super) fn alert(draft: &mut Draft<'_>, about: &AgentId, alert: Alert, rule: &str, text: &str) {
     let noted = draft.event(EventKind::Alert, rule, format!("{}: {text}", alert.as_str()));
     noted.agent = Some(about.clone());
-    let people =
-        draft.base().agents.values().filter(|agent| {
-            matches!(agent.id, AgentId::Io(_)) && agent.liveness == Liveness::Active
-        });
-    let people: Vec<AgentId> = people.map(|io| io.id.clone()).collect();
+    let people: Vec<AgentId> = draft.base().people().cloned().collect();
     for io in people {
         let body = MailBody::Alert { alert, text: text.to_owned() };
         draft.mail(Principal::Agent(io), None, body);

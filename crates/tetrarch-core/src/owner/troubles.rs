@@ -66,6 +66,13 @@ pub(super) fn tell(draft: &mut Draft<'_>, trouble: &Trouble) {
             );
             (Alert::StreamShrank, MEMORY, text)
         }
+        Trouble::JournalsLost { runs, first } => {
+            let text = format!(
+                "RUNS lacks the journals of {runs} runs that have begun, {first} among them; what they told \
+                 as saved is lost, and whoever replaces one begins it anew"
+            );
+            (Alert::StreamShrank, MEMORY, text)
+        }
         Trouble::NoCommits { cause, count, first, reason } => {
             let who = culprit(*cause);
             let text = format!(

@@ -12,6 +12,8 @@ impl Records {
         self.remove_change(change.id);
         if change.status.is_terminal() {
             self.indexes.ended.insert((change.since, Ended::Change(change.id)));
+        } else {
+            self.indexes.waiting.insert((change.until, change.id));
         }
         self.changes.insert(change.id, change);
     }
@@ -19,12 +21,17 @@ impl Records {
     pub(super) fn remove_change(&mut self, id: ChangeId) {
         if let Some(change) = self.changes.remove(&id) {
             self.indexes.ended.remove(&(change.since, Ended::Change(id)));
+            self.indexes.waiting.remove(&(change.until, id));
         }
     }
 
-    /// Changes that somebody may still decide on, or that may be applied.
+    fn unended_changes(&self) -> impl Iterator<Item = &Change> {
+        self.indexes.waiting.iter().filter_map(|(_, id)| self.changes.get(id))
+    }
+
+    /// Changes that somebody may still decide on, or that may be applied, the earliest expiry first.
     pub fn waiting_changes(&self) -> impl Iterator<Item = &Change> {
-        self.changes.values().filter(|change| match change.status {
+        self.unended_changes().filter(|change| match change.status {
             ChangeStatus::Proposed | ChangeStatus::Conflicted | ChangeStatus::Approved => true,
             ChangeStatus::Applying => self.is_stranded(change),
             ChangeStatus::Applied
@@ -42,7 +49,7 @@ impl Records {
 
     /// Changes that a host was ordered to merge and has not answered for.
     pub fn applying_on(&self, host: &HostName) -> impl Iterator<Item = &Change> {
-        let of = self.changes.values().filter(move |change| change.host == *host);
+        let of = self.unended_changes().filter(move |change| change.host == *host);
         of.filter(|change| change.status == ChangeStatus::Applying)
     }
 
@@ -59,6 +66,6 @@ impl Records {
     /// When the next change that waits has waited for too long.
     #[must_use]
     pub fn next_expiry(&self) -> Option<BusTime> {
-        self.waiting_changes().map(|change| change.until).min()
+        self.waiting_changes().map(|change| change.until).next()
     }
 }

@@ -1,5 +1,5 @@
 //! What brings the owner's actor its messages: requests in their order, what is due again and again, and
-//! one look at inboxes when it starts. Decides nothing.
+//! one look at inboxes and journals when it starts. Decides nothing.
 
 use std::time::Duration;
 
@@ -8,8 +8,10 @@ use ractor::ActorRef;
 use tetrarch_bus::Bus;
 use tetrarch_bus::cursor::{self, Beyond};
 use tetrarch_bus::intake::{DeadLetter, Intake, Intaken, dead_letter};
+use tetrarch_bus::journal::{self, JournalName};
 use tetrarch_core::limits::COMMIT_INPUTS_MAX;
-use tetrarch_core::owner::Input;
+use tetrarch_core::owner::{Input, journaled};
+use tetrarch_core::records::Records;
 use tetrarch_core::trouble::Trouble;
 
 use super::owner::OwnerMsg;
@@ -71,6 +73,28 @@ pub(super) fn inboxes(bus: &Bus, to: &ActorRef<OwnerMsg>) -> Pump {
             }
             Ok(None) => {}
             Err(error) => tracing::error!(%error, "inboxes could not be compared with MAIL"),
+        }
+    })
+}
+
+/// Looks once whether journals are there of runs that have begun.
+pub(super) fn journals(bus: &Bus, records: &Records, to: &ActorRef<OwnerMsg>) -> Pump {
+    let begun: Vec<JournalName> = journaled(records).map(JournalName::of).collect();
+    let (bus, to) = (bus.clone(), to.clone());
+    Pump::run(async move {
+        let mut lost = Vec::new();
+        for journal in begun {
+            match journal::is_whole(&bus, &journal).await {
+                Ok(true) => {}
+                Ok(false) => lost.push(journal.run),
+                Err(error) => return tracing::error!(%error, "journals could not be looked for"),
+            }
+        }
+        let runs = u64::try_from(lost.len()).unwrap_or(u64::MAX);
+        if let Some(first) = lost.into_iter().next() {
+            let lost = Trouble::JournalsLost { runs, first };
+            // An actor that ended tells nobody.
+            let _ended = to.cast(OwnerMsg::Found(Box::new(Input::Trouble(lost))));
         }
     })
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
-use tetrarch_bus::server::{BINARY_VARIABLE, Durability, MIN_VERSION, Version};
+use tetrarch_bus::server::{BINARY_VARIABLE, Durability, MIN_VERSION, Room, Version, room};
 use tetrarch_runner::{Containment, Layer};
 use tokio::process::Command;
 
@@ -26,6 +26,7 @@ pub(super) async fn checks(context: &Context) -> Vec<Check> {
     if context.config.bus.url.is_none() {
         checks.push(server(&context.config.bus.data_dir).await);
         checks.push(durability(context.config.bus.durability));
+        checks.extend(room(&context.config.bus.data_dir).map(|room| disk(&room)));
     }
     checks.push(data_dir(&context.config.bus.data_dir));
     checks.extend(isolation(context.config.host.containment.clone()).await);
@@ -145,6 +146,17 @@ pub(super) fn durability(chosen: Durability) -> Check {
             Check::warn(name, format!("{}: {loses}", chosen.as_str()), next)
         }
     }
+}
+
+/// Whether the bus of this machine has room to store what it is given.
+pub(super) fn disk(room: &Room) -> Check {
+    let name = "disk of the bus";
+    let path = room.path.display();
+    if room.is_low() {
+        let next = format!("free some room at {path}; no new work is taken until then");
+        return Check::fail(name, room.to_string(), next);
+    }
+    Check::ok(name, format!("{} MiB are free at {path}", room.free / 1024 / 1024))
 }
 
 /// The process that holds the directory's lock, as it wrote itself into the file.

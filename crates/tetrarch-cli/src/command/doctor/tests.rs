@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde_json::json;
+use tetrarch_bus::server::Room;
 use tetrarch_bus::snapshot::Base;
 use tetrarch_bus::state::{Loaded, Meta};
 use tetrarch_bus::tail::LedgerItem;
@@ -290,6 +291,10 @@ fn the_holder_of_a_data_directory_is_named() {
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert_eq!(super::machine::data_dir(&file).verdict, Verdict::Fail);
+    for (free, verdict) in [(1024, Verdict::Fail), (1 << 40, Verdict::Ok)] {
+        let disk = super::machine::disk(&Room { path: file.clone(), free });
+        assert_eq!(disk.verdict, verdict, "{}", disk.what);
+    }
 }
 
 #[test]

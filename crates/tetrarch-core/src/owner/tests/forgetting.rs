@@ -2,12 +2,12 @@
 //! again, or referred to, stays.
 
 use super::fleet::{Fleet, human, id, po, success, tasks};
-use crate::id::{AgentId, EpicId};
+use crate::id::{AgentId, EpicId, RunId, Ulid};
 use crate::ledger::{Entry, EventKind, Record, RecordKey};
 use crate::limits::FORGOTTEN_MAX;
 use crate::owner::{Input, Kept, forgetting_is_late};
 use crate::request::Op;
-use crate::run::RunStatus;
+use crate::run::{Run, RunStatus};
 use crate::snapshot::{Due, Snapshot};
 use crate::time::{BusTime, Millis};
 
@@ -17,6 +17,9 @@ const KEPT: Kept = Kept {
     ended: Millis(10_000),
     goals: Millis(100_000),
     within: WITHIN,
+    ended_max: 400,
+    goals_max: 2,
+    least: Millis(1_000),
 };
 
 fn milestones(entry: &Entry, kind: EventKind) -> usize {
@@ -53,6 +56,42 @@ fn what_ended_is_forgotten_after_its_time_and_not_before() {
     assert_eq!(milestones(&entry, EventKind::RunArchived), 1);
     assert!(fleet.records.goals.contains_key(&epic), "its goal stays for longer");
     assert_eq!(tick_at(&mut fleet, BusTime(since.0 + KEPT.ended.0 + 2)).dropped, []);
+}
+
+/// The records with so many ended runs more as `run`, each so much later than the one before.
+fn more_runs(fleet: &mut Fleet, run: RunId, count: u64, apart: Millis) {
+    let sample = fleet.records.runs[&run].clone();
+    let status = fleet.records.run_status[&run].clone();
+    for number in 1..=count {
+        let id = RunId(Ulid(run.0.0 ^ u128::from(number)));
+        let since = status.since + Millis(number * apart.0);
+        let status = RunStatus { id, since, ..status.clone() };
+        fleet.records.put(Record::Run(Box::new(Run { id, ..sample.clone() })));
+        fleet.records.put(Record::RunStatus(Box::new(status)));
+    }
+}
+
+#[test]
+fn what_is_ended_beyond_the_number_is_forgotten_before_its_time_but_not_at_once() {
+    let (mut fleet, _, worker) = done();
+    let run = fleet.run_of(&worker);
+    let since = fleet.records.run_status[&run].since;
+    let others = fleet.records.ended().len() as u64 - 1;
+    let max = KEPT.ended_max as u64;
+    more_runs(&mut fleet, run, max - 1 - others, Millis(1));
+    let young = since + KEPT.least;
+    assert_eq!(tick_at(&mut fleet, young + Millis(100)).dropped, [], "as many as are kept");
+    more_runs(&mut fleet, run, max - others + 2, Millis(1));
+    assert_eq!(fleet.records.ended().len(), KEPT.ended_max + 3);
+    assert_eq!(tick_at(&mut fleet, young).dropped, [], "none is old enough");
+    assert_eq!(
+        forgetting_is_late(&fleet.records, &fleet.policy),
+        Some(fleet.records.ended().next().unwrap().0 + KEPT.least + WITHIN)
+    );
+    let oldest: Vec<_> = fleet.records.ended().take(3).map(|(_, ended)| ended.clone()).collect();
+    tick_at(&mut fleet, young + Millis(100));
+    assert_eq!(fleet.records.ended().len(), KEPT.ended_max);
+    assert!(oldest.iter().all(|gone| fleet.records.ended().all(|(_, left)| left != gone)));
 }
 
 #[test]
@@ -97,15 +136,7 @@ fn names_that_are_used_again_keep_their_epochs() {
 fn many_are_forgotten_in_portions_and_more_ticks_follow_when_they_fall_behind() {
     let (mut fleet, _, worker) = done();
     let run = fleet.run_of(&worker);
-    let (sample, status) =
-        (fleet.records.runs[&run].clone(), fleet.records.run_status[&run].clone());
-    for number in 0..300_u128 {
-        let mut id = run;
-        id.0.0 ^= number + 1;
-        let status = RunStatus { id, ..status.clone() };
-        fleet.records.put(Record::Run(Box::new(crate::run::Run { id, ..sample.clone() })));
-        fleet.records.put(Record::RunStatus(Box::new(status)));
-    }
+    more_runs(&mut fleet, run, 300, Millis(0));
     let oldest = fleet.records.ended().next().unwrap().0;
     let late = forgetting_is_late(&fleet.records, &fleet.policy).unwrap();
     assert_eq!(late, oldest + KEPT.ended + WITHIN);

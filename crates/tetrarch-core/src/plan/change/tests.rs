@@ -355,20 +355,24 @@ fn bounds_hold_at_both_ends() {
 }
 
 #[test]
-fn a_plan_does_not_grow_for_ever() {
-    let full = |kept: usize| {
-        let mut record = Record::of(&["P1", "T1.1"]);
-        for n in 2..kept {
+fn a_plan_has_so_many_nodes_that_are_not_settled_and_more_that_are() {
+    let full = |count: usize, status: NodeStatus| {
+        let mut record = Record::of(&["P1", "T1.1", "P2", "T2.1"]);
+        for n in 2..count - 2 {
             let own = NodeId::task(1, u16::try_from(n).unwrap());
             let node = Node { id: own, added: 1, defined: 1, ..node("T1.1", &[]) };
             record.nodes.insert(own, node);
-            record.states.insert(own, state(own, NodeStatus::Cancelled));
+            record.states.insert(own, state(own, status));
         }
         record
     };
     use crate::limits::PLAN_NODES_MAX;
-    assert_eq!(full(PLAN_NODES_MAX - 1).to(&add("P1", json!({}))).added.len(), 1);
-    assert_invalid(&full(PLAN_NODES_MAX), &add("P1", json!({})), "the bound is 600 nodes");
+    let more = add("P2", json!({}));
+    assert_eq!(full(PLAN_NODES_MAX - 1, NodeStatus::Todo).to(&more).added.len(), 1);
+    assert_invalid(&full(PLAN_NODES_MAX, NodeStatus::Todo), &more, "the bound is 600 nodes");
+    for settled in [NodeStatus::Cancelled, NodeStatus::Done] {
+        assert_eq!(full(2 * PLAN_NODES_MAX, settled).to(&more).added.len(), 1, "{settled}");
+    }
 }
 
 #[test]

@@ -82,17 +82,17 @@ fn places(standing: &Standing<'_>, touched: &Touched, found: &mut Vec<String>) {
     }
 }
 
-/// What is neither done nor given up counts, below every node that gets more: a phase does not freeze for what
-/// was done in it (spec 03, Requests). Of the whole plan every node counts, since plan events have them all.
+/// What is neither done nor given up counts, in the whole plan and below every node that gets more: neither
+/// freezes for what was done in it (spec 03, Requests). All nodes have to fit into a plan event, which every
+/// step is held to.
 fn bounds(touched: &Touched, found: &mut Vec<String>) {
-    let total = touched.nodes.len();
-    if total > PLAN_NODES_MAX && !touched.added.is_empty() {
+    let is_open = |id: &NodeId| touched.derived.get(id).is_none_or(|status| !status.is_settled());
+    let open = touched.nodes.keys().filter(|id| is_open(id)).count();
+    if open > PLAN_NODES_MAX && !touched.added.is_empty() {
         found.push(format!(
-            "the plan would have {total} nodes with those that were given up; the bound is \
-             {PLAN_NODES_MAX} nodes"
+            "the plan would have {open} nodes that are not settled; the bound is {PLAN_NODES_MAX} nodes"
         ));
     }
-    let is_open = |id: &NodeId| touched.derived.get(id).is_none_or(|status| !status.is_settled());
     let growing: BTreeSet<Option<NodeId>> =
         touched.added.iter().map(|node| node.id.parent()).collect();
     for parent in growing {
