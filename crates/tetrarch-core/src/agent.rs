@@ -27,6 +27,21 @@ pub enum Hosting {
     Owner,
 }
 
+impl Hosting {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Hosted, Self::External, Self::Owner];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hosted => "hosted",
+            Self::External => "external",
+            Self::Owner => "owner",
+        }
+    }
+}
+
 /// The host, and that host orchestrator's epoch, at which an agent was placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {

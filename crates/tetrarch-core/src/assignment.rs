@@ -137,6 +137,20 @@ pub enum Purpose {
     Review,
 }
 
+impl Purpose {
+    /// Every purpose.
+    pub const ALL: [Self; 2] = [Self::Execute, Self::Review];
+
+    /// The lower-case word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Execute => "execute",
+            Self::Review => "review",
+        }
+    }
+}
+
 /// The binding of a work node to an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {

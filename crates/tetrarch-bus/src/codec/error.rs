@@ -88,9 +88,14 @@ impl CodecError {
         Self::Field { field: field.into(), reason: reason.into() }
     }
 
+    /// A field that has to be given; its reader names it.
+    pub(super) fn missing() -> Self {
+        Self::Missing { field: String::new() }
+    }
+
     /// The same error, seen from one level further out.
     pub(super) fn under(self, outer: &str) -> Self {
-        let join = |field: String| match field.starts_with('[') {
+        let join = |field: String| match field.is_empty() || field.starts_with('[') {
             true => format!("{outer}{field}"),
             false => format!("{outer}.{field}"),
         };
