@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, kill_process};
 use tetrarch_bus::commit::Committer;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::subject::pattern::{LEASES, LEDGER};
 use tetrarch_bus::tail::read_ledger;
 use tetrarch_bus::topology;
@@ -39,7 +39,7 @@ async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
     let hint = format!("tetrarch doctor --accept-ledger {half}");
     assert!(looked.out.contains(&hint), "{}", looked.out);
     // Only who has the control plane's credential can, and only who looked.
-    let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
+    let human = fleet.credentials(&CredentialHolder::Human(HumanName::new("ada").unwrap()));
     let (url, accepting) = (fleet.url(), half.to_string());
     let mut denied =
         fleet.command(["doctor", "--accept-ledger", &accepting, "--yes", "--url", &url]);

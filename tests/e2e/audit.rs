@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use async_nats::HeaderMap;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::audit::chain::Chain;
 use tetrarch_tests::Fleet;
 use tetrarch_tests::wait::until;
@@ -79,7 +79,7 @@ fn privileged_acts_are_listed_with_who_asked_and_the_credential_that_the_server_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credential_that_a_sender_says_itself_is_not_believed() {
     let fleet = Fleet::up();
-    let eve = fleet.bus(&Party::Human("eve".parse().unwrap())).await;
+    let eve = fleet.bus(&CredentialHolder::Human("eve".parse().unwrap())).await;
     fleet.ok(["project", "create", "mine"]);
     let (hers, mine) = (user(&fleet, "human:eve"), user(&fleet, "human:ada"));
     let mut headers = HeaderMap::new();

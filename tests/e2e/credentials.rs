@@ -3,7 +3,7 @@
 use serde_json::json;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::ConnectOptions;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_tests::wait::soon;
 use tetrarch_tests::{Ended, Fleet};
 
@@ -29,7 +29,7 @@ async fn a_credential_is_issued_rotated_and_revoked_while_the_fleet_runs() {
     let file = fleet.ok(["creds", "issue", "human:eve", "--expires", "30d"]);
     let file = file.trim();
     assert!(is_taken(&fleet, file).await);
-    let eve = fleet.bus(&Party::Human("eve".parse().unwrap())).await;
+    let eve = fleet.bus(&CredentialHolder::Human("eve".parse().unwrap())).await;
 
     let kept = fleet.run(["creds", "issue", "human:eve", "--expires", "1d"]);
     assert_eq!(kept.code, Some(5), "{}", kept.out);

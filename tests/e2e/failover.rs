@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::id::AgentId;
 use tetrarch_tests::{Fleet, Ledger, Program, wait};
 
@@ -23,7 +23,7 @@ async fn a_paused_owner_is_replaced_by_the_standby_and_commits_nothing_more() {
     let fleet = Fleet::up();
     let first = owner_of(&fleet);
     let mut standby = fleet.command(["serve", "--global", "--url", &fleet.url()]);
-    standby.arg("--credentials").arg(fleet.credentials(&Party::Control));
+    standby.arg("--credentials").arg(fleet.credentials(&CredentialHolder::Control));
     standby.arg("--data-dir").arg(fleet.cwd().join("far"));
     let mut standby = Program::start(&mut standby);
     let control = fleet.control().await;

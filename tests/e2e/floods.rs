@@ -11,7 +11,7 @@ use async_nats::{Client, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_tests::Fleet;
 use tetrarch_tests::wait::soon;
 
@@ -33,7 +33,7 @@ fn seconds() -> Duration {
 }
 
 async fn client(fleet: &Fleet, name: &str) -> Client {
-    fleet.bus(&Party::External(name.parse().unwrap())).await.client().clone()
+    fleet.bus(&CredentialHolder::External(name.parse().unwrap())).await.client().clone()
 }
 
 /// What a flood of somebody publishes: the subject and the body of the n-th message.

@@ -2,7 +2,7 @@
 //! fleet goes on, and `doctor --check-ledger` names what is wrong with its place on the ledger.
 
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::intake::{REASON, SUBJECT};
 use tetrarch_bus::journal::JournalName;
 use tetrarch_bus::lease::{Lease, LeaseKey};
@@ -198,7 +198,7 @@ async fn entries_that_break_a_rule_are_named_by_sequence_and_commit() {
         assert!(text.out.contains(&place), "{place} in\n{}", text.out);
     }
     // People without the control plane's keys may look as well.
-    let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
+    let human = fleet.credentials(&CredentialHolder::Human(HumanName::new("ada").unwrap()));
     let url = fleet.url();
     let args =
         ["doctor", "--check-ledger", "--url", &url, "--credentials", human.to_str().unwrap()];
@@ -211,7 +211,7 @@ async fn a_host_that_speaks_as_somebody_else_is_not_heard() {
     let fleet = Fleet::up();
     fleet.ok(["project", "create", "demo"]);
     fleet.ok(["agent", "add", "PO-mine", "--external"]);
-    let host = fleet.bus(&Party::Host(HostName::new("h2").unwrap())).await;
+    let host = fleet.bus(&CredentialHolder::Host(HostName::new("h2").unwrap())).await;
     let register = || agent_epoch(&fleet, "PO-mine");
     let before = register();
     let ulid = |n: u32| format!("01JD8Z5W6T4QK3M9X2V7B1N{n:03}");

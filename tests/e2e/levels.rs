@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tetrarch_bus::HeaderMap;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::agent::Agent;
 use tetrarch_core::id::HostName;
 use tetrarch_core::records::Records;
@@ -93,7 +93,7 @@ async fn a_specialist_that_asks_the_governor_itself_is_refused() {
 
     // Its host may publish for it; a host that forwards it past the sponsor changes nothing.
     let host = HostName::new("h1").unwrap();
-    let bus = fleet.bus(&Party::Host(host.clone())).await;
+    let bus = fleet.bus(&CredentialHolder::Host(host.clone())).await;
     let mut inbox = control.client().subscribe(format!("mail.{}.>", specialist.id)).await.unwrap();
     control.client().flush().await.unwrap();
     let id = new_ulid();

@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_core::id::{HostName, HumanName};
 use tetrarch_tests::{Fleet, Program};
 
@@ -25,13 +25,13 @@ fn others_join_over_tls_with_the_authoritys_file_and_are_told_so_without_it() {
     assert!(told.err.contains("tls/ca.pem") && told.err.contains(&url), "{}", told.err);
     assert!(told.out.trim().ends_with("host-far.creds"), "{}", told.out);
 
-    let credential = fleet.credentials(&Party::Host(HostName::new("far").unwrap()));
+    let credential = fleet.credentials(&CredentialHolder::Host(HostName::new("far").unwrap()));
     let mut far = fleet.command(["host", "--name", "far", "--capacity", "4", "--url", &url]);
     far.arg("--credentials").arg(credential).arg("--tls-ca").arg(&ca);
     let mut far = Program::start(far.arg("--data-dir").arg(fleet.cwd().join("far")));
     far.line(|line| line.trim() == "ready");
 
-    let human = fleet.credentials(&Party::Human(HumanName::new("ada").unwrap()));
+    let human = fleet.credentials(&CredentialHolder::Human(HumanName::new("ada").unwrap()));
     let asked = |options: &[&str], ca: Option<&Path>| {
         let mut command = fleet.command(["get", "hosts", "--as", "ada", "--url", &url]);
         command.arg("--credentials").arg(&human).args(options);

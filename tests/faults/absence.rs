@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use tetrarch_failpoint::Step;
+use tetrarch_failpoint::Failpoint;
 use tetrarch_tests::{binary, binary_with_failpoints};
 
 /// What only an armed step reads.
@@ -24,6 +24,6 @@ fn the_ordinary_binary_has_no_failpoints() {
 
 #[test]
 fn every_step_has_a_name_of_its_own() {
-    let names: BTreeSet<&str> = Step::ALL.iter().map(|step| step.name()).collect();
-    assert_eq!(names.len(), Step::ALL.len());
+    let names: BTreeSet<&str> = Failpoint::ALL.iter().map(|step| step.name()).collect();
+    assert_eq!(names.len(), Failpoint::ALL.len());
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking where it went wrong")]
 
 use futures::future::join_all;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::envelope::Envelope;
 use tetrarch_bus::send::send_request;
 use tetrarch_bus::subject::pattern::{LEDGER, MAIL, STATE, inbox_open};
@@ -39,7 +39,7 @@ struct Asker {
 impl Asker {
     async fn new(server: &Server, name: &str) -> Self {
         let name = HumanName::new(name).unwrap();
-        let bus = server.bus(&Party::Human(name.clone())).await;
+        let bus = server.bus(&CredentialHolder::Human(name.clone())).await;
         let from = Principal::Human(name);
         let replies = Replies::open(&bus, &from).await.unwrap();
         Self { from, bus, replies }
@@ -264,7 +264,7 @@ async fn requests_are_refused_of_whoever_wrote_more_than_its_reader_reads() {
     assert_eq!(quiet.answer().await.1.error, None);
     // It has a consumer, and takes nothing from it.
     let wanted = r#"{"lane": "mail", "after": 0}"#.into();
-    let reader = server.bus(&Party::External("PO-demo".parse().unwrap())).await;
+    let reader = server.bus(&CredentialHolder::External("PO-demo".parse().unwrap())).await;
     let opened = reader.client().request(inbox_open("PO-demo"), wanted).await.unwrap();
     assert!(!String::from_utf8_lossy(&opened.payload).contains("error"), "{opened:?}");
     let subject = format!("mail.PO-demo.{}", loud.from);

@@ -77,14 +77,14 @@ impl Default for Ages {
 
 /// What of the streams an operator may say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct StreamSettings {
     /// Copies of each: 1 on one server, 3 in a cluster.
     pub replicas: usize,
     /// How long they keep what they hold.
     pub ages: Ages,
 }
 
-impl From<usize> for Shape {
+impl From<usize> for StreamSettings {
     fn from(replicas: usize) -> Self {
         Self { replicas, ages: Ages::default() }
     }
@@ -92,8 +92,8 @@ impl From<usize> for Shape {
 
 /// The streams as they should be.
 #[must_use]
-pub fn streams(shape: impl Into<Shape>) -> Vec<Config> {
-    let Shape { replicas, ages } = shape.into();
+pub fn streams(shape: impl Into<StreamSettings>) -> Vec<Config> {
+    let StreamSettings { replicas, ages } = shape.into();
     pattern::TAKES
         .iter()
         .map(|(name, subjects)| {
@@ -191,7 +191,7 @@ fn limit(config: &mut Config, ages: Ages) {
 ///
 /// # Errors
 /// The server's refusal, or an existing stream that cannot be changed in place.
-pub async fn apply(bus: &Bus, shape: impl Into<Shape>) -> Result<(), TopologyError> {
+pub async fn apply(bus: &Bus, shape: impl Into<StreamSettings>) -> Result<(), TopologyError> {
     let wanted = streams(shape);
     try_join_all(wanted.iter().map(|config| apply_one(bus, config))).await?;
     Ok(())

@@ -7,13 +7,13 @@ use crate::exit::{CliError, Code};
 
 /// Whether the human is sure.
 #[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Sure {
+pub(crate) struct ConfirmArgs {
     /// Do it without asking.
     #[arg(short, long)]
     yes: bool,
 }
 
-impl Sure {
+impl ConfirmArgs {
     /// Goes on only when the human is sure of what is to be done, such as `cancel goal_x`.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ const WORDS_BYTES: usize = 400;
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ModelFailure {
     /// In words, without secrets.
     pub words: String,
     /// The status of the answer; none when none came, or it broke off.
@@ -36,7 +36,7 @@ pub struct Trouble {
     pub heard: bool,
 }
 
-impl Trouble {
+impl ModelFailure {
     /// No answer in time.
     #[must_use]
     pub fn late(within: Duration) -> Self {
@@ -170,7 +170,7 @@ mod tests {
             let iden = genai::ModelIden::new(genai::adapter::AdapterKind::OpenAI, "m");
             let cause = String::new();
             let error = Error::WebStream { model_iden: iden, cause, error: Box::new(error) };
-            let trouble = Trouble::of(&error);
+            let trouble = ModelFailure::of(&error);
             assert_eq!((trouble.status, trouble.again), (Some(status), again), "{trouble:?}");
             assert_eq!(trouble.kind(), status.to_string());
             assert!(!trouble.words.contains("sk-secret"), "{trouble:?}");

@@ -34,7 +34,7 @@ pub struct Containment {
 
 /// What the programs of one run are kept to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub(crate) struct SandboxPolicy {
     /// Whether a missing layer is a reason not to start.
     pub(crate) required: bool,
     /// Whom it reaches.
@@ -70,17 +70,17 @@ impl Containment {
         dir: &Path,
         temporary: PathBuf,
         places: Vec<PathBuf>,
-    ) -> Bounds {
+    ) -> SandboxPolicy {
         let mut writable = vec![dir.to_owned(), temporary];
         writable.extend(places);
         writable.extend(self.writable.iter().cloned());
         let network = if self.network { Network::Open } else { network };
         let (required, hidden) = (self.required, self.hidden.clone());
-        Bounds { required, network, writable, readable: Vec::new(), hidden }
+        SandboxPolicy { required, network, writable, readable: Vec::new(), hidden }
     }
 }
 
-impl Bounds {
+impl SandboxPolicy {
     /// These bounds without what no layer enforces.
     pub(crate) fn enforced(mut self, layers: &[Layer]) -> Self {
         let missing = |name| layers.iter().any(|layer| layer.name == name && !layer.active);

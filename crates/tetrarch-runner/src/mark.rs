@@ -63,7 +63,7 @@ impl FromStr for HostLife {
 
 /// What processes are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum ProcessMark {
     /// Those of a run.
     Run(RunId),
     /// Those of one command of a run: nobody else's on this machine has the same text.
@@ -74,7 +74,7 @@ pub(crate) enum Mark {
     OtherLives(HostLife),
 }
 
-impl Mark {
+impl ProcessMark {
     /// The variable that carries it.
     pub(crate) fn variable(&self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for ProcessMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Run(run) => write!(f, "run {run}"),
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn other_lives_are_those_of_the_same_host_and_instance() {
-        let mark = Mark::OtherLives(life("a", "i", 2));
+        let mark = ProcessMark::OtherLives(life("a", "i", 2));
         assert!(mark.fits(&life("a", "i", 1).to_string()));
         for other in [life("a", "i", 2), life("a", "j", 1), life("b", "i", 1)] {
             assert!(!mark.fits(&other.to_string()), "{other}");
         }
         assert!(!mark.fits("a.i.x"));
-        assert!(Mark::Life(life("a", "i", 2)).fits(&life("a", "i", 2).to_string()));
-        assert!(!Mark::Life(life("a", "i", 2)).fits(&life("a", "i", 1).to_string()));
+        assert!(ProcessMark::Life(life("a", "i", 2)).fits(&life("a", "i", 2).to_string()));
+        assert!(!ProcessMark::Life(life("a", "i", 2)).fits(&life("a", "i", 1).to_string()));
     }
 }

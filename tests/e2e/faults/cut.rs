@@ -171,7 +171,7 @@ async fn an_owner_cut_off() {
     let _host = fleet.host("h1");
     let far = fleet.cwd().join("far");
     let mut standby = fleet.command(["serve", "--global"]);
-    let credential = fleet.credentials(&tetrarch_bus::creds::Party::Control);
+    let credential = fleet.credentials(&tetrarch_bus::creds::CredentialHolder::Control);
     standby.arg("--data-dir").arg(far).arg("--credentials").arg(credential);
     let mut standby = Program::start(&mut standby);
     fleet.ok(["project", "create", "before"]);

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use tetrarch_bus::Bus;
 use tetrarch_bus::error::PublishError;
-use tetrarch_bus::lease::{AcquireError, Claim, Lease, LeaseKey, RenewError};
+use tetrarch_bus::lease::{AcquireError, Lease, LeaseKey, LeaseRequest, RenewError};
 use tetrarch_core::id::HostName;
 
 use super::Fixture;
 
-fn claim(key: LeaseKey, instance: &str, ttl_secs: Option<u32>) -> Claim {
-    Claim {
+fn claim(key: LeaseKey, instance: &str, ttl_secs: Option<u32>) -> LeaseRequest {
+    LeaseRequest {
         key,
         instance: instance.to_owned(),
         address: "here".to_owned(),
@@ -71,7 +71,7 @@ async fn every_change_of_hands_has_a_higher_epoch() {
     assert!(Lease::look(&bus, &host()).await.unwrap().unwrap().holder.is_none());
     let third = Lease::acquire(&bus, claim(host(), "b", None)).await.unwrap();
     assert_eq!(third.epoch(), 3);
-    let above = Claim { floor: 40, ..claim(host(), "b", None) };
+    let above = LeaseRequest { floor: 40, ..claim(host(), "b", None) };
     assert_eq!(Lease::acquire(&bus, above).await.unwrap().epoch(), 41);
 }
 
@@ -112,7 +112,7 @@ async fn an_unrenewed_lease_expires_also_after_a_renewal_and_a_second_holder() {
     let error = lease.renew(Vec::new()).await.unwrap_err();
     assert!(matches!(error, RenewError::Lost { holder: None, .. }), "{error}");
     let floor = lease.epoch();
-    let next = Claim { floor, ..claim(LeaseKey::Go, "b", Some(1)) };
+    let next = LeaseRequest { floor, ..claim(LeaseKey::Go, "b", Some(1)) };
     assert_eq!(Lease::acquire(&bus, next).await.unwrap().epoch(), 2);
     until_free(&bus, &LeaseKey::Go).await;
     let long = claim(LeaseKey::Go, "c", Some(30));

@@ -3,9 +3,9 @@
 use async_nats::jetstream::consumer::PullConsumer;
 use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::error::{PublishError, ReadError};
-use tetrarch_bus::lease::{Claim, Lease, LeaseKey};
+use tetrarch_bus::lease::{Lease, LeaseKey, LeaseRequest};
 use tetrarch_bus::mailbox::opening::Openings;
 use tetrarch_bus::subject::Subject;
 use tetrarch_bus::subject::pattern::{inbox_open, policy};
@@ -14,16 +14,16 @@ use tetrarch_core::id::{EpicId, HostName, HumanName, Ulid};
 
 use super::Fixture;
 
-fn party_host() -> Party {
-    Party::Host(HostName::new("h1").unwrap())
+fn party_host() -> CredentialHolder {
+    CredentialHolder::Host(HostName::new("h1").unwrap())
 }
 
-fn external() -> Party {
-    Party::External("PO-demo".parse().unwrap())
+fn external() -> CredentialHolder {
+    CredentialHolder::External("PO-demo".parse().unwrap())
 }
 
-fn human() -> Party {
-    Party::Human(HumanName::new("ada").unwrap())
+fn human() -> CredentialHolder {
+    CredentialHolder::Human(HumanName::new("ada").unwrap())
 }
 
 async fn publish(bus: &Bus, subject: &str) -> Result<u64, PublishError> {
@@ -78,7 +78,7 @@ async fn a_host_publishes_as_itself_and_with_its_own_token_only() {
     check(&bus, &allowed, &refused).await;
     let batch = bus.next_by_subject_batch("MAIL", "mail.GO.>", 0, 10).await.unwrap();
     assert_eq!(batch.len(), 1);
-    let claim = Claim {
+    let claim = LeaseRequest {
         key: LeaseKey::Host(HostName::new("h1").unwrap()),
         instance: "i".to_owned(),
         address: "here".to_owned(),
@@ -87,7 +87,7 @@ async fn a_host_publishes_as_itself_and_with_its_own_token_only() {
         now_unix_ms: 1,
         body: Vec::new(),
     };
-    let other = Claim { key: LeaseKey::Host(HostName::new("h3").unwrap()), ..claim };
+    let other = LeaseRequest { key: LeaseKey::Host(HostName::new("h3").unwrap()), ..claim };
     assert!(Lease::acquire(&bus, other).await.is_err());
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tetrarch_bus::HeaderMap;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::server::{ManagedServer, ServerError, endpoint};
 use tetrarch_bus::topology;
 
@@ -42,7 +42,7 @@ async fn what_was_acknowledged_survives_the_servers_death() {
 
     let second = ManagedServer::start(&fixture.config(), &fixture.authority).await.unwrap();
     fixture.pid = second.pid();
-    let bus = fixture.bus(&Party::Control).await;
+    let bus = fixture.bus(&CredentialHolder::Control).await;
     topology::apply(&bus, 1).await.unwrap();
     assert_eq!(bus.stream_last_seq("LEDGER").await.unwrap(), seq);
     assert_eq!(bus.stream_created("LEDGER").await.unwrap(), created);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::stream::Config;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::error::{PublishError, ReadError};
 use tetrarch_bus::topology::{self, TopologyError};
 use tetrarch_bus::{Bus, HeaderMap};
@@ -41,7 +41,7 @@ async fn configs(bus: &Bus) -> Vec<(Config, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_setting_is_put_right_and_an_unchangeable_one_is_an_error() {
     let fixture = Fixture::start().await;
-    let bus = fixture.bus(&Party::Control).await;
+    let bus = fixture.bus(&CredentialHolder::Control).await;
     let mut wanted = topology::streams(1);
     wanted.retain(|config| config.name == "MAIL");
     let mut changed = wanted.remove(0);
@@ -176,7 +176,7 @@ async fn a_stock_key_value_client_reads_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_cannot_say_itself_where_when_and_under_which_subject_it_was_stored() {
     let (fixture, control) = Fixture::with_streams().await;
-    let sender = fixture.bus(&Party::External("PO-demo".parse().unwrap())).await;
+    let sender = fixture.bus(&CredentialHolder::External("PO-demo".parse().unwrap())).await;
     let mut headers = HeaderMap::new();
     for (name, value) in [
         ("Nats-Stream", "LEDGER"),

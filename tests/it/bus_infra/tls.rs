@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::{ConnectOptions, Identity};
-use tetrarch_bus::creds::{Authority, Party};
+use tetrarch_bus::creds::{Authority, CredentialHolder};
 use tetrarch_bus::error::ConnectError;
 use tetrarch_bus::server::{
     Certificate, Clients, Listen, ManagedServer, ServerConfig, authority_file, tell_revoked,
@@ -42,7 +42,8 @@ async fn made() -> Fixture {
 async fn connect(fixture: &Fixture, url: &str, ca: Option<&Path>) -> Result<Bus, ConnectError> {
     let tls_ca = ca.map(Path::to_owned);
     let urls = vec![url.to_owned()];
-    Bus::connect(&ConnectOptions { tls_ca, urls, ..fixture.options(&Party::Control) }).await
+    Bus::connect(&ConnectOptions { tls_ca, urls, ..fixture.options(&CredentialHolder::Control) })
+        .await
 }
 
 /// Why there is no TLS, and what is said to do.
@@ -185,7 +186,7 @@ async fn a_server_that_asks_for_certificates_takes_only_clients_that_have_one() 
     let reached = fixture.server.as_ref().unwrap().reached();
     let with = async |tls_identity: Option<Identity>| {
         let options = ConnectOptions { tls_identity, ..reached.clone() };
-        let named = fixture.options(&Party::Control);
+        let named = fixture.options(&CredentialHolder::Control);
         Bus::connect(&ConnectOptions { credentials: named.credentials, ..options }).await
     };
     with(Some(mine)).await.unwrap();

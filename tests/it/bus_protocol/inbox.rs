@@ -1,6 +1,6 @@
 //! Inboxes: order, control before mail, what the owner sent again, and lost hints.
 
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::cursor::{read_cursor, write_cursor};
 use tetrarch_bus::envelope::{MSG_ID, SEQ};
 use tetrarch_bus::inbox::{Inbox, Incoming, Wakeup};
@@ -8,7 +8,7 @@ use tetrarch_bus::intake::{DeadLetter, dead_letter};
 use tetrarch_bus::send::{Author, send_mail};
 use tetrarch_bus::subject::Origin;
 use tetrarch_bus::subject::Subject;
-use tetrarch_bus::unread::Unread;
+use tetrarch_bus::unread::UnreadMail;
 use tetrarch_bus::{Bus, HeaderMap, codec};
 use tetrarch_core::cursor::{Cursor, Positions};
 use tetrarch_core::id::{AgentId, HostName, Principal, SessionId, Ulid};
@@ -266,7 +266,7 @@ async fn a_position_beyond_the_end_is_set_back() {
 async fn a_host_reads_the_inboxes_of_many_agents_over_one_connection() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
-    let host = server.bus(&Party::Host(HostName::new("a").unwrap())).await;
+    let host = server.bus(&CredentialHolder::Host(HostName::new("a").unwrap())).await;
     let wakeup = Wakeup::start(host);
     let mut inboxes = Vec::new();
     for number in 0..300u128 {
@@ -306,7 +306,7 @@ async fn what_nobody_has_read_is_found_once_it_is_old_and_not_when_it_was_set_as
         payload: "{}".into(),
     };
     dead_letter(&bus, &letter).await.unwrap();
-    let mut found = Unread::new(bus.clone());
+    let mut found = UnreadMail::new(bus.clone());
     assert!(found.before(BusTime(1)).await.unwrap().is_empty(), "none of it is that old");
     let later = BusTime(u64::MAX);
     let all = found.before(later).await.unwrap();

@@ -155,7 +155,7 @@ async fn sending_gives_up_only_after_the_given_patience() {
     assert!(matches!(refused, Err(SendError::BusDown { .. })), "{refused:?}");
     server.resume();
     let host = tetrarch_core::id::HostName::new("a").unwrap();
-    let other = server.bus(&tetrarch_bus::creds::Party::Host(host)).await;
+    let other = server.bus(&tetrarch_bus::creds::CredentialHolder::Host(host)).await;
     let refused = send_request(&other, &subject, HeaderMap::new(), "{}".into(), None).await;
     assert!(matches!(refused, Err(SendError::Refused(_))), "{refused:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tetrarch_bus::Bus;
 use tetrarch_bus::client::RawMessage;
 use tetrarch_bus::codec;
-use tetrarch_bus::state::{self, Meta, Select};
+use tetrarch_bus::state::{self, OwnerMeta, Select};
 use tetrarch_bus::subject::{KeyKind, Subject, pattern};
 use tetrarch_core::cursor::Positions;
 use tetrarch_core::id::{HostName, Principal, RunId, SessionId, Ulid};
@@ -77,7 +77,7 @@ async fn a_batch_makes_everything_visible() {
     assert_eq!(found["a"], (5, 11));
     assert_eq!(found["h1"], (1, 8));
     assert!(!found.contains_key("h0"), "dropped");
-    let expected = Meta {
+    let expected = OwnerMeta {
         outbox_through: 11,
         intake_seq: 14,
         owner_epoch: 1,

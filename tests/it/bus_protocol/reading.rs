@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use async_nats::HeaderMap;
 use futures::future::join_all;
 use tetrarch_bus::Bus;
-use tetrarch_bus::creds::Party;
+use tetrarch_bus::creds::CredentialHolder;
 use tetrarch_bus::state::{Select, read_records};
 use tetrarch_bus::subject::KeyKind;
 use tetrarch_bus::subject::pattern::STATE;
@@ -61,7 +61,7 @@ async fn a_person_who_reads_many_of_two_kinds_is_sent_these_and_not_all_of_state
         let keys: Vec<String> = (0..count).map(|key| format!("$KV.STATE.{kind}.k{key}")).collect();
         store(&control, &keys).await;
     }
-    let person = server.bus(&Party::Human(HumanName::new("ada").unwrap())).await;
+    let person = server.bus(&CredentialHolder::Human(HumanName::new("ada").unwrap())).await;
     let statistics = person.client().statistics();
     let before = statistics.in_messages.load(Ordering::Relaxed);
     let wanted = [KeyKind::Project, KeyKind::Host].map(Select::Kind);

@@ -13,7 +13,7 @@ use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
 use tokio::sync::{broadcast, watch};
 
-use super::{Bus, NOT_ALLOWED, Notice, denied, lost};
+use super::{Bus, NOT_ALLOWED, ServerNotice, denied, lost};
 use crate::error::PublishError;
 
 const WRONG_LAST: u64 = 10071;
@@ -71,7 +71,7 @@ impl Bus {
 pub struct PendingAck {
     subject: String,
     ack: PublishAckFuture,
-    notices: broadcast::Receiver<Notice>,
+    notices: broadcast::Receiver<ServerNotice>,
     losses: watch::Receiver<u64>,
     bus: Bus,
     sent: Instant,

@@ -118,7 +118,7 @@ impl TryFrom<pb::Record> for Record {
 
 /// A record's message with the stamp of STATE beside its own fields.
 #[derive(Serialize)]
-struct Stored<'a, P> {
+struct StampedRecord<'a, P> {
     #[serde(flatten)]
     record: &'a P,
     #[serde(flatten)]
@@ -131,7 +131,7 @@ fn stored<P: Serialize>(record: &P, ledger_seq: u64) -> Result<Vec<u8>, CodecErr
         schema_version: SCHEMA_VERSION,
         min_reader_version: MIN_READER_VERSION,
     };
-    json::write("record", &Stored { record, stamp })
+    json::write("record", &StampedRecord { record, stamp })
 }
 
 /// A record's value in STATE: its canonical JSON with `ledgerSeq`, `schemaVersion` and

@@ -18,7 +18,7 @@ use crate::command::get::rows::place_of;
 use crate::context::Context;
 use crate::exit::{CliError, Code};
 use crate::output::{self, Cell, Tone, age, align, is_coloured, is_terminal, now};
-use crate::snapshot::Snapshot;
+use crate::snapshot::StateSnapshot;
 
 /// What `tree` is told.
 #[derive(Debug, clap::Args)]
@@ -77,7 +77,7 @@ impl TreeOptions {
 pub(crate) async fn run(context: &Context, args: TreeArgs) -> Result<(), CliError> {
     let bus = context.desk().await?.bus;
     let wanted = [KeyKind::Agent, KeyKind::RunStatus].map(Select::Kind);
-    let snapshot = Snapshot::read(&bus, &wanted).await?;
+    let snapshot = StateSnapshot::read(&bus, &wanted).await?;
     let TreeArgs { project, epic, all } = args;
     let options = TreeOptions { project, epic, all, ..TreeOptions::suiting_output() };
     let agents: Vec<Agent> = snapshot.records.agents.values().cloned().collect();
@@ -253,7 +253,7 @@ fn line(
     ]
 }
 
-fn nested(snapshot: &Snapshot, forest: &Forest<'_>, agent: &Agent) -> Result<Value, CliError> {
+fn nested(snapshot: &StateSnapshot, forest: &Forest<'_>, agent: &Agent) -> Result<Value, CliError> {
     let children: Result<Vec<Value>, CliError> =
         forest.below(&agent.id).iter().map(|child| nested(snapshot, forest, child)).collect();
     let run = agent.work.as_ref().and_then(|work| snapshot.records.run_status.get(&work.run));

@@ -8,10 +8,10 @@ use std::fs;
 use tetrarch_core::time::Millis;
 
 use super::keys::KEYS;
-use super::source::Source;
-use super::value::Value;
+use super::source::ValueSource;
+use super::value::ConfigValue;
 use super::*;
-use crate::args::Output;
+use crate::args::OutputFormat;
 
 fn global() -> GlobalArgs {
     GlobalArgs {
@@ -22,7 +22,7 @@ fn global() -> GlobalArgs {
         tls_ca: None,
         operator_key: None,
         human: None,
-        output: Output::Table,
+        output: OutputFormat::Table,
         log: None,
     }
 }
@@ -30,14 +30,14 @@ fn global() -> GlobalArgs {
 /// A folder with configuration files and an environment.
 struct Stage {
     dir: tempfile::TempDir,
-    places: Places,
+    places: ConfigSources,
     global: GlobalArgs,
 }
 
 impl Stage {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let places = Places { files: Vec::new(), environment: Vec::new() };
+        let places = ConfigSources { files: Vec::new(), environment: Vec::new() };
         Self { dir, places, global: global() }
     }
 
@@ -133,7 +133,7 @@ fn nobody_says_anything() {
     assert_eq!((config.runs.turn_timeout, config.runs.artifact_max), (None, 64 << 20));
     assert_eq!(config.retention.go_ttl_secs, 3);
     assert_eq!((config.telemetry.otlp_endpoint, config.telemetry.log), (None, None));
-    assert!(config.settings.all().iter().all(|setting| setting.from == Source::Default));
+    assert!(config.settings.all().iter().all(|setting| setting.from == ValueSource::Default));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn every_default_is_one_that_may_be_set() {
     for key in KEYS {
         if let KeyDefault::Is(text) = key.default {
             let value = key.kind.read_text(text);
-            assert!(value.is_some_and(|value| value != Value::Nothing), "{}", key.name);
+            assert!(value.is_some_and(|value| value != ConfigValue::Nothing), "{}", key.name);
         }
     }
 }
@@ -402,7 +402,7 @@ fn a_collector_of_the_usual_variable_counts_unless_configured() {
     assert_eq!(stage.config().telemetry.otlp_endpoint.as_deref(), Some("http://own:1"));
     let foreign = Stage::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", "https://c");
     let settings = foreign.read().unwrap();
-    assert_eq!(settings.named("telemetry.otlp_endpoint").unwrap().from, Source::Default);
+    assert_eq!(settings.named("telemetry.otlp_endpoint").unwrap().from, ValueSource::Default);
     assert!(settings.advice().join("").contains("https://c is not used; telemetry.otlp_end"));
 }
 

@@ -22,7 +22,7 @@ fn goals() -> Vec<Candidate> {
     ]
 }
 
-fn chosen(kind: Kind, text: &str, candidates: &[Candidate]) -> Result<String, Code> {
+fn chosen(kind: NameKind, text: &str, candidates: &[Candidate]) -> Result<String, Code> {
     choose(kind, text, candidates).map(|one| one.id.clone()).map_err(|error| error.code)
 }
 
@@ -48,15 +48,15 @@ fn a_goal_is_named_by_id_beginning_end_project_or_last() {
         ("nowhere", missing),
     ];
     for (text, expected) in rows {
-        assert_eq!(chosen(Kind::Goal, text, &goals()), expected.map(str::to_owned), "{text}");
+        assert_eq!(chosen(NameKind::Goal, text, &goals()), expected.map(str::to_owned), "{text}");
     }
 }
 
 #[test]
 fn last_of_nothing_of_mine_is_not_found() {
     let others = [goal(C, "docs", 3, false, true)];
-    assert_eq!(chosen(Kind::Goal, "@last", &others), Err(Code::NotFound));
-    assert_eq!(chosen(Kind::Goal, "@last", &[]), Err(Code::NotFound));
+    assert_eq!(chosen(NameKind::Goal, "@last", &others), Err(Code::NotFound));
+    assert_eq!(chosen(NameKind::Goal, "@last", &[]), Err(Code::NotFound));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn an_agent_is_named_by_its_short_form_its_project_or_its_host() {
         ("X:", Err(Code::NotFound)),
     ] {
         let expected = expected.map(str::to_owned);
-        assert_eq!(chosen(Kind::Agent, text, &candidates), expected, "{text}");
+        assert_eq!(chosen(NameKind::Agent, text, &candidates), expected, "{text}");
     }
 }
 
@@ -98,10 +98,10 @@ fn an_agent_is_named_by_its_short_form_its_project_or_its_host() {
 fn an_artifact_is_named_by_six_digits_at_least() {
     let digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     let candidates = [Candidate { id: digest.to_owned(), ..Candidate::default() }];
-    assert_eq!(chosen(Kind::Digest, "9f86d0", &candidates), Ok(digest.to_owned()));
-    assert_eq!(chosen(Kind::Digest, "9F86D081", &candidates), Ok(digest.to_owned()));
-    assert_eq!(chosen(Kind::Digest, "9f86d", &candidates), Err(Code::NotFound));
-    assert_eq!(chosen(Kind::Digest, "0f00a08", &candidates), Err(Code::NotFound));
+    assert_eq!(chosen(NameKind::Digest, "9f86d0", &candidates), Ok(digest.to_owned()));
+    assert_eq!(chosen(NameKind::Digest, "9F86D081", &candidates), Ok(digest.to_owned()));
+    assert_eq!(chosen(NameKind::Digest, "9f86d", &candidates), Err(Code::NotFound));
+    assert_eq!(chosen(NameKind::Digest, "0f00a08", &candidates), Err(Code::NotFound));
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn an_ambiguous_name_lists_at_most_eight_with_their_titles() {
     let many: Vec<Candidate> = (0..9)
         .map(|n| goal(&format!("goal_01JD8Z5W6T4QK3M9X2V7B1N0A{n}"), "site", n, true, false))
         .collect();
-    let error = choose(Kind::Goal, "goal_01JD", &many).unwrap_err();
+    let error = choose(NameKind::Goal, "goal_01JD", &many).unwrap_err();
     assert_eq!(error.code, Code::Usage);
     assert_eq!(error.what.matches("of site").count(), LISTED, "{}", error.what);
     assert!(error.what.ends_with("and 1 more"), "{}", error.what);
-    let error = choose(Kind::Goal, "goal_01JD", &many[..8]).unwrap_err();
+    let error = choose(NameKind::Goal, "goal_01JD", &many[..8]).unwrap_err();
     assert!(!error.what.contains("more"), "{}", error.what);
 }
 
@@ -146,7 +146,7 @@ fn a_place_is_a_node_with_or_without_its_goal() {
     }
 }
 
-fn named(line: &[&str]) -> Vec<(Kind, String)> {
+fn named(line: &[&str]) -> Vec<(NameKind, String)> {
     let matches = loose(Args::command()).try_get_matches_from(line).unwrap();
     let asked = asked(&Args::command(), &matches);
     asked.into_iter().map(|asked| (asked.kind, asked.text)).collect()
@@ -155,16 +155,16 @@ fn named(line: &[&str]) -> Vec<(Kind, String)> {
 #[test]
 fn every_argument_that_is_an_id_is_found_on_the_line() {
     for (line, expected) in [
-        ("goal show @last", Some((Kind::Goal, "@last"))),
-        ("stop W:01", Some((Kind::Agent, "W:01"))),
-        ("work show T1.1", Some((Kind::Place, "T1.1"))),
-        ("work show site T1.1", Some((Kind::Place, "site T1.1"))),
-        ("get agents --project PO-x", Some((Kind::Project, "PO-x"))),
+        ("goal show @last", Some((NameKind::Goal, "@last"))),
+        ("stop W:01", Some((NameKind::Agent, "W:01"))),
+        ("work show T1.1", Some((NameKind::Place, "T1.1"))),
+        ("work show site T1.1", Some((NameKind::Place, "site T1.1"))),
+        ("get agents --project PO-x", Some((NameKind::Project, "PO-x"))),
         ("project create new", None),
         ("agent add PO-new --external", None),
     ] {
         let words: Vec<&str> = std::iter::once("tetrarch").chain(line.split(' ')).collect();
-        let expected: Vec<(Kind, String)> =
+        let expected: Vec<(NameKind, String)> =
             expected.into_iter().map(|(kind, text)| (kind, text.to_owned())).collect();
         assert_eq!(named(&words), expected, "{line}");
     }
@@ -175,7 +175,7 @@ fn a_resolved_line_holds_the_whole_ids() {
     let line = ["tetrarch", "work", "show", "site", "T1.1"];
     let place = format!("{A}/T1.1");
     let names = ["site", "T1.1"]
-        .map(|word| (Asked { kind: Kind::Place, text: word.to_owned() }, place.clone()));
+        .map(|word| (NameArgument { kind: NameKind::Place, text: word.to_owned() }, place.clone()));
     let matches = strict(Args::command(), names.into_iter().collect()).try_get_matches_from(line);
     assert!(matches.is_ok(), "{:?}", matches.err().map(|error| error.to_string()));
     let unresolved = strict(Args::command(), Resolved::new()).try_get_matches_from(line);

@@ -20,12 +20,12 @@ enum Leniency {
 
 /// The result of a case.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct CaseOutcome {
     values: Map<String, Value>,
     lenient: BTreeMap<&'static str, Leniency>,
 }
 
-impl Outcome {
+impl CaseOutcome {
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) -> &mut Self {
         self.values.insert(key.to_owned(), value.into());
         self

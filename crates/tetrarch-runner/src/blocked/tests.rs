@@ -3,9 +3,9 @@
 use super::*;
 
 /// Bounds with one writable place, and one that is hidden.
-fn bounds(writable: &Path, network: bool) -> Bounds {
+fn bounds(writable: &Path, network: bool) -> SandboxPolicy {
     let network = if network { Network::Open } else { Network::Off };
-    Bounds {
+    SandboxPolicy {
         required: false,
         network,
         readable: Vec::new(),

@@ -80,14 +80,14 @@ pub(crate) fn mail_line(
 
 /// One way in which a deliverable does not satisfy its schema.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Fault {
+pub(crate) struct SchemaViolation {
     /// JSON pointer into the deliverable; empty means the whole.
     pub(crate) path: String,
     /// What is wrong there.
     pub(crate) message: String,
 }
 
-impl Fault {
+impl SchemaViolation {
     /// Its length as JSON.
     pub(crate) fn bytes(&self) -> usize {
         json!(self).to_string().len()
@@ -95,7 +95,7 @@ impl Fault {
 }
 
 /// A result handed back for what is wrong with its deliverable.
-pub(crate) fn invalid_line(faults: &[Fault]) -> Vec<u8> {
+pub(crate) fn invalid_line(faults: &[SchemaViolation]) -> Vec<u8> {
     line(&json!({"type": "invalid", "errors": faults}))
 }
 

@@ -9,7 +9,7 @@ use tetrarch_core::change::{ApplyOrder, ApplyOutcome, Made};
 use tetrarch_core::id::{ChangeId, Ulid, sha256_hex};
 use tetrarch_core::order::{Exit, LocalFile, Order, RunnerEvent, Start};
 use tetrarch_core::time::BusTime;
-use tetrarch_runner::{KeptState, remove_worktree, worktrees};
+use tetrarch_runner::{WorktreeState, remove_worktree, worktrees};
 
 use crate::repository::Repository;
 use crate::stage::{Seen, Stage};
@@ -393,7 +393,7 @@ async fn a_worktree_with_unapplied_work_is_removed_only_by_force() {
     assert!(error.contains("keeps 2 worktrees and may keep 2"), "{error}");
     let dir = kept_in(&stage);
     let kept = worktrees(&dir).await;
-    assert!(kept.iter().all(|it| it.state == KeptState::Unapplied && it.bytes > 0), "{kept:?}");
+    assert!(kept.iter().all(|it| it.state == WorktreeState::Unapplied && it.bytes > 0), "{kept:?}");
     let run = two.run.to_string();
     let error = remove_worktree(&dir, &run, false).await.unwrap_err();
     assert!(error.to_string().contains("has work that refs/heads/main has not"), "{error}");
@@ -401,11 +401,11 @@ async fn a_worktree_with_unapplied_work_is_removed_only_by_force() {
     remove_worktree(&dir, &run, true).await.unwrap();
     assert_eq!(worktrees(&dir).await.len(), 1);
     repository.git(&["merge", "--quiet", &first.branch]);
-    assert_eq!(worktrees(&dir).await[0].state, KeptState::Applied);
+    assert_eq!(worktrees(&dir).await[0].state, WorktreeState::Applied);
     let kept = dir.join(one.run.to_string()).join("tree");
     std::fs::write(kept.join("late"), "more").unwrap();
     let state = &worktrees(&dir).await[0];
-    assert_eq!((state.state, state.uncommitted), (KeptState::Unapplied, 1));
+    assert_eq!((state.state, state.uncommitted), (WorktreeState::Unapplied, 1));
     std::fs::remove_file(kept.join("late")).unwrap();
     remove_worktree(&dir, &one.run.to_string(), false).await.unwrap();
     assert_eq!(repository.branches(), "main");

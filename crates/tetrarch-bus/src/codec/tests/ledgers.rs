@@ -111,7 +111,7 @@ fn records_round_trip_as_state_values() {
 #[test]
 fn a_part_of_a_snapshot_is_read_as_it_was_written() {
     let placed: Vec<_> = records(true).into_iter().zip(5..).collect();
-    let mut part = Part::default();
+    let mut part = PartBuilder::default();
     assert!(part.is_empty());
     for (record, seq) in &placed {
         part.add(record, *seq).unwrap();
@@ -119,7 +119,7 @@ fn a_part_of_a_snapshot_is_read_as_it_was_written() {
     assert!(!part.is_full());
     let bytes = part.take();
     assert!(part.is_empty());
-    let contents = Contents { records: placed.clone(), held: Vec::new() };
+    let contents = PartContents { records: placed.clone(), held: Vec::new() };
     assert_eq!(decode_part(&bytes).unwrap(), contents);
     assert!(decode_part(&bytes[..bytes.len() - 1]).is_err(), "cut short");
     let (record, _) = &placed[4];

@@ -18,7 +18,7 @@ use super::requests::spawn_request;
 use super::samples::{TRACE, id, limits, mail, result, run, verdict, words};
 use crate::codec::*;
 use crate::envelope::{EPOCH, SESSION, TRACEPARENT};
-use crate::schema::Message;
+use crate::schema::MessageDescriptor;
 use crate::subject::Subject;
 
 fn denied(reason: DenialReason) -> Denied {
@@ -235,7 +235,7 @@ fn a_body_is_one_of_the_message_that_it_is_said_to_be() {
             assert!(matches!(body, MailBody::Unknown { .. }), "{body:?}");
             continue;
         };
-        let message = Message::named(name).unwrap();
+        let message = MessageDescriptor::named(name).unwrap();
         let unknown: Vec<&String> =
             fields.keys().filter(|key| message.field(key).is_none()).collect();
         assert!(unknown.is_empty(), "{name}: {unknown:?}");

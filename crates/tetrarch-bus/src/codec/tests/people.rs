@@ -12,7 +12,7 @@ use super::requests::{decode_json, ops};
 use super::samples::U;
 use crate::subject::OpName;
 use crate::subject::pattern::matches;
-use crate::subject::pattern::policy::{Person, Role, grant};
+use crate::subject::pattern::policy::{CredentialRole, Person, grant};
 
 /// A new operation has no place here until somebody says whose it is.
 fn least(op: &Op) -> Person {
@@ -56,7 +56,7 @@ fn least(op: &Op) -> Person {
 }
 
 fn may(person: Person, subject: &str) -> bool {
-    grant(Role::Human(person))
+    grant(CredentialRole::Human(person))
         .publish
         .iter()
         .any(|row| matches(&row.replace("{{name()}}", "ada"), subject))
@@ -94,7 +94,7 @@ fn each_operation_is_for_the_people_of_its_role_and_those_above() {
         assert_eq!(least == Person::Viewer, op.is_read(), "{name}: viewers read, and nothing else");
         seen.insert(subject);
     }
-    let rows = grant(Role::Human(Person::Approver)).publish;
+    let rows = grant(CredentialRole::Human(Person::Approver)).publish;
     let rows = rows.iter().filter(|row| row.starts_with("op."));
     let unknown: Vec<_> =
         rows.filter(|row| !seen.contains(&row.replace("{{name()}}", "ada"))).collect();
@@ -122,12 +122,12 @@ fn requests_for_agents_mail_and_reports_are_for_the_people_of_their_role() {
 
 #[test]
 fn every_person_reads_the_same() {
-    let admin = grant(Role::Human(Person::Admin));
+    let admin = grant(CredentialRole::Human(Person::Admin));
     let reads = |publish: &[String]| -> Vec<String> {
         publish.iter().filter(|row| row.starts_with('$')).cloned().collect()
     };
     for person in Person::ALL {
-        let grant = grant(Role::Human(person));
+        let grant = grant(CredentialRole::Human(person));
         assert_eq!(grant.subscribe, admin.subscribe, "{person:?}");
         assert_eq!(reads(&grant.publish), reads(&admin.publish), "{person:?}");
         let others = grant.publish.iter().filter(|row| !row.starts_with('$'));

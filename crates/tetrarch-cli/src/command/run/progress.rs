@@ -78,12 +78,12 @@ const ERASE: &str = "\r\u{1b}[2K";
 
 /// The line on the terminal, below everything that is said.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct StatusLine {
     is_shown: bool,
     is_drawn: Cell<bool>,
 }
 
-impl Line {
+impl StatusLine {
     /// A line; one that is not shown where nobody wants it, and where there is no terminal.
     pub(super) fn new(wanted: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -121,7 +121,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         self.erase();
     }

@@ -119,12 +119,12 @@ fn host_of_an_ended_agent_is_not_told() {
 #[test]
 fn things_are_named_as_people_write_them() {
     let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
-    let read = |text: &str| Thing::read(text);
-    assert_eq!(read("GO"), Ok(Thing::Agent(AgentId::Go)));
+    let read = |text: &str| WhyTarget::read(text);
+    assert_eq!(read("GO"), Ok(WhyTarget::Agent(AgentId::Go)));
     let (epic, node) = (format!("goal_{ulid}").parse().unwrap(), "T1.2".parse().unwrap());
-    assert_eq!(read(&format!("goal_{ulid}/T1.2")), Ok(Thing::Node(epic, node)));
-    assert!(matches!(read(&format!("run_{ulid}")), Ok(Thing::Run(_))));
-    assert!(matches!(read(&format!("asg_{ulid}")), Ok(Thing::Assignment(_))));
+    assert_eq!(read(&format!("goal_{ulid}/T1.2")), Ok(WhyTarget::Node(epic, node)));
+    assert!(matches!(read(&format!("run_{ulid}")), Ok(WhyTarget::Run(_))));
+    assert!(matches!(read(&format!("asg_{ulid}")), Ok(WhyTarget::Assignment(_))));
     assert!(read(&format!("goal_{ulid}")).unwrap_err().contains("<goal>/<node>"));
     assert!(read("nobody").is_err());
 }

@@ -8,8 +8,8 @@ fn id(place: u128) -> RequestId {
 }
 
 /// What the program is told at once: the topic, the body, which request it answers.
-fn told(effect: &Effect) -> (String, serde_json::Value, Option<RequestId>) {
-    let Effect::Order(order) = effect else { panic!("{effect:?}") };
+fn told(effect: &SessionEffect) -> (String, serde_json::Value, Option<RequestId>) {
+    let SessionEffect::Order(order) = effect else { panic!("{effect:?}") };
     let Order::Deliver { line: Inbound::Mail { topic, body, answers, place: 0, .. }, .. } =
         &**order
     else {
@@ -18,9 +18,9 @@ fn told(effect: &Effect) -> (String, serde_json::Value, Option<RequestId>) {
     (topic.clone(), serde_json::from_str(body).unwrap(), *answers)
 }
 
-fn asked(op: &str, body: &str, id: Option<RequestId>) -> Vec<Effect> {
+fn asked(op: &str, body: &str, id: Option<RequestId>) -> Vec<SessionEffect> {
     let (op, body) = (op.to_owned(), body.to_owned());
-    running(worker()).step(NOW, Input::Runner(RunnerEvent::Operate { id, op, body }))
+    running(worker()).step(NOW, SessionInput::Runner(RunnerEvent::Operate { id, op, body }))
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
         ("file.reserve", r#"{"paths":["a"]}"#, "paths"),
     ] {
         let effects = asked(op, body, Some(id(7)));
-        let [Effect::Operate { id: given, op: name, body }] = effects.as_slice() else {
+        let [SessionEffect::Operate { id: given, op: name, body }] = effects.as_slice() else {
             panic!("{effects:?}")
         };
         assert_eq!((*given, name.as_str()), (id(7), op));
@@ -43,8 +43,8 @@ fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
     assert_eq!(first, second, "one without an id is named by its run and number");
     let seeded = worker().with_id_seed("what nobody else knows".to_owned());
     let (op, body) = ("file.list".to_owned(), "{}".to_owned());
-    let other =
-        running(seeded).step(NOW, Input::Runner(RunnerEvent::Operate { id: None, op, body }));
+    let other = running(seeded)
+        .step(NOW, SessionInput::Runner(RunnerEvent::Operate { id: None, op, body }));
     assert_ne!(first, other, "and by its seed");
 }
 
@@ -77,11 +77,11 @@ fn a_message_is_sent_before_it_is_said_to_be() {
         ("somebody", 1, None),
     ] {
         let event = RunnerEvent::Write { id: Some(id(7)), to: to.to_owned(), text: text(size) };
-        let effects = running(worker()).step(NOW, Input::Runner(event));
+        let effects = running(worker()).step(NOW, SessionInput::Runner(event));
         let (topic, body, answers) = told(effects.last().unwrap());
         assert_eq!(answers, Some(id(7)));
         match (reader, effects.as_slice()) {
-            (Some(reader), [Effect::Mail(mail), _]) => {
+            (Some(reader), [SessionEffect::Mail(mail), _]) => {
                 assert_eq!(mail.to, Principal::Agent(reader.parse().unwrap()));
                 assert_eq!((mail.correlation, topic.as_str()), (Some(id(7)), MAIL_SENT));
             }
@@ -94,13 +94,14 @@ fn a_message_is_sent_before_it_is_said_to_be() {
     }
 }
 
-fn from(writer: &str, correlation: Option<RequestId>) -> Input {
-    let Input::Mail { mail, json, place, .. } = letter(MailBody::Info { text: "go".to_owned() })
+fn from(writer: &str, correlation: Option<RequestId>) -> SessionInput {
+    let SessionInput::Mail { mail, json, place, .. } =
+        letter(MailBody::Info { text: "go".to_owned() })
     else {
         panic!("no mail")
     };
     let mail = Box::new(Mail { correlation, ..*mail });
-    Input::Mail { from: writer.parse().unwrap(), mail, json, place }
+    SessionInput::Mail { from: writer.parse().unwrap(), mail, json, place }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::budget::Counter;
 use crate::journal::BudgetNote;
 use crate::mail::{BudgetRaised, OpReply};
 
-fn granted(tokens: u64) -> Hosted {
+fn granted(tokens: u64) -> HostedSession {
     let mut hosted = worker();
     hosted.run.brief.budget = Limits { tokens: Some(tokens), ..Limits::default() };
     hosted.go_on_from(None, Spend::default());
@@ -16,13 +16,13 @@ fn tokens(tokens: u64) -> Spend {
     Spend { tokens, ..Spend::default() }
 }
 
-fn call(hosted: &mut Hosted, call: &str, worst: u64) -> Vec<Effect> {
+fn call(hosted: &mut HostedSession, call: &str, worst: u64) -> Vec<SessionEffect> {
     let (call, worst) = (call.to_owned(), tokens(worst));
-    hosted.step(NOW, Input::Runner(RunnerEvent::SetAside { call, worst }))
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::SetAside { call, worst }))
 }
 
-fn line(effect: &Effect) -> &Inbound {
-    let Effect::Order(order) = effect else { panic!("{effect:?}") };
+fn line(effect: &SessionEffect) -> &Inbound {
+    let SessionEffect::Order(order) = effect else { panic!("{effect:?}") };
     let Order::Deliver { line, .. } = &**order else { panic!("{order:?}") };
     line
 }
@@ -33,7 +33,7 @@ fn what_is_set_aside_is_journaled_before_the_program_hears_of_it() {
     let effects = call(&mut hosted, "a", 100);
     assert_eq!(kinds(&effects), ["journal", "deliver"]);
     let note = BudgetNote::SetAside { call: "a".to_owned(), worst: tokens(100) };
-    assert_eq!(effects[0], Effect::Journal(JournalEvent::Budget(note)));
+    assert_eq!(effects[0], SessionEffect::Journal(JournalEvent::Budget(note)));
     assert_eq!(line(&effects[1]), &Inbound::Granted { call: "a".to_owned() });
 
     let effects = call(&mut hosted, "b", 1);
@@ -48,10 +48,10 @@ fn a_session_that_goes_on_meters_on() {
     hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
     hosted.run.continues = Some(RunId(Ulid(9)));
     hosted.go_on_from(None, tokens(60));
-    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!(kinds(&effects), ["journal", "journal", "start"]);
     let before = BudgetNote::Before { spent: tokens(60) };
-    assert_eq!(effects[1], Effect::Journal(JournalEvent::Budget(before)));
+    assert_eq!(effects[1], SessionEffect::Journal(JournalEvent::Budget(before)));
     let refused = call(&mut hosted, "a", 41);
     assert!(matches!(line(&refused[0]), Inbound::Withheld { .. }), "{refused:?}");
     assert_eq!(kinds(&call(&mut hosted, "a", 40)), ["journal", "deliver"]);
@@ -63,27 +63,27 @@ fn what_is_open_at_the_end_is_in_the_result() {
     call(&mut hosted, "a", 30);
     call(&mut hosted, "b", 20);
     let over = RunnerEvent::Spent { call: "a".to_owned(), used: tokens(5) };
-    assert_eq!(kinds(&hosted.step(NOW, Input::Runner(over))), ["journal"]);
+    assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(over))), ["journal"]);
     assert_eq!(hosted.usage().spend(), tokens(5));
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
-    hosted.step(NOW, Input::Runner(result));
+    hosted.step(NOW, SessionInput::Runner(result));
     let effects = exited(&mut hosted);
-    let Effect::Report(report) = &effects[1] else { panic!("{effects:?}") };
+    let SessionEffect::Report(report) = &effects[1] else { panic!("{effects:?}") };
     let Report::Result { result, .. } = &**report else { panic!("{report:?}") };
     assert_eq!(result.usage.spend(), Spend { tokens: 25, cost_micro: 0, turns: 1 });
 }
 
-fn says(hosted: &mut Hosted, tokens_in: u64) -> Vec<Effect> {
+fn says(hosted: &mut HostedSession, tokens_in: u64) -> Vec<SessionEffect> {
     let usage = Usage { tokens_in, ..Usage::default() };
-    hosted.step(NOW, Input::Runner(RunnerEvent::Usage(usage)))
+    hosted.step(NOW, SessionInput::Runner(RunnerEvent::Usage(usage)))
 }
 
-fn ended(hosted: &mut Hosted, result: RunResult) -> RunResult {
+fn ended(hosted: &mut HostedSession, result: RunResult) -> RunResult {
     let result = Some(Box::new(result));
     let exit = RunnerEvent::Exited { exit: Exit::Code(0), result };
-    let effects = hosted.step(NOW, Input::Runner(exit));
+    let effects = hosted.step(NOW, SessionInput::Runner(exit));
     let result = effects.iter().find_map(|effect| {
-        let Effect::Report(report) = effect else { return None };
+        let SessionEffect::Report(report) = effect else { return None };
         let Report::Result { result, .. } = &**report else { return None };
         Some(result.clone())
     });
@@ -98,7 +98,7 @@ fn four_fifths_are_warned_of_once() {
     assert_eq!(kinds(&effects), ["journal", "journal", "deliver", "report"]);
     let warning = Inbound::BudgetWarning { counter: Counter::Tokens, used: 80, limit: 100 };
     assert_eq!(line(&effects[2]), &warning);
-    let Effect::Report(report) = &effects[3] else { panic!("{effects:?}") };
+    let SessionEffect::Report(report) = &effects[3] else { panic!("{effects:?}") };
     assert_eq!(report.kind(), "budget.warning");
     assert_eq!(kinds(&says(&mut hosted, 99)), ["journal"]);
     assert_eq!(kinds(&says(&mut hosted, 100)), ["journal", "journal", "report", "stop"]);
@@ -145,26 +145,26 @@ fn a_stop_that_came_first_stays_a_stop() {
     assert_eq!(result.outcome, Outcome::Cancelled);
 }
 
-fn specialist(limit: u64) -> (Hosted, Vec<Effect>) {
+fn specialist(limit: u64) -> (HostedSession, Vec<SessionEffect>) {
     let mut hosted = session(&format!("S:rust:{}", Ulid(1)));
     hosted.run.brief.budget = Limits { tokens: Some(limit), ..Limits::default() };
     hosted.go_on_from(None, Spend::default());
-    hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let started = RunnerEvent::Started { pid: Some(1), isolation: String::new() };
-    let effects = hosted.step(NOW, Input::Runner(started));
+    let effects = hosted.step(NOW, SessionInput::Runner(started));
     (hosted, effects)
 }
 
-fn draws(effects: &[Effect]) -> Vec<u64> {
-    let draw = |effect: &Effect| {
-        let Effect::Report(report) = effect else { return None };
+fn draws(effects: &[SessionEffect]) -> Vec<u64> {
+    let draw = |effect: &SessionEffect| {
+        let SessionEffect::Report(report) = effect else { return None };
         let Report::Draw { total, .. } = &**report else { return None };
         Some(total.tokens)
     };
     effects.iter().filter_map(draw).collect()
 }
 
-fn drawn(hosted: &mut Hosted, tokens: u64) -> Vec<Effect> {
+fn drawn(hosted: &mut HostedSession, tokens: u64) -> Vec<SessionEffect> {
     let data = format!("{{\"tokens\":{tokens},\"costMicro\":0,\"turns\":0}}");
     let reply = OpReply {
         op: "budget.draw".to_owned(),
@@ -227,18 +227,19 @@ fn what_is_not_limited_is_not_drawn() {
     assert_eq!(kinds(&call(&mut hosted, "a", u64::MAX)), ["journal", "deliver"]);
 }
 
-fn raise(hosted: &mut Hosted, from: &str, limit: u64) -> Vec<Effect> {
+fn raise(hosted: &mut HostedSession, from: &str, limit: u64) -> Vec<SessionEffect> {
     let raised = BudgetRaised {
         agent: hosted.launch.agent.clone(),
         limit: Limits { tokens: Some(limit), ..Limits::default() },
         by: "human:ada".parse().unwrap(),
         reason: "go on".to_owned(),
     };
-    let Input::Mail { mail, json, place, .. } = letter(MailBody::BudgetRaised(Box::new(raised)))
+    let SessionInput::Mail { mail, json, place, .. } =
+        letter(MailBody::BudgetRaised(Box::new(raised)))
     else {
         panic!("a letter is mail")
     };
-    hosted.step(NOW, Input::Mail { from: from.parse().unwrap(), mail, json, place })
+    hosted.step(NOW, SessionInput::Mail { from: from.parse().unwrap(), mail, json, place })
 }
 
 #[test]
@@ -252,12 +253,12 @@ fn a_raised_grant_is_journaled_and_told_and_metered_against() {
     let limit = Limits { tokens: Some(200), ..Limits::default() };
     let (by, reason) = ("human:ada".parse().unwrap(), "go on".to_owned());
     let note = BudgetNote::Raised { limit, by, reason };
-    assert_eq!(effects[0], Effect::Journal(JournalEvent::Budget(note)));
+    assert_eq!(effects[0], SessionEffect::Journal(JournalEvent::Budget(note)));
     assert_eq!(line(&effects[1]), &Inbound::BudgetRaised { limit });
     assert_eq!(kinds(&call(&mut hosted, "a", 110)), ["journal", "deliver"]);
     assert!(matches!(line(&call(&mut hosted, "b", 1)[0]), Inbound::Withheld { .. }));
     let over = RunnerEvent::Spent { call: "a".to_owned(), used: tokens(0) };
-    hosted.step(NOW, Input::Runner(over));
+    hosted.step(NOW, SessionInput::Runner(over));
     assert_eq!(kinds(&says(&mut hosted, 159)), ["journal"]);
     assert_eq!(kinds(&says(&mut hosted, 160)), ["journal", "journal", "deliver", "report"]);
     assert_eq!(kinds(&says(&mut hosted, 199)), ["journal"]);
@@ -301,9 +302,9 @@ fn a_session_that_has_not_begun_begins_with_all_of_it() {
         [""; 0],
         "nothing is written before the claim"
     );
-    let effects = hosted.step(NOW, Input::Claimed(ClaimOutcome::Claimed));
+    let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let start = effects.iter().find_map(|effect| {
-        let Effect::Order(order) = effect else { return None };
+        let SessionEffect::Order(order) = effect else { return None };
         let Order::Start(start) = &**order else { return None };
         Some(start.brief.budget.tokens)
     });

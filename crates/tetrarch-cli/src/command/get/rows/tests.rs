@@ -12,17 +12,17 @@ fn a_nodes_state_moves_everything_above_it() {
     let nodes = [NodeId::phase(1), NodeId::task(1, 2), NodeId::subtask(1, 2, 3)];
     let expected: BTreeSet<RowKey> =
         nodes.into_iter().map(|node| RowKey::Node(epic, node)).collect();
-    let nothing = Snapshot::default();
-    assert_eq!(affected(&nothing, &changed, Kind::Nodes), expected);
-    let goals = affected(&nothing, &changed, Kind::Goals);
+    let nothing = StateSnapshot::default();
+    assert_eq!(affected(&nothing, &changed, ResourceKind::Nodes), expected);
+    let goals = affected(&nothing, &changed, ResourceKind::Goals);
     assert_eq!(goals, BTreeSet::from([RowKey::Goal(epic)]));
-    assert!(affected(&nothing, &changed, Kind::Runs).is_empty());
+    assert!(affected(&nothing, &changed, ResourceKind::Runs).is_empty());
 }
 
 #[test]
 fn a_row_moves_with_what_it_shows_of_others() {
     let (host, run) = (HostName::new("box").unwrap(), RunId(Ulid::from_parts(1, 2)));
-    let mut snapshot = Snapshot::default();
+    let mut snapshot = StateSnapshot::default();
     snapshot.records.put(Record::RunStatus(Box::new(RunStatus {
         id: run,
         agent: AgentId::Worker(Ulid::from_parts(1, 3)),
@@ -37,10 +37,13 @@ fn a_row_moves_with_what_it_shows_of_others() {
     let changed = [RecordKey::Agent(AgentId::Ho(host.clone())), RecordKey::RunStatus(run)];
     let agents = [AgentId::Ho(host.clone()), AgentId::Worker(Ulid::from_parts(1, 3))];
     assert_eq!(
-        affected(&snapshot, &changed, Kind::Agents),
+        affected(&snapshot, &changed, ResourceKind::Agents),
         agents.into_iter().map(RowKey::Agent).collect()
     );
-    assert_eq!(affected(&snapshot, &changed, Kind::Hosts), BTreeSet::from([RowKey::Host(host)]));
+    assert_eq!(
+        affected(&snapshot, &changed, ResourceKind::Hosts),
+        BTreeSet::from([RowKey::Host(host)])
+    );
 }
 
 #[test]
