@@ -16,7 +16,7 @@ use crate::failover::owner_of;
 use crate::storm::run_to_its_end;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
+async fn older_ledger_copy_waits_for_a_human_and_then_goes_on() {
     let mut fleet = Fleet::up();
     run_to_its_end(&fleet, "before");
     let control = fleet.control().await;
@@ -71,7 +71,7 @@ async fn an_older_copy_of_the_ledger_waits_for_a_human_and_then_goes_on() {
 }
 
 #[test]
-fn a_refused_ledger_is_accepted_where_no_fleet_can_start() {
+fn refused_ledger_is_accepted_while_no_fleet_can_start() {
     let mut fleet = Fleet::up();
     run_to_its_end(&fleet, "before");
     fleet.stop();
@@ -93,7 +93,7 @@ fn a_refused_ledger_is_accepted_where_no_fleet_can_start() {
 }
 
 #[test]
-fn a_fleet_whose_leases_are_lost_starts_at_once() {
+fn fleet_whose_leases_are_lost_starts_at_once() {
     let mut fleet = Fleet::up();
     run_to_its_end(&fleet, "before");
     fleet.stop();

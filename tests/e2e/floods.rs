@@ -146,7 +146,7 @@ fn share(sorted: &[Duration], percent: usize) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "the table is what the long form is run for")]
-async fn a_flood_of_any_kind_leaves_others_served() {
+async fn flood_of_any_kind_leaves_others_served() {
     let fleet = Fleet::up();
     fleet.ok(["agent", "add", GOOD, "--external"]);
     let good = client(&fleet, GOOD).await;

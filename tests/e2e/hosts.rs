@@ -101,7 +101,7 @@ async fn two_hosts_share_the_work_of_one_plan() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_drained_hands_its_agents_to_another_and_takes_none_until_that_is_undone() {
+async fn drained_host_hands_over_its_agents_until_it_is_undrained() {
     let fleet = Fleet::prepared().with_env("TETRARCH_RUNS_DRAIN", "1s").started();
     let gate = fleet.cwd().join("gate");
     let task = json!({
@@ -146,7 +146,7 @@ async fn a_host_that_is_drained_hands_its_agents_to_another_and_takes_none_until
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_waits_for_nobody_whose_mail_says_an_epoch_that_is_none() {
+async fn mail_with_an_impossible_epoch_delays_no_host() {
     let fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);

@@ -38,7 +38,7 @@ fn of_role(records: &Records, role: Role) -> Option<Agent> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_specialist_gets_its_worker_through_its_sponsor_and_that_worker_gets_none() {
+async fn specialist_gets_a_worker_through_its_sponsor_and_the_worker_none() {
     let fleet = Fleet::up();
     let plan = plan(&fleet, &["nest"]);
     let told = fleet.ok(["run", "--quiet", plan.to_str().unwrap()]);
@@ -76,7 +76,7 @@ async fn a_specialist_gets_its_worker_through_its_sponsor_and_that_worker_gets_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_specialist_that_asks_the_governor_itself_is_refused() {
+async fn specialist_asking_the_owner_directly_is_refused() {
     let fleet = Fleet::up();
     let gate = fleet.cwd().join("gate");
     let plan = plan(&fleet, &["gate", gate.to_str().unwrap()]);

@@ -25,7 +25,7 @@ fn secrets() -> Vec<String> {
 }
 
 #[test]
-fn no_credential_that_anybody_says_is_kept_anywhere() {
+fn no_printed_credential_is_stored_anywhere() {
     let fleet = Fleet::up();
     let mine = secrets().pop().unwrap();
     let plan = json!({

@@ -20,7 +20,7 @@ use crate::{new_ulid, script};
 const TOO_LARGE: u64 = 10054;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_of_every_size_are_taken_refused_or_set_aside_and_stop_nobody() {
+async fn messages_of_every_size_are_handled_and_stop_nobody() {
     let mut fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);

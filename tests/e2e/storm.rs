@@ -112,7 +112,7 @@ fn seed() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn storms_of_garbage_on_every_subject_stop_nobody_and_fill_nothing() {
+async fn garbage_storms_on_every_subject_stop_nobody_and_fill_nothing() {
     let mut fleet = Fleet::up();
     let control = fleet.control().await;
     let mut ledger = Ledger::follow(&control);

@@ -17,13 +17,13 @@ fn knows(binary: &Path, word: &str) -> bool {
 }
 
 #[test]
-fn the_ordinary_binary_has_no_failpoints() {
+fn ordinary_binary_has_no_failpoints() {
     assert!(knows(&binary_with_failpoints(), VARIABLE), "else this test finds nothing out");
     assert!(!knows(&binary(), VARIABLE), "{}", binary().display());
 }
 
 #[test]
-fn every_step_has_a_name_of_its_own() {
+fn every_failpoint_has_a_unique_name() {
     let names: BTreeSet<&str> = Failpoint::ALL.iter().map(|step| step.name()).collect();
     assert_eq!(names.len(), Failpoint::ALL.len());
 }

@@ -20,7 +20,7 @@ fn kept(records: &Records) -> Option<BTreeMap<RunId, String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_journal_is_kept_by_the_next_owner_and_read_when_the_stream_has_it_no_more() {
+async fn journal_is_archived_by_the_next_owner_and_read_from_there() {
     let mut stage = Stage::start().await;
     let follower = stage.follower(ProcessRole::Owner).await;
     let running = stage.begin(&[(Failpoint::JournalArchived, Fault::Kill)], Turn::Dies);

@@ -7,12 +7,12 @@ use crate::case::{Fault, faults, steps, turn};
 use crate::stage::{STEPS_OF_A_FLEET, Stage, until_gone};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
+async fn owner_killed_at_a_failpoint_is_replaced() {
     killed(&[ProcessRole::Owner]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_or_guard_that_is_killed_at_a_step_is_followed_by_one_that_goes_on() {
+async fn host_or_guard_killed_at_a_failpoint_is_replaced() {
     killed(&[ProcessRole::Host, ProcessRole::Guard]).await;
 }
 

@@ -24,7 +24,7 @@ fn pairs() -> Vec<[Failpoint; 2]> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_deaths_in_one_plan_cost_no_more_than_each_of_them() {
+async fn two_deaths_in_one_plan_cost_no_more_than_each_alone() {
     for pairs in pairs().chunks(STEPS_OF_A_FLEET) {
         let mut stage = Stage::start().await;
         for pair in pairs {

@@ -12,12 +12,12 @@ use crate::case::{Fault, death_before, faults, steps, turn};
 use crate::stage::{SECOND, STEPS_OF_A_FLEET, Stage, let_go, until_gone};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_stands_still_at_a_step_changes_nothing_when_it_goes_on() {
+async fn owner_paused_at_a_failpoint_changes_nothing_on_resume() {
     paused(&[ProcessRole::Owner]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_or_guard_that_stands_still_at_a_step_changes_nothing_when_it_goes_on() {
+async fn host_or_guard_paused_at_a_failpoint_changes_nothing_on_resume() {
     paused(&[ProcessRole::Host, ProcessRole::Guard]).await;
 }
 

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_kept_as_it_was_in_one_line() {
+    fn archive_entry_round_trips_as_one_line() {
         for payload in [
             br#"{"a": 1.50, "entry":2}"#.as_slice(),
             br#"{"x":",\"entry\":"}"#,

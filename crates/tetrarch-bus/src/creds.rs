@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_differs_from_anothers_in_capitals_alone_is_refused() {
+    fn name_differing_only_in_case_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
         let person = |name: &str| CredentialHolder::Human(HumanName::new(name).unwrap());
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operators_key_is_made_once_and_may_be_elsewhere() {
+    fn operator_key_is_created_once_and_may_be_elsewhere() {
         let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let key = elsewhere.path().join("operator.nk");
         let open = |key: Option<&Path>| Authority::open_with(dir.path(), key).unwrap();
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_of_another_installation_is_replaced() {
+    fn credential_of_another_installation_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = Authority::open_or_create(dir.path())
             .unwrap()
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_for_another_account_is_replaced() {
+    fn credential_for_another_account_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
         let party = CredentialHolder::Human(HumanName::new("ada").unwrap());
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_goes_while_it_is_looked_at_is_no_credential() {
+    fn file_vanishing_during_listing_is_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
         authority.mint(&CredentialHolder::Control).unwrap();
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn go_and_hosts_are_not_external() {
+    fn owner_and_hosts_are_not_external() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
         for agent in ["GO", "HO@h1"] {

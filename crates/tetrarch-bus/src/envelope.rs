@@ -295,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn absent_headers_are_the_first_epoch_of_no_session() {
+    fn absent_headers_mean_first_epoch_without_session() {
         let sender = sender(&report(), &HeaderMap::new()).unwrap();
         assert_eq!((sender.session, sender.epoch), (None, 1));
     }
 
     #[test]
-    fn wrong_headers_are_named_and_wrong_traces_are_dropped() {
+    fn invalid_headers_are_named_and_invalid_traces_dropped() {
         let mut headers = HeaderMap::new();
         headers.insert(EPOCH, "four");
         assert_eq!(sender(&report(), &headers).unwrap_err().name, EPOCH);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_message_id_is_the_same_again_and_no_other_process_has_it() {
+    fn message_id_is_stable_and_unique_per_process() {
         let secret = |id: &str| {
             let whole = own_msg_id(id);
             assert_eq!(own_msg_id(id), whole);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn places_grow_as_the_ledger_does() {
+    fn ledger_positions_grow_with_the_ledger() {
         let place = |text: &str| text.parse::<LedgerPosition>().unwrap();
         assert!(place("9.10") > place("9.9") && place("10.0") > place("9.10"));
         assert!("9".parse::<LedgerPosition>().is_err() && "9.x".parse::<LedgerPosition>().is_err());

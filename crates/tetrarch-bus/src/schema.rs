@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_message_of_a_list_exists() {
+    fn every_listed_message_exists() {
         for name in names() {
             assert!(schema(name).is_some(), "{name}");
         }
@@ -313,7 +313,7 @@ mod tests {
 
     /// With `UPDATE=1` the files are written instead of compared.
     #[test]
-    fn the_files_are_what_is_printed() {
+    fn proto_files_match_the_printed_schema() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto/schema");
         let update = std::env::var_os("UPDATE").is_some();
         let mut expected = BTreeSet::new();

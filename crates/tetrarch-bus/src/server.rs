@@ -466,7 +466,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_port_of_last_time_is_waited_for() {
+    async fn previous_port_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let files = ServerFiles::open(dir.path()).unwrap();
         let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_others_reach_have_no_headers_that_write_elsewhere() {
+    fn every_stream_disallows_redirecting_headers() {
         for config in streams(1) {
             assert!(!config.allow_rollup, "{}", config.name);
             assert!(!config.allow_message_schedules, "{}", config.name);
@@ -311,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn the_managed_servers_store_holds_all_reservations() {
+    fn managed_server_store_holds_all_reservations() {
         let reserved: i64 = streams(1).iter().map(|config| config.max_bytes).sum();
         assert!(reserved <= STORE_BYTES, "{reserved}");
     }
 
     #[test]
-    fn what_cannot_be_changed_is_named() {
+    fn unchangeable_stream_setting_is_named() {
         let wanted = streams(1).remove(0);
         let found = Config { max_consumers: 1000, ..wanted.clone() };
         let error = unchangeable(&found, &wanted).unwrap_err();

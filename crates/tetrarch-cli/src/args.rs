@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_that_is_shown_is_in_one_group() {
+    fn every_visible_command_is_in_one_group() {
         let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         grouped.sort_unstable();
         let command = Args::command();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_description_is_one_sentence_with_its_verb_first() {
+    fn every_description_is_one_imperative_sentence() {
         fn check(command: &clap::Command) {
             for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
                 let about = below.get_about().map(ToString::to_string).unwrap_or_default();

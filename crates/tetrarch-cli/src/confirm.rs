@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_is_proposed_with_yes() {
+    fn refused_command_is_suggested_again_with_yes() {
         for (typed, proposed) in [
             ("goal cancel @last", "tetrarch goal cancel @last --yes"),
             ("goal cancel g --reason 'not now'", "tetrarch goal cancel g --reason 'not now' --yes"),

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_has_the_options_that_were_given_and_is_read_by_a_shell() {
+    fn suggested_command_line_keeps_options_and_shell_quoting() {
         assert_eq!(command_line(&global(), "circuit close PO-x"), "tetrarch circuit close PO-x");
         let given = GlobalArgs {
             config: Some("/etc/t.toml".into()),

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_formats_say_the_same() {
+    fn three_formats_read_the_same() {
         let expected = json!({"title": "a", "phases": [{"id": "P1", "deps": []}], "on": "no"});
         let yaml = "title: a\nphases:\n  - id: P1\n    deps: []\non: no\n";
         let toml = "title = 'a'\non = 'no'\n[[phases]]\nid = 'P1'\ndeps = []\n";
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused_with_what_to_do() {
+    fn unsupported_file_is_refused_with_next_step() {
         let error = written("a.txt", "x").unwrap_err();
         assert_eq!(error.hint.as_deref(), Some(FORMATS));
         let missing = read_document(Path::new("no/such/plan.yaml")).unwrap_err();

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_a_time_a_moment_or_a_sequence() {
+    fn ledger_position_is_a_duration_timestamp_or_sequence() {
         assert_eq!(Since::read("10m"), Ok(Since::Ago(Millis(600_000))));
         assert_eq!(Since::read("4711"), Ok(Since::Seq(4711)));
         assert_eq!(Since::read("1970-01-01T00:00:01Z"), Ok(Since::Moment(BusTime(1_000))));

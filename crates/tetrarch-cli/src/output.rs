@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_tabs_and_wanted_colours_stay() {
+    fn newlines_tabs_and_own_colours_are_kept() {
         let text = "a\tb\n\x1b[1;31mred\x1b[0m\x1b[2J\r\u{202e}";
         assert_eq!(shown(text, true), "a\tb\n\x1b[1;31mred\x1b[0m\\u{1b}[2J\\r\\u{202e}");
         assert_eq!(shown("\x1b[31mx", false), "\\u{1b}[31mx");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn json_with_hidden_characters_is_escaped_and_reads_as_the_same() {
+    fn json_with_hidden_characters_is_escaped_losslessly() {
         let value = serde_json::json!({"name": "\x1b[2J\r\u{202e}\u{7f}\u{9b}\u{e0041}\n"});
         let text = document(OutputFormat::Json, &value).unwrap();
         assert!(!text.chars().any(|c| is_hidden(c) && c != '\n'), "{text:?}");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn yaml_and_json_say_the_same() {
+    fn yaml_and_json_output_agree() {
         let value = serde_json::json!([{"id": "W:1", "on": "no", "n": "12", "list": [1, 2]}]);
         let yaml = document(OutputFormat::Yaml, &value).unwrap();
         let read: Value = serde_saphyr::from_str(&yaml).unwrap();

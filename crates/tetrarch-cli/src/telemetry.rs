@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_ours_reach_the_collector_and_no_others() {
+    fn only_own_spans_reach_the_collector() {
         let (url, took) = collector();
         let spans = provider(&url).unwrap();
         let subscriber = tracing_subscriber::registry().with(exported(spans.tracer(SERVICE)));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_may_name_the_place_or_not() {
+    fn collector_address_may_omit_its_path() {
         for text in ["http://c:4318", "http://c:4318/", "http://c:4318/v1/traces"] {
             assert_eq!(endpoint(text, TRACES), "http://c:4318/v1/traces");
             assert_eq!(endpoint(text, METRICS), "http://c:4318/v1/metrics");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_willing_terminals() {
+    fn colours_are_used_only_on_capable_terminals() {
         assert!(colours(true, None));
         assert!(colours(true, Some(OsStr::new(""))));
         assert!(!colours(true, Some(OsStr::new("1"))));

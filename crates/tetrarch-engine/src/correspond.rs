@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_sender_that_says_too_high_an_epoch_is_waited_for_once_for_each_that_is_committed() {
+    async fn sender_with_unknown_epoch_is_awaited_once_per_committed_epoch() {
         let waited = AwaitedSenders::default();
         for known in [1, 2] {
             assert!(waited_for(&waited, known).await >= LAG_MAX, "STATE may lag behind {known}");

@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_needs_a_pump_hears_of_its_end_however_it_ends() {
+    async fn required_pump_reports_its_end_however_it_ends() {
         assert_eq!(told(async {}).await, "actor sweeper died: it ended");
         let panicked = told(async { panic!("on purpose") }).await;
         assert!(panicked.contains("panicked"), "{panicked}");
     }
 
     #[tokio::test]
-    async fn a_pump_ends_with_its_owner_also_when_it_is_needed() {
+    async fn pump_ends_with_its_owner_even_when_required() {
         let (owner, mut told) = mpsc::channel::<Result<(), EngineError>>(1);
         let (held, gone) = oneshot::channel::<()>();
         let pump = Pump::run(async move {

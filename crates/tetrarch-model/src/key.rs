@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_is_the_first_line_of_its_source_and_failures_do_not_say_it() {
+    fn key_is_the_first_line_of_its_source_and_errors_hide_it() {
         let found = |text: &str| ApiKey::found(&SecretSource::parse(text).unwrap());
         let path = std::env::temp_dir().join(format!("tetrarch-key-{}", std::process::id()));
         std::fs::write(&path, "one\ntwo\n").unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_never_shown() {
+    fn key_is_never_printed() {
         let key = ApiKey::new("sk-secret".to_owned()).unwrap();
         assert_eq!(format!("{key:?}"), SHOWN);
         let words = redaction::text("Incorrect API key provided: sk-secret.").into_owned();

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_left_alone_for_as_long_as_it_wants_but_not_for_ever() {
+    fn retry_after_is_honoured_up_to_a_bound() {
         let headers = |name: &'static str, value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, HeaderValue::from_static(value));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_told_from_what_will_not() {
+    fn transient_failures_differ_from_permanent_ones() {
         redaction::know(b"sk-secret").unwrap();
         for (status, again) in
             [(400, false), (401, false), (408, true), (429, true), (500, true), (529, true)]

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn providers_are_given_objects_and_what_the_model_wrote_is_kept() {
+    fn tool_arguments_are_sent_as_objects_and_model_text_is_kept() {
         assert_eq!(tool_call(&call("{\"a\":1}")).fn_arguments, json!({"a": 1}));
         for wrong in ["{\"a\":", "[1]", "7", ""] {
             assert_eq!(tool_call(&call(wrong)).fn_arguments, json!({"unreadable": wrong}));

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_v2_mount_is_found_beside_v1() {
+    fn v2_mount_is_found_beside_v1() {
         let mounts = "31 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
                       32 24 0:27 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n";
         assert_eq!(mount_point(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_written_where_the_group_takes_them_and_missed_where_not() {
+    fn limits_are_written_where_supported_and_reported_otherwise() {
         let place = tempfile::tempdir().unwrap();
         let group = ControlGroup::at(place.path().to_owned());
         assert_eq!(group.limit(&Containment::default()), None);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_directory_is_refused() {
+    fn ordinary_directory_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let refused =
             Cgroups::prepare_trial(Some(place.path()), &Containment::default()).unwrap_err();

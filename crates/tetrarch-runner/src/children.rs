@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_status_that_somebody_waits_for_is_not_taken() {
+    async fn awaited_exit_status_is_not_reaped() {
         let (mut child, pid, awaited) = start(Command::new("sh").args(["-c", "exit 7"])).unwrap();
         until_dead(pid);
         reap(pid.as_raw_nonzero().get());
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_status_that_nobody_waits_for_is_taken() {
+    async fn unawaited_exit_status_is_reaped() {
         let (mut child, pid, awaited) = start(Command::new("sh").args(["-c", "exit 7"])).unwrap();
         drop(awaited);
         until_dead(pid);

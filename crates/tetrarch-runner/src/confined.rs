@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_confined_writes_where_it_may_and_nowhere_else() {
+    fn confined_program_writes_only_where_permitted() {
         let place = tempfile::tempdir().unwrap();
         let (inside, outside) = (place.path().join("in"), place.path().join("out"));
         for dir in [&inside, &outside] {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_not_read_but_for_what_is_writable_in_it() {
+    fn hidden_path_is_unreadable_except_its_writable_parts() {
         let place = tempfile::tempdir().unwrap();
         let (kept, work) = (place.path().join("data/credentials"), place.path().join("data/work"));
         let beside = place.path().join("beside");
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_confined_has_no_network_unless_it_is_allowed() {
+    fn confined_program_has_no_network_unless_allowed() {
         let place = tempfile::tempdir().unwrap();
         let _listening = UnixListener::bind(place.path().join("socket")).unwrap();
         let tried = || {
@@ -449,14 +449,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_confined_gains_no_rights() {
+    fn confined_program_gains_no_privileges() {
         let (set, layers, _) = within(&bounds(&[]), rustix::thread::no_new_privs).unwrap();
         assert!(holds(&layers, "no new privileges") && set.unwrap());
         assert!(!rustix::thread::no_new_privs().unwrap(), "this process has kept its rights");
     }
 
     #[tokio::test]
-    async fn a_program_has_limits() {
+    async fn program_has_resource_limits() {
         let mut command = Command::new("sh");
         command.args(["-c", "read go; ulimit -c; ulimit -Hn; ulimit -f"]);
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_network_is_there_when_the_host_or_the_brief_says_so() {
+    fn network_is_available_by_host_or_brief() {
         for (host, tools, network) in [
             (false, &[][..], Network::Off),
             (false, &["read", "run", "net"], Network::Off),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_named_places_are_writable() {
+    fn only_named_paths_are_writable() {
         let writable = vec![PathBuf::from("/cache")];
         let containment = Containment { writable, required: true, ..Containment::default() };
         let places = vec![PathBuf::from("/home")];
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_layer_bounds_nothing() {
+    fn missing_layer_restricts_nothing() {
         let containment = Containment::default();
         let bounds = containment.bounds(Network::Off, Path::new("/w"), "/t".into(), vec![]);
         let missing = |name| Layer::new(name, Err("the kernel has none".to_owned()));

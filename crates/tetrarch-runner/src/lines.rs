@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_however_the_stream_is_chunked() {
+    fn lines_do_not_depend_on_chunking() {
         let stream = b"one\n\ntwo three\nrest";
         for size in 1..stream.len() {
             let mut lines = LineSplitter::default();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_bound_is_cut_and_counted() {
+    fn overlong_line_is_cut_and_counted() {
         let mut lines = LineSplitter::default();
         assert!(lines.feed(&vec![b'x'; LINE_BYTES_MAX]).is_empty());
         assert!(lines.feed(&[b'x'; 10]).is_empty());
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_a_write_or_the_bound_cuts_is_in_neither_part() {
+    fn secret_across_a_chunk_or_cut_is_in_neither_part() {
         tetrarch_core::redaction::know(b"cut-in-two-0123456789").unwrap();
         let mut lines = LineSplitter::default();
         let long =
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_the_last_bytes_on_a_character_boundary() {
+    fn tail_is_the_last_bytes_on_a_character_boundary() {
         let mut tail = Tail::default();
         tail.push("é".repeat(OUTPUT_TAIL_BYTES).as_bytes());
         tail.push(b"end\n");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_stays_bounded_when_bytes_are_no_text() {
+    fn tail_of_binary_data_stays_bounded() {
         let mut tail = Tail::default();
         tail.push(&vec![0xFF; 3 * OUTPUT_TAIL_BYTES]);
         assert!(tail.text().len() <= OUTPUT_TAIL_BYTES);

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_read_as_it_is_written() {
+    fn host_life_round_trips() {
         let one = life("build-2", "01H", 7);
         assert_eq!(one.to_string().parse(), Ok(one));
         for text in ["", "build-2", "build-2.01H", "build-2..", ".01H.x", "a.b.c"] {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lives_are_those_of_the_same_host_and_instance() {
+    fn other_lives_match_the_same_host_and_instance() {
         let mark = ProcessMark::OtherLives(life("a", "i", 2));
         assert!(mark.fits(&life("a", "i", 1).to_string()));
         for other in [life("a", "i", 2), life("a", "j", 1), life("b", "i", 1)] {

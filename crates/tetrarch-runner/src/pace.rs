@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_goes_at_once_and_then_so_many_a_second() {
+    fn burst_passes_at_once_then_at_a_fixed_rate() {
         let (mut pace, now) = (RequestPacer::default(), Instant::now());
         for _ in 0..ASKS_AT_ONCE {
             assert_eq!(pace.wait(now, &asked()), None);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_waited_for_is_a_burst_again_and_no_more_than_one() {
+    fn idle_time_refills_at_most_one_burst() {
         let (mut pace, now) = (RequestPacer::default(), Instant::now());
         for _ in 0..ASKS_AT_ONCE {
             pace.wait(now, &asked());

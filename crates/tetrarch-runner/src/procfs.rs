@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_forge_the_fields() {
+    fn process_name_cannot_forge_the_fields() {
         let stat = |state: &str, memory: u32| {
             parse_stat(&format!(
                 "42 (a) R 1 1 (x) {state} 7 41 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 991 {memory} 0"
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_among_all() {
+    fn own_process_is_listed() {
         let own = i32::try_from(std::process::id()).unwrap();
         let found = processes().into_iter().find(|process| process.pid == own).unwrap();
         assert_eq!(Some(found), process(own));

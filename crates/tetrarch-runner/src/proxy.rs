@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_names_its_host_and_port() {
+    fn tunnel_request_names_host_and_port() {
         let tunnel =
             |target: &str| of(&format!("CONNECT {target} HTTP/1.1\r\nHost: other\r\n\r\n"));
         assert_eq!(tunnel("a.org:443"), Ok(Some(("a.org".to_owned(), 443, None))));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_to_the_host_that_its_target_names_and_its_connection_ends_with_it() {
+    fn plain_request_reaches_its_target_and_closes_the_connection() {
         let asked = "GET http://a.org:81/x?y HTTP/1.1\r\nHost: b.org\r\nProxy-Authorization: x\r\n\
                      Connection: keep-alive\r\nAccept: */*\r\n\r\n";
         let head = "GET /x?y HTTP/1.1\r\nHost: b.org\r\nAccept: */*\r\nConnection: close\r\n\r\n";

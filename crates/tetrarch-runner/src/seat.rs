@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_whose_events_are_not_handled_holds_up_no_other() {
+    async fn run_with_unhandled_events_delays_no_other() {
         let (tell, mut told) = mpsc::channel(1);
         let (_closing, closed) = watch::channel(None);
         let [chatty, quiet] =
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_weakens_what_was_asked_before() {
+    fn stop_request_is_never_weakened() {
         let (time, reason) = (Millis(1), String::new());
         let stop = StopRequest::Stop { drain: time, kill_grace: time, reason: reason.clone() };
         let rotate = StopRequest::Rotate { drain: time, kill_grace: time, reason };

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_that_fails_is_no_look_that_finds_nothing() {
+    async fn failed_scan_differs_from_an_empty_scan() {
         let mut looks = 0;
         let swept = until_none_is_left("a run", |known| {
             looks += 1;
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_life_is_known_by_its_mark_alone() {
+    fn earlier_life_is_recognized_by_its_mark_alone() {
         let own = own_pid();
         let traces = Traces::of_mark(run(), None);
         let all = [process(own + 1, 1, own + 1, 5), process(own + 2, 1, own + 2, 5)];
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_this_process_nor_its_children_are_found_by_descent() {
+    fn descent_excludes_this_process_and_its_children() {
         let own = own_pid();
         let traces = Traces::of_mark(run(), None);
         let all = [

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_takes_long_on_the_disk_holds_up_no_thread_of_the_runtime() {
+    async fn slow_disk_work_does_not_block_the_runtime() {
         let (go, wait) = mpsc::channel();
         let work = on_disk(Path::new("/nowhere"), move |_| wait.recv().map_err(io::Error::other));
         let other = async move { go.send(7).unwrap() };
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_merge_that_hangs_delays_no_other_repositorys() {
+    async fn hanging_merge_delays_no_other_repository() {
         let dir = tempfile::tempdir().unwrap();
         let life = HostLife::new(&HostName::new("h1").unwrap(), "here", Ulid(1));
         let worktrees = Worktrees::new(dir.path().to_owned(), 1, &life, Containment::default());

@@ -37,7 +37,7 @@ async fn assert_refused(options: &ConnectOptions) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_user_is_cut_off_and_comes_back_with_a_new_key_only() {
+async fn revoked_user_is_cut_off_and_returns_only_with_a_new_key() {
     let (fixture, _control) = Fixture::with_streams().await;
     let authority = &fixture.authority;
     let options = fixture.options(&external());
@@ -65,7 +65,7 @@ async fn a_revoked_user_is_cut_off_and_comes_back_with_a_new_key_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_whose_key_is_younger_than_the_server_is_taken_once_that_is_told() {
+async fn role_key_newer_than_the_server_is_accepted_after_an_update() {
     let (fixture, _control) = Fixture::with_streams().await;
     // What an earlier version did not have.
     std::fs::remove_file(fixture.path().join("keys/role-viewer.nk")).unwrap();
@@ -86,7 +86,7 @@ async fn a_role_whose_key_is_younger_than_the_server_is_taken_once_that_is_told(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_that_is_refused_for_a_while_is_taken_again() {
+async fn temporarily_refused_user_is_accepted_again() {
     let (fixture, _control) = Fixture::with_streams().await;
     let authority = &fixture.authority;
     let options = fixture.options(&human());
@@ -100,7 +100,7 @@ async fn a_user_that_is_refused_for_a_while_is_taken_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart() {
+async fn expired_and_revoked_credentials_are_refused_after_a_restart() {
     let (mut fixture, _control) = Fixture::with_streams().await;
     let file = fixture.authority.issue(&external(), None, Duration::from_secs(1)).unwrap();
     let mut options = ConnectOptions { credentials: Some(file), ..fixture.options(&human()) };
@@ -129,7 +129,7 @@ async fn an_expired_credential_is_refused_and_a_revoked_one_also_after_a_restart
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_that_publishes_too_fast_is_cut_off_for_a_while_and_others_stay() {
+async fn user_publishing_too_fast_is_cut_off_for_a_while_and_others_stay() {
     let (fixture, _control) = Fixture::with_streams().await;
     let options = fixture.options(&human());
     let (loud, quiet) = (Bus::connect(&options).await.unwrap(), fixture.bus(&external()).await);
@@ -155,7 +155,7 @@ async fn a_user_that_publishes_too_fast_is_cut_off_for_a_while_and_others_stay()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_with_too_many_connections_is_cut_off_and_others_stay() {
+async fn user_with_too_many_connections_is_cut_off_and_others_stay() {
     let (fixture, control) = Fixture::with_streams().await;
     let (options, to) = (fixture.options(&external()), fixture.options(&CredentialHolder::Control));
     let quiet = fixture.bus(&human()).await;

@@ -240,7 +240,7 @@ fn is_sendable(subject: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_role_is_kept_to_its_row_of_the_table() {
+async fn every_role_is_limited_to_its_row_of_the_table() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::open_or_create(dir.path()).unwrap();
     let server = ManagedServer::start(&ServerConfig::new(dir.path()), &authority).await.unwrap();
@@ -276,7 +276,7 @@ async fn every_role_is_kept_to_its_row_of_the_table() {
 
 /// A subscription may end in `>` where the table says `*` (see `covers`): there is nothing more to hear by that.
 #[test]
-fn a_last_wildcard_that_is_widened_hears_nothing_more() {
+fn widened_last_wildcard_hears_nothing_more() {
     let fleet = CredentialRole::ALL.into_iter().filter(|role| role.account() == BusAccount::Fleet);
     let said = fleet.clone().flat_map(|role| grant(role).publish);
     let crossing = crossings().into_iter().filter(|(how, _)| *how == Crossing::Hear);

@@ -31,7 +31,7 @@ fn texts(letters: &[MailMessage]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_read_mail_and_take_nothing_away() {
+async fn people_read_mail_without_consuming_it() {
     let server = tetrarch_tests::server().await;
     let control = server.control().await;
     let ((ada, ada_is), (_, bob_is)) = (human("ada"), human("bob"));
@@ -51,7 +51,7 @@ async fn people_read_mail_and_take_nothing_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_inbox_is_empty() {
+async fn empty_inbox_is_empty() {
     let server = tetrarch_tests::server().await;
     let (ada, ada_is) = human("ada");
     let bus = server.bus(&ada).await;

@@ -32,7 +32,7 @@ async fn store(bus: &Bus, keys: &[String]) {
 /// before it is sent: the last message of a long life said that there was more, and its reader waited
 /// for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_reads_a_part_of_a_stream_ends_although_messages_go_meanwhile() {
+async fn partial_stream_read_ends_despite_trimming() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let keys: Vec<String> = (0..MESSAGES).map(|key| format!("$KV.STATE.project.p{key}")).collect();
@@ -54,7 +54,7 @@ async fn who_reads_a_part_of_a_stream_ends_although_messages_go_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_who_reads_many_of_two_kinds_is_sent_these_and_not_all_of_state() {
+async fn reader_of_two_record_kinds_is_sent_only_these() {
     let server = tetrarch_tests::server().await;
     let control = server.control().await;
     for (kind, count) in [("project", 700), ("host", 700), ("plan", 4_000)] {

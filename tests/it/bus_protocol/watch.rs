@@ -56,7 +56,7 @@ async fn plans_are_watched_from_the_start_or_from_now() {
 
 /// What others write must not make a watcher of one epic read anew: a project watches many.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_plan_is_watched_by_one_consumer_which_ends_with_the_watch() {
+async fn idle_plan_watch_uses_one_consumer_until_it_ends() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let told = |seq: u128, version: u32, of: u128| Entry {
@@ -102,7 +102,7 @@ async fn a_quiet_plan_is_watched_by_one_consumer_which_ends_with_the_watch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_found_in_the_mail_or_in_the_decision() {
+async fn answer_is_found_in_the_mail_or_in_the_decision() {
     let server = tetrarch_tests::server().await;
     let bus = server.control().await;
     let person = server.bus(&CredentialHolder::Human(human())).await;

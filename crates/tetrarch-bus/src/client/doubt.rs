@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lasts_is_doubted_and_each_server_is_given_its_time() {
+    fn only_lasting_quorum_loss_is_reported_per_server() {
         let (doubt, at) = (QuorumWatch::default(), Instant::now());
         let later = |ms| at + Duration::from_millis(ms);
         assert!(!doubt.unanswered(QuorumProbe::Write, at, later(3_999)));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_goes_on_with_the_next_server() {
+    fn lost_connection_moves_to_the_next_server() {
         let server = |number: usize, connected: bool| {
             let addr = format!("nats://10.0.0.{number}:4222").parse().unwrap();
             Server {

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_whose_credential_is_replaced_keeps_the_role() {
+    fn replaced_person_credential_keeps_its_role() {
         each(|authority, party, kept| {
             authority.issue(party, None, LIFETIME).unwrap();
             kept("a valid one stays");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_whose_credential_is_renewed_keeps_the_role() {
+    fn renewed_person_credential_keeps_its_role() {
         each(|authority, party, kept| {
             let held = authority.credential(party).unwrap().unwrap();
             let (signer, user) = (authority.signer(held.role).unwrap(), KeyPair::new_user());
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn only_people_have_roles_of_people() {
+    fn only_people_have_person_roles() {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_create(dir.path()).unwrap();
         for party in [CredentialHolder::Control, CredentialHolder::Host("h1".parse().unwrap())] {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_one_asked_for_is_used_or_refused() {
+    async fn requested_binary_is_used_or_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine");
         let error = find(dir.path(), Some(&path), &BinaryLocations::default()).await.unwrap_err();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_data_directory_comes_before_the_search_path_and_old_ones_are_passed_by() {
+    async fn data_directory_binary_precedes_path_and_old_ones_are_skipped() {
         let data = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
         let search =
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wheel_is_used_only_with_its_known_name_and_sum() {
+    fn wheel_requires_known_name_and_checksum() {
         let dir = tempfile::tempdir().unwrap();
         assert!(checked_wheel(dir.path(), &WHEELS).unwrap_err().contains("no wheel"));
         fs::write(dir.path().join("x.whl"), b"abc").unwrap();

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stores_nothing_for_long_is_stuck() {
+    fn server_that_stores_nothing_for_long_is_stuck() {
         let at = Instant::now();
         let mut signs = signs(at);
         let room = mib(1_000);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_waited_for_however_long_and_then_ends_the_server() {
+    fn full_disk_is_reported_once_and_server_is_stuck_when_freed() {
         let at = Instant::now();
         let mut signs = signs(at);
         assert_eq!(signs.judge(at, Some(true), mib(8).as_ref()), HealthStatus::RoomIsLow);

@@ -72,14 +72,14 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_told_apart_at_both_ends() {
+    fn low_space_bound_is_exact_on_both_sides() {
         assert!(of(LOW - 1).is_low() && !of(LOW).is_low());
         assert!(of(NONE - 1).is_none() && !of(NONE).is_none());
         assert!(of(ENOUGH).is_enough() && !of(ENOUGH - 1).is_enough());
     }
 
     #[test]
-    fn a_directory_that_never_had_a_server_tells_nothing() {
+    fn directory_without_a_server_reports_no_space() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(room(dir.path()), None);
         std::fs::create_dir_all(dir.path().join("nats/store")).unwrap();

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_projects_orchestrators_are_added() {
+    fn only_project_orchestrators_are_added() {
         assert_eq!(addable(&args("PO-demo", true)).unwrap().as_str(), "demo");
         for (name, external) in [
             ("GO", true),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_lines_use_the_agents_own_subjects() {
+    fn printed_example_uses_the_agents_own_subjects() {
         let lines = first_lines(&"PO-demo".parse().unwrap(), "nats://x:1", Path::new("/c"), None);
         for (line, words) in lines.iter().zip(["sub", "register", "hb"]) {
             assert!(line.contains(words) && line.contains("PO-demo"), "{line}");

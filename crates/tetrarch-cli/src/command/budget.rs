@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_minute_is_a_full_bar_and_the_smallest_is_seen() {
+    fn highest_minute_is_a_full_bar_and_smallest_is_visible() {
         let burnt = [0, 1, 50, 100].map(|tokens| Spend { tokens, ..Spend::default() });
         assert_eq!(bars(&burnt), " ▁▄█");
         assert_eq!(bars(&burnt[..1]), "");

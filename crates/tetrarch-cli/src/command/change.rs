@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_diff_moves_no_cursor_and_hides_no_line() {
+    fn printed_diff_escapes_cursor_moves_and_hides_no_line() {
         let diff = "+a\x1b[2Jb\r\n+\tc\n+\u{202e}d\n";
         assert_eq!(shown(diff), "+a\\u{1b}[2Jb\\r\n+    c\n+\\u{202e}d\n");
         assert_eq!(shown("+pass\u{200b}w\u{43e}rd\n"), "+pass\\u{200b}w\\u{43e}rd\n");
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_on_is_told_by_its_name() {
+    fn decidable_kind_is_derived_from_its_id() {
         let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
         assert!(matches!(format!("chg_{ulid}").parse(), Ok(Decidable::Change(_))));
         assert!(matches!(format!("drf_{ulid}").parse(), Ok(Decidable::Draft(_))));

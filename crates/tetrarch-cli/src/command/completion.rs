@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_where_its_installation_is() {
+    fn completion_reads_the_data_directory_from_the_line() {
         let line =
             ["tetrarch", "--", "tetrarch", "--data-dir", "d", "--as=ada", "goal", "show", ""];
         let global = global(line.map(OsString::from).into_iter());

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_holds_its_keys_and_no_others() {
+    fn section_lists_exactly_its_own_keys() {
         assert!(is_within("bus.url", "bus.url"));
         assert!(is_within("overseer.backoff.base", "overseer"));
         assert!(is_within("overseer.backoff.base", "overseer.backoff"));

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_matched_whole_or_by_family() {
+    fn event_kinds_match_exactly_or_by_family() {
         assert!(is_kind(EventKind::RunState, "run"));
         assert!(is_kind(EventKind::RunState, "run.state"));
         assert!(!is_kind(EventKind::RunState, "run.s"));

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_read_from_its_file() {
+    fn profile_is_read_from_its_file() {
         let text = "name = 'coder'\nargv = ['agent', '--stdio']\nwall = '30m'\n[env]\nA = 'b'\n";
         let profile = written(text).unwrap();
         assert_eq!(profile.name.as_str(), "coder");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_file_place_and_what_is_allowed() {
+    fn invalid_profile_is_reported_with_position_and_allowed_values() {
         let error = written("name = 'coder'\nrunner = 'docker'\nargs = []\n").unwrap_err();
         assert_eq!(error.code, Code::Usage);
         for part in ["coder.toml:2:1: runner: ", "allowed: process, echo, llm", "args"] {

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dollars_are_read_exactly() {
+    fn dollars_are_parsed_exactly() {
         for (text, micro) in
             [("2.50", 2_500_000), ("0.000001", 1), ("3", 3_000_000), ("0.1", 100_000)]
         {

@@ -231,7 +231,7 @@ mod tests {
     use tetrarch_core::mail::Denied;
 
     #[test]
-    fn a_denial_says_why_and_what_to_do() {
+    fn denial_shows_cause_and_next_step() {
         let denied = Denied {
             index: 0,
             role: Role::Worker,

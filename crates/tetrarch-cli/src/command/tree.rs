@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ended_tree_of_an_epic_has_outcome_and_duration() {
+    fn ended_tree_shows_outcome_and_duration() {
         let (agents, runs) = fleet();
         let epic = Some(EpicId(Ulid::from_parts(1, 7)));
         let text = render(&agents, &runs, &TreeOptions { epic, ..options() });
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_join_children_to_their_parents() {
+    fn tree_lines_join_children_to_parents() {
         let (agents, runs) = fleet();
         let text = render(&agents, &runs, &TreeOptions { drawn: true, all: false, ..options() });
         let names: Vec<&str> = text.lines().map(|line| line.split("  ").next().unwrap()).collect();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_of_a_parent_that_is_not_known_are_shown_too() {
+    fn orphaned_agents_are_shown() {
         let (mut agents, runs) = fleet();
         agents.retain(|agent| agent.id != AgentId::Go);
         let text = render(&agents, &runs, &options());

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_goal_comes_to_the_archive_alone() {
+    fn closed_goal_can_only_become_archived() {
         assert!(reaches(GoalStatus::Active, GoalStatus::Completed));
         assert!(reaches(GoalStatus::Paused, GoalStatus::Archived));
         assert!(reaches(GoalStatus::Cancelled, GoalStatus::Archived));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_is_told_by_its_name() {
+    fn wait_target_is_derived_from_its_name() {
         let ulid = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
         assert!(matches!(WaitTarget::of(&format!("goal_{ulid}/T1.1")), Some(WaitTarget::Node(..))));
         assert!(matches!(WaitTarget::of(&format!("goal_{ulid}")), Some(WaitTarget::Goal(_))));

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stand_at_their_keys_and_entries_at_their_beginning() {
+    fn value_position_is_its_key_and_item_position_its_start() {
         let yaml = "title: a\nphases:\n  - id: P1\n    deps: [\n      x, yy]\n    tasks:\n    - {id: T1.1}\n";
         let json = "{\"title\": 1,\n \"phases\": [\n  {\"id\": \"P1\"}]}";
         let toml = "title = 'a'\n[[phases]]\nid = 'P1'\ndeps = ['x',\n  'y']\n";

@@ -75,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn numbers_are_numbers_and_moments_are_read_by_people() {
+    fn numbers_stay_numbers_and_times_are_readable() {
         for (message, canonical, printed) in [
             (
                 "GoalState",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn no_moment_takes_another_fields_name() {
+    fn added_time_never_replaces_another_field() {
         let mut moments = 0;
         for message in MessageDescriptor::all() {
             for field in message.fields.iter().filter(|field| field.kind == FieldKind::U64) {

@@ -195,13 +195,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_line_up_and_nothing_trails() {
+    fn columns_align_without_trailing_spaces() {
         let expected = "NAME     STATE\nGO       active\nPO-demo  offline\n";
         assert_eq!(listing().table(false, false), expected);
     }
 
     #[test]
-    fn wide_shows_all_columns_on_one_line_each() {
+    fn wide_output_shows_all_columns_on_one_line() {
         let expected = "NAME     STATE    REASON\nGO       active\n\
                         PO-demo  offline  3 windows\\nmissed\n";
         assert_eq!(listing().table(true, false), expected);

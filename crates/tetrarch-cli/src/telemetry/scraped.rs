@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_beside_an_owner_is_asked_at_the_next_port() {
+    fn host_beside_an_owner_serves_metrics_on_the_next_port() {
         let after = |listen| MetricsPage::after(listen).map(|page| page.listen);
         assert_eq!(after("127.0.0.1:9464").as_deref(), Some("127.0.0.1:9465"));
         assert_eq!(after("[::1]:9464").as_deref(), Some("[::1]:9465"));

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spawn_request_keeps_the_id_its_program_gave() {
+    fn spawn_request_keeps_its_program_id() {
         let given = RequestId(ulid(77));
         let domain = Domain::new("rust").unwrap();
         for agent in [AgentId::Worker(ulid(5)), AgentId::Specialist(domain, ulid(5))] {

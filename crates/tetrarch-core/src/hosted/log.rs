@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_run_is_bounded_and_the_cut_is_said_once() {
+    fn run_log_is_bounded_and_the_cut_noted_once() {
         let mut log = RunLog::default();
         let line = "x".repeat(1000);
         let mut kept = String::new();

@@ -152,7 +152,7 @@ fn kinds(effects: &[SessionEffect]) -> Vec<&'static str> {
 }
 
 #[test]
-fn it_is_claimed_then_journaled_then_started_then_reported() {
+fn session_is_claimed_journaled_started_and_reported_in_order() {
     let mut hosted = worker();
     assert_eq!(kinds(&hosted.begin()), ["claim"]);
     let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
@@ -164,7 +164,7 @@ fn it_is_claimed_then_journaled_then_started_then_reported() {
 }
 
 #[test]
-fn a_claim_that_is_not_ours_starts_nothing() {
+fn lost_claim_starts_nothing() {
     let mut hosted = worker();
     let effects = hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::DoNotStart));
     assert_eq!(kinds(&effects), ["end"]);
@@ -179,7 +179,7 @@ fn a_claim_that_is_not_ours_starts_nothing() {
 }
 
 #[test]
-fn a_result_is_reported_only_when_every_process_is_gone() {
+fn result_is_reported_only_when_every_process_is_gone() {
     let mut hosted = running(worker());
     let told = RunnerEvent::Result { result: success(), files: Vec::new() };
     let effects = hosted.step(NOW, SessionInput::Runner(told));
@@ -189,7 +189,7 @@ fn a_result_is_reported_only_when_every_process_is_gone() {
 }
 
 #[test]
-fn a_program_that_dies_leaves_its_work_to_the_next_session() {
+fn crashed_program_leaves_its_work_to_the_next_session() {
     let mut hosted = running(worker());
     let died = RunnerEvent::Exited { exit: Exit::Signal(9), result: None };
     let effects = hosted.step(NOW, SessionInput::Runner(died));
@@ -206,7 +206,7 @@ fn a_program_that_dies_leaves_its_work_to_the_next_session() {
 }
 
 #[test]
-fn a_checkpoint_is_confirmed_when_its_program_asks_and_only_after_it_is_journaled() {
+fn checkpoint_is_confirmed_on_request_after_it_is_journaled() {
     let checkpoint = |confirm| RunnerEvent::Checkpoint { state: "1".to_owned(), confirm };
     let mut hosted = running(worker());
     assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(checkpoint(false)))), ["journal"]);
@@ -215,7 +215,7 @@ fn a_checkpoint_is_confirmed_when_its_program_asks_and_only_after_it_is_journale
 }
 
 #[test]
-fn a_result_waits_for_its_files() {
+fn result_waits_for_its_files() {
     let mut hosted = running(worker());
     let file = LocalFile {
         name: "report.md".to_owned(),
@@ -244,7 +244,7 @@ fn a_result_waits_for_its_files() {
 }
 
 #[test]
-fn a_deliverable_beyond_its_bound_becomes_an_artifact() {
+fn oversized_deliverable_becomes_an_artifact() {
     for (len, stored) in [(DELIVERABLE_BYTES_MAX, false), (DELIVERABLE_BYTES_MAX + 1, true)] {
         let mut hosted = running(worker());
         let mut result = success();
@@ -256,7 +256,7 @@ fn a_deliverable_beyond_its_bound_becomes_an_artifact() {
 }
 
 #[test]
-fn a_program_that_ends_without_a_result_has_failed() {
+fn program_ending_without_a_result_has_failed() {
     let mut hosted = running(worker());
     let effects = exited(&mut hosted);
     let failed = effects.iter().any(|effect| {
@@ -268,7 +268,7 @@ fn a_program_that_ends_without_a_result_has_failed() {
 }
 
 #[test]
-fn a_stop_is_drained_and_a_kill_is_reported_when_every_process_is_gone() {
+fn stop_drains_and_kill_is_reported_when_all_processes_are_gone() {
     let mut hosted = running(worker());
     let effects = hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
     assert!(kinds(&effects).contains(&"stop"), "{effects:?}");
@@ -285,7 +285,7 @@ fn a_stop_is_drained_and_a_kill_is_reported_when_every_process_is_gone() {
 }
 
 #[test]
-fn what_is_superseded_is_killed_and_says_nothing() {
+fn superseded_session_is_killed_silently() {
     let mut hosted = running(worker());
     let effects = hosted.step(NOW, letter(MailBody::Superseded(order("another epoch"))));
     assert_eq!(kinds(&effects), ["kill"]);
@@ -293,14 +293,14 @@ fn what_is_superseded_is_killed_and_says_nothing() {
 }
 
 #[test]
-fn an_order_for_another_session_is_dropped() {
+fn order_for_another_session_is_dropped() {
     let mut hosted = running(worker());
     let other = SessionOrder { session: Some(SessionId(Ulid(99))), ..order("old") };
     assert!(hosted.step(NOW, letter(MailBody::Kill(other))).is_empty());
 }
 
 #[test]
-fn a_fenced_session_kills_its_program() {
+fn fenced_session_kills_its_program() {
     let mut hosted = running(worker());
     assert_eq!(kinds(&hosted.step(NOW, SessionInput::Fenced)), ["kill"]);
     assert_eq!(kinds(&exited(&mut hosted)), ["end"]);
@@ -322,7 +322,7 @@ fn wanted() -> Box<SpawnRequest> {
 }
 
 #[test]
-fn a_specialist_asks_its_sponsor_and_silence_is_reported_at_its_end_not_before() {
+fn specialist_asks_its_sponsor_and_reports_silence_at_the_deadline() {
     let mut hosted = running(session(&format!("S:api:{}", Ulid(1))));
     let effects = hosted.step(NOW, SessionInput::SpawnRead(Ok((None, wanted()))));
     assert!(kinds(&effects).contains(&"mail"), "to its PO, not to the governor: {effects:?}");
@@ -334,7 +334,7 @@ fn a_specialist_asks_its_sponsor_and_silence_is_reported_at_its_end_not_before()
 }
 
 #[test]
-fn an_answer_ends_the_wait_for_the_sponsor() {
+fn sponsor_answer_ends_the_wait() {
     let mut hosted = running(session(&format!("S:api:{}", Ulid(1))));
     let request = RequestId(Ulid(77));
     hosted.step(NOW, SessionInput::SpawnRead(Ok((Some(request), wanted()))));
@@ -356,14 +356,14 @@ fn an_answer_ends_the_wait_for_the_sponsor() {
 }
 
 #[test]
-fn anybody_else_asks_the_governor() {
+fn spawn_request_of_other_roles_goes_to_the_owner() {
     let mut hosted = running(worker());
     let effects = hosted.step(NOW, SessionInput::SpawnRead(Ok((None, wanted()))));
     assert!(kinds(&effects).contains(&"request"), "{effects:?}");
 }
 
 #[test]
-fn a_program_that_says_nothing_else_has_its_words_in_the_journal_after_a_second() {
+fn plain_output_is_journaled_after_a_second() {
     let mut hosted = running(worker());
     let line = || SessionInput::Runner(RunnerEvent::Log { text: "line".to_owned() });
     hosted.step(NOW, line());

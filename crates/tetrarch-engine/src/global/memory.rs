@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_is_read_again_and_garbage_is_no_new_installation() {
+    async fn stored_memory_is_read_back_and_garbage_is_no_new_installation() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("below");
         assert_eq!(StoredMemory::read(&below).await.unwrap(), None);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_last_thing_it_was_told_is_kept_when_it_ends() {
+    async fn last_update_is_stored_on_shutdown() {
         let dir = tempfile::tempdir().unwrap();
         let memoir = MemoryWriter::begin(Some(dir.path().to_owned()));
         for high in 1..=50 {

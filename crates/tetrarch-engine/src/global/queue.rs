@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_that_waits_for_its_decisions_keeps_its_place() {
+    async fn batch_awaiting_decisions_keeps_its_permit() {
         let places = MailboxSlots::new(1);
         let mut queue = Queue::new(1_000, std::iter::empty());
         let WithPermit { place, .. } = places.try_place(()).unwrap();

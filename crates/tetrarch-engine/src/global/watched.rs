@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweeper_that_is_behind_is_told_later_of_everybody() {
+    fn lagging_sweeper_is_told_of_everybody_later() {
         let (mut records, mut group, now) = (Records::default(), Group::default(), BusTime(1));
         let started = Input::Started { epoch: 1, instance: "here".to_owned() };
         for input in [started, joins(1), joins(2), joins(3)] {

@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_runner_that_ends_early_is_no_end_of_what_it_ran() {
+    async fn early_end_of_a_runner_does_not_end_its_runs() {
         let [one, other] = [1, 2].map(|run| RunId(Ulid(run)));
         let exited = |run| Observed {
             run,

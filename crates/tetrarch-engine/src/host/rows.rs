@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_comes_once_in_three_renewals_and_a_new_or_changed_one_at_once() {
+    fn every_row_comes_in_three_renewals_and_changed_rows_at_once() {
         for count in [0, 1, 2, 3, 4, 100] {
             let mut turns = VitalsRotation::default();
             assert_eq!(turns.next(rows(count)).len(), rows(count).len(), "all of them are new");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn no_renewal_is_too_large_and_everybody_gets_a_turn() {
+    fn renewal_is_bounded_and_everybody_gets_a_turn() {
         let count = 20_000;
         let mut turns = VitalsRotation::default();
         let mut seen = std::collections::HashSet::new();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_left_is_not_remembered() {
+    fn departed_session_is_forgotten() {
         let mut turns = VitalsRotation::default();
         turns.next(rows(9));
         turns.next(rows(2));

@@ -180,7 +180,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_schema_that_is_none_is_told_its_place_and_value() {
+    fn invalid_schema_is_reported_with_position_and_value() {
         for (schema, fault) in [
             (json!({"type": "object", "properties": {"a": {"type": "string"}}}), None),
             (json!({"type": "nmber"}), Some("/type: \"nmber\" cannot stand there")),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deliverable_is_taken_as_it_is_or_as_the_json_it_spells() {
+    async fn deliverable_is_taken_verbatim_or_as_its_json() {
         let cases = [
             (json!({"type": "object"}), json!({"a": 1}), true),
             (json!({"type": "object"}), json!("{\"a\":1}"), true),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn faults_are_bounded_in_number_and_in_bytes() {
+    async fn violations_are_bounded_in_number_and_bytes() {
         let numbers = expected(&json!({"items": {"type": "number"}})).await;
         let faults = numbers.check(json!(vec!["x"; 1000])).await.unwrap_err();
         assert_eq!(faults.list().len(), FAULTS_MAX);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_as_a_schema_is_refused_with_the_place() {
+    async fn unusable_schema_is_refused_with_its_position() {
         let error = refused(r#"{"properties":{"a":{"type":"number?"}}}"#).await;
         assert!(error.contains("/properties/a/type"), "{error}");
         assert!(refused("{").await.contains("EOF"));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_schema_that_refers_to_itself_ends() {
+    async fn self_referencing_schema_terminates() {
         let schemas = [
             json!({"$ref": "#"}),
             json!({"allOf": [{"$ref": "#"}]}),

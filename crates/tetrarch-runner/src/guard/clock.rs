@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instant_becomes_its_moment() {
+    fn instant_converts_to_boot_time() {
         let now = BootTime::now();
         let later = BootTime::of(Instant::now() + Duration::from_secs(100));
         assert!(now.until(later) > Duration::from_secs(99));

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_as_they_are_written() {
+    fn guard_messages_round_trip() {
         for order in [GuardOrder::Beat(BootTime(17)), GuardOrder::Kill, GuardOrder::End] {
             assert_eq!(GuardOrder::read(&order.to_string()), Some(order));
         }

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deliverable_is_structured_only_when_it_is_an_object_or_an_array() {
+    fn only_objects_and_arrays_are_structured_deliverables() {
         let deliverable = |text: &str| {
             let given = NodeInput {
                 node: tetrarch_core::id::NodeId::task(1, 1),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_hold_one_newline_each_whatever_they_say() {
+    fn each_line_holds_exactly_one_newline() {
         let id = Some(RequestId::derive(Default::default(), "", "", 0));
         let mail = mail_line("a\nb", "c", "{\"x\":\"\\n\"}", id);
         for line in [mail, stop_line("r\n", Millis(5))] {

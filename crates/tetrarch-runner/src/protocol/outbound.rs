@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn both_spellings_say_the_same() {
+    fn both_event_spellings_agree() {
         let pairs = [
             (
                 r#"{"type":"usage","tokensIn":1,"tokensOut":2,"costUsd":0.0000015,"turns":3}"#,
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_millionth_is_set_aside_as_a_whole_one() {
+    fn fraction_of_a_micro_dollar_is_rounded_up() {
         for (dollars, cost_micro) in
             [("0", 0), ("0.000001", 1), ("0.0000011", 2), ("2.5", 2_500_000)]
         {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_result_is_read() {
+    fn complete_result_is_parsed() {
         let line = r#"{"type":"result","outcome":"failure","deliverable":{"n":1},"partial":"half",
             "evidence":{"tests":["t ok"]},"crystallization":"c","error":"why","unknown":1,
             "verdict":{"verdict":"needsChanges","findings":[{"where":"a.rs:1","what":"w","severity":"low"}]}}"#;
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_takes_and_has_taken_is_read() {
+    fn declared_and_taken_verbs_are_parsed() {
         let takes = told(r#"{"type":"takes","verbs":["steer","pause","steer"]}"#);
         assert_eq!(takes, ProgramEvent::Takes(BTreeSet::from([Verb::Steer, Verb::Pause])));
         let id = "01JD8Z5W6T4QK3M9X2V7B1N0AC";
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deliverable_is_text_or_json_as_text() {
+    fn deliverable_is_text_or_json_as_text() {
         for (given, kept) in [("\"x\"", "x"), ("null", ""), ("[1]", "[1]"), ("7", "7")] {
             let line = format!(r#"{{"type":"result","outcome":"success","deliverable":{given}}}"#);
             let ProgramEvent::Result { result, .. } = told(&line) else { panic!("no result") };
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_fields_are_named_and_not_taken() {
+    fn invalid_fields_are_named_and_ignored() {
         let cases = [
             (r#"{"type":"progress"}"#, "text", false),
             (r#"{"type":"usage","costUsd":-1}"#, "costUsd", false),
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_text() {
+    fn any_other_line_is_text() {
         let deep = "[".repeat(10_000);
         let deep = format!(r#"{{"type":"checkpoint","state":{deep}"#);
         for line in

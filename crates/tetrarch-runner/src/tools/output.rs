@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_and_the_end_are_kept() {
+    fn beginning_and_end_are_kept() {
         for pieces in [1, 7, 4096, 100_000] {
             let all: Vec<u8> =
                 (0..100_000u32).map(|at| b'a' + u8::try_from(at % 26).unwrap()).collect();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_kept_whole() {
+    fn short_output_is_kept_whole() {
         let mut output = CappedOutput::default();
         assert_eq!(output.text(), "");
         output.push(&vec![b'x'; KEPT - 1]);

@@ -8,7 +8,7 @@ use crate::schema::MessageDescriptor;
 use crate::subject::KeyKind;
 
 #[test]
-fn a_record_is_one_of_the_message_that_it_is_said_to_be() {
+fn record_must_match_its_message_type() {
     let stamp = MessageDescriptor::named("StateStamp").unwrap();
     for record in records(true) {
         let message = MessageDescriptor::named(record_message(KeyKind::of(&record.key()))).unwrap();

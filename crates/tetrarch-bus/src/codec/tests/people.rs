@@ -80,7 +80,7 @@ fn every_op() -> Vec<Op> {
 }
 
 #[test]
-fn each_operation_is_for_the_people_of_its_role_and_those_above() {
+fn operation_is_allowed_for_its_role_and_above() {
     let mut seen = BTreeSet::new();
     for op in every_op() {
         let (name, least) = (OpName::of(&op), least(&op));
@@ -102,7 +102,7 @@ fn each_operation_is_for_the_people_of_its_role_and_those_above() {
 }
 
 #[test]
-fn requests_for_agents_mail_and_reports_are_for_the_people_of_their_role() {
+fn spawn_mail_and_reports_are_allowed_by_role() {
     for (subject, least) in [
         ("spawn.request.goal_1.-.human:ada", Person::Operator),
         ("mail.GO.human:ada", Person::Approver),
@@ -121,7 +121,7 @@ fn requests_for_agents_mail_and_reports_are_for_the_people_of_their_role() {
 }
 
 #[test]
-fn every_person_reads_the_same() {
+fn every_role_reads_the_same_subjects() {
     let admin = grant(CredentialRole::Human(Person::Admin));
     let reads = |publish: &[String]| -> Vec<String> {
         publish.iter().filter(|row| row.starts_with('$')).cloned().collect()

@@ -73,21 +73,21 @@ fn said(report: &LedgerReport) -> String {
 }
 
 #[test]
-fn a_state_that_follows_from_the_ledger_is_well() {
+fn state_matching_the_ledger_passes() {
     let report = audited(vec![(project("a", Mode::Tight), 2)], 3);
     assert_eq!(said(&report), "");
     assert_eq!((report.entries, report.records), (3, 1));
 }
 
 #[test]
-fn a_state_that_lags_behind_the_outbox_is_well() {
+fn state_behind_the_outbox_passes() {
     let behind = vec![(project("a", Mode::Solo), 1), (project("b", Mode::Solo), 1)];
     assert_eq!(said(&audited(behind, 1)), "");
     assert_eq!(said(&audited(Vec::new(), 0)), "");
 }
 
 #[test]
-fn a_state_that_does_not_follow_is_told() {
+fn state_contradicting_the_ledger_is_reported() {
     let a = || (project("a", Mode::Tight), 2);
     for (state, published, expected) in [
         (
@@ -128,7 +128,7 @@ fn audited_after(base: Base, state: Vec<(Record, u64)>) -> LedgerReport {
 }
 
 #[test]
-fn a_trimmed_ledger_is_checked_from_its_snapshot_on() {
+fn trimmed_ledger_is_checked_from_its_snapshot() {
     let report = audited_after(base(Mode::Tight, 2), vec![(project("a", Mode::Tight), 2)]);
     assert_eq!(said(&report), "");
     assert_eq!((report.from, report.entries, report.records), (2, 1, 1));
@@ -146,7 +146,7 @@ fn a_trimmed_ledger_is_checked_from_its_snapshot_on() {
 }
 
 #[test]
-fn a_snapshot_that_does_not_follow_from_the_ledger_is_told() {
+fn snapshot_contradicting_the_ledger_is_reported() {
     let looked_at = |kept: Base| {
         let mut audit = LedgerFold::new(Loaded::default()).expecting(Some(kept));
         let records = vec![project("a", Mode::Solo), project("b", Mode::Solo)];
@@ -163,7 +163,7 @@ fn a_snapshot_that_does_not_follow_from_the_ledger_is_told() {
 }
 
 #[test]
-fn an_entry_that_breaks_a_rule_is_told_with_its_sequence_and_commit() {
+fn rule_violation_is_reported_with_sequence_and_commit() {
     let mut audit = LedgerFold::new(Loaded::default());
     let second = entry(2, Vec::new(), Vec::new());
     let place = format!("(ledger sequence 2, commit {})", second.commit);
@@ -174,7 +174,7 @@ fn an_entry_that_breaks_a_rule_is_told_with_its_sequence_and_commit() {
 }
 
 #[test]
-fn what_does_not_hold_in_the_end_is_told_with_the_entry_that_broke_it() {
+fn final_violation_is_reported_with_its_entry() {
     let host = |name: &str| {
         Record::Host(Host {
             name: HostName::new(name).unwrap(),
@@ -202,7 +202,7 @@ fn what_does_not_hold_in_the_end_is_told_with_the_entry_that_broke_it() {
 }
 
 #[test]
-fn a_ledger_that_forgot_is_a_failure() {
+fn ledger_that_lost_entries_fails() {
     let meta = OwnerMeta {
         outbox_through: 4,
         ledger_created: "monday".to_owned(),
@@ -229,7 +229,7 @@ fn a_ledger_that_forgot_is_a_failure() {
 }
 
 #[test]
-fn settings_of_a_stream_that_differ_are_named() {
+fn differing_stream_settings_are_named() {
     let wanted = json!({"name": "MAIL", "max_bytes": 4, "max_age": 7, "deny_delete": true});
     let same = json!({
         "name": "MAIL", "max_bytes": 4, "max_age": 7, "deny_delete": true,
@@ -249,7 +249,7 @@ fn settings_of_a_stream_that_differ_are_named() {
 }
 
 #[test]
-fn isolation_that_is_required_and_missing_is_a_failure() {
+fn missing_required_isolation_fails() {
     let look = |required, layer, active| {
         super::machine::layer_check(required, layer, active, "words".to_owned()).verdict
     };
@@ -261,7 +261,7 @@ fn isolation_that_is_required_and_missing_is_a_failure() {
 }
 
 #[test]
-fn layer_is_a_line_of_its_own_with_its_state_what_it_stops_and_what_to_do() {
+fn isolation_layer_line_shows_state_effect_and_remedy() {
     let check =
         super::machine::layer_check(true, "landlock", false, "the kernel has none".to_owned());
     assert!(check.layer_line().is_none(), "other checks are not in the table");
@@ -280,7 +280,7 @@ fn layer_is_a_line_of_its_own_with_its_state_what_it_stops_and_what_to_do() {
 }
 
 #[test]
-fn the_holder_of_a_data_directory_is_named() {
+fn holder_of_a_data_directory_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let look = || super::machine::data_dir(dir.path());
     assert!(look().what.ends_with("in use by nobody"), "{:?}", look());
@@ -299,14 +299,14 @@ fn the_holder_of_a_data_directory_is_named() {
 }
 
 #[test]
-fn a_check_is_shown_with_what_to_do() {
+fn failed_check_shows_its_remedy() {
     let lines = DoctorCheck::warn("bus", "one\ntwo", "do it").lines();
     let expected = "warn  bus  one\n           two\n           next: do it\n";
     assert_eq!(align(&lines, false), expected);
 }
 
 #[test]
-fn a_bus_that_others_could_read_on_the_way_is_a_warning() {
+fn bus_without_encryption_is_a_warning() {
     let ca = Some(Path::new("/d/tls/ca.pem"));
     let cases = [
         ("tls://bus:4222", true, ca, CheckStatus::Ok, "/d/tls/ca.pem"),

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_another_message_says_nothing_of_this_one() {
+    fn receipt_of_another_message_is_ignored() {
         let wait = Some(Duration::from_secs(1));
         let mut fate = MailStatus::default();
         fate.learn(7, &receipt(8, Stage::Consumed));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_set_aside_is_no_success() {
+    fn dead_lettered_message_is_no_success() {
         let (to, reason) = (Principal::Agent(AgentId::Go), "why".to_owned());
         let mut fate = MailStatus::default();
         fate.learn(7, &MailBody::Dead(DeadNotice { of: of(7), to, reason }));

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_how_far_it_is_and_what_is_waited_for() {
+    fn progress_line_shows_percentage_and_what_is_awaited() {
         let mut progress = Progress { leaves: 7, settled: 3, at_work: 2, ..Progress::default() };
         assert_eq!(progress.line(Duration::from_secs(59)), "3/7 done  2 at work  0:59");
         progress.spent = Spend { tokens: 1200, cost_micro: 1_239_999, turns: 9 };

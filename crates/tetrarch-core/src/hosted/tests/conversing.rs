@@ -6,7 +6,7 @@ use crate::journal::JournalEvent;
 use crate::run::RunState;
 
 #[test]
-fn a_change_is_journaled_without_credentials_before_it_is_confirmed() {
+fn recorded_change_is_redacted_and_journaled_before_confirmation() {
     let secret = format!("ghp_{}", "aB3".repeat(12));
     let arguments = format!("{{\"key\":\"{secret}\"}}");
     let calls = vec![Call { id: "1".to_owned(), tool: "push".to_owned(), arguments }];
@@ -26,7 +26,7 @@ fn a_change_is_journaled_without_credentials_before_it_is_confirmed() {
 }
 
 #[test]
-fn a_summary_is_a_state_of_its_own_and_told_once() {
+fn summary_is_a_checkpoint_and_reported_once() {
     let mut session = running(worker());
     for (begins, moved) in [
         (true, Some(RunEvent::CompactionStarted)),
@@ -46,7 +46,7 @@ fn a_summary_is_a_state_of_its_own_and_told_once() {
 }
 
 #[test]
-fn what_earlier_runs_recorded_is_given_to_the_next() {
+fn records_of_earlier_runs_are_given_to_the_next() {
     let mut session = worker();
     let heard = vec![Recorded::Heard { text: "left".to_owned(), letter: 0 }];
     session.go_on_with(RunId(Ulid(2)), heard.clone());
@@ -60,7 +60,7 @@ fn what_earlier_runs_recorded_is_given_to_the_next() {
 }
 
 #[test]
-fn what_earlier_runs_heard_by_mail_is_not_heard_again() {
+fn mail_heard_by_earlier_runs_is_not_repeated() {
     let begun = |recorded: &[Recorded]| {
         let mut session = worker();
         session.go_on_with(RunId(Ulid(2)), recorded.to_vec());
@@ -88,7 +88,7 @@ fn what_earlier_runs_heard_by_mail_is_not_heard_again() {
 }
 
 #[test]
-fn results_that_were_handed_back_are_counted_over_all_runs_of_a_brief() {
+fn returned_results_are_counted_over_all_runs_of_a_brief() {
     let journaled = |effects: &[SessionEffect]| -> Vec<(u32, String)> {
         let counted = effects.iter().filter_map(|effect| {
             let SessionEffect::Journal(JournalEvent::Returned { times, errors }) = effect else {

@@ -22,7 +22,7 @@ fn kill() -> SessionInput {
 }
 
 #[test]
-fn what_is_stopped_before_its_claim_is_never_started() {
+fn stop_before_the_claim_prevents_the_start() {
     let mut hosted = worker();
     assert_eq!(hosted.begin(), [SessionEffect::Claim]);
     assert_eq!(hosted.step(NOW, stop()), [], "nothing is written before the claim");
@@ -36,14 +36,14 @@ fn what_is_stopped_before_its_claim_is_never_started() {
 }
 
 #[test]
-fn what_is_killed_before_its_claim_is_over() {
+fn kill_before_the_claim_ends_the_session() {
     let mut hosted = worker();
     assert_eq!(kinds(&hosted.step(NOW, kill())), ["report", "end"]);
     assert_eq!(hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed)), []);
 }
 
 #[test]
-fn a_program_that_cannot_be_started_has_failed() {
+fn program_that_cannot_be_started_has_failed() {
     let mut hosted = worker();
     hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     let failed = RunnerEvent::SpawnFailed { error: "no such program".to_owned() };
@@ -55,7 +55,7 @@ fn a_program_that_cannot_be_started_has_failed() {
 }
 
 #[test]
-fn a_stop_is_asked_for_once_and_its_late_start_does_not_undo_it() {
+fn stop_is_requested_once_despite_a_late_start() {
     let mut hosted = worker();
     hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!(kinds(&hosted.step(NOW, stop())), ["journal", "report", "stop"]);
@@ -67,7 +67,7 @@ fn a_stop_is_asked_for_once_and_its_late_start_does_not_undo_it() {
 }
 
 #[test]
-fn a_kill_after_the_exit_waits_for_nothing() {
+fn kill_after_the_exit_is_immediate() {
     let mut hosted = running(worker());
     let mut result = *success();
     result.deliverable = "x".repeat(DELIVERABLE_BYTES_MAX + 1);
@@ -81,7 +81,7 @@ fn a_kill_after_the_exit_waits_for_nothing() {
 }
 
 #[test]
-fn a_session_that_is_fenced_off_at_its_end_still_ends() {
+fn session_fenced_during_its_end_still_ends() {
     let mut hosted = running(worker());
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
     hosted.step(NOW, SessionInput::Runner(result));
@@ -92,14 +92,14 @@ fn a_session_that_is_fenced_off_at_its_end_still_ends() {
 }
 
 #[test]
-fn a_session_that_is_fenced_off_at_its_start_waits_for_no_exit() {
+fn session_fenced_during_its_start_awaits_no_exit() {
     let mut hosted = worker();
     hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
     assert_eq!(kinds(&hosted.step(NOW, SessionInput::Fenced)), ["kill", "end"]);
 }
 
 #[test]
-fn the_first_result_stands_and_counters_only_grow() {
+fn first_result_stands_and_counters_only_grow() {
     let mut hosted = running(worker());
     let used = |turns| Usage { turns, ..Usage::default() };
     hosted.step(NOW, SessionInput::Runner(RunnerEvent::Usage(used(7))));
@@ -122,7 +122,7 @@ fn the_first_result_stands_and_counters_only_grow() {
 }
 
 #[test]
-fn an_answer_moves_the_run_only_when_one_was_asked_for() {
+fn answer_resumes_only_a_waiting_run() {
     let mut hosted = running(worker());
     let answer = || letter(MailBody::Answer { question: None, text: "yes".to_owned() });
     assert_eq!(kinds(&hosted.step(NOW, answer())), ["journal", "deliver"]);
@@ -156,7 +156,7 @@ fn asked(hosted: &mut HostedSession, text: &str) -> Option<QuestionId> {
 }
 
 #[test]
-fn an_answer_ends_the_wait_for_its_own_question_only() {
+fn answer_ends_only_the_wait_for_its_question() {
     let mut hosted = running(worker());
     let first = asked(&mut hosted, "which?");
     let second = asked(&mut hosted, "and when?");
@@ -172,7 +172,7 @@ fn an_answer_ends_the_wait_for_its_own_question_only() {
 }
 
 #[test]
-fn a_program_is_told_that_it_asks_too_much() {
+fn excess_questions_are_refused_to_the_program() {
     let mut hosted = running(worker());
     for number in 0..QUESTIONS_MAX {
         assert!(asked(&mut hosted, &format!("{number}?")).is_some());
@@ -182,7 +182,7 @@ fn a_program_is_told_that_it_asks_too_much() {
 }
 
 #[test]
-fn each_request_has_its_own_silence() {
+fn each_request_has_its_own_timeout() {
     let mut hosted = running(session(&format!("S:api:{}", Ulid(7))));
     let ask = |hosted: &mut HostedSession, now| {
         hosted.step(now, SessionInput::SpawnRead(Ok((None, wanted()))))
@@ -199,7 +199,7 @@ fn each_request_has_its_own_silence() {
 }
 
 #[test]
-fn a_request_that_cannot_be_read_is_answered_to_its_program() {
+fn undecodable_request_is_refused_to_its_program() {
     let mut hosted = running(worker());
     let spawn = RunnerEvent::Spawn { request: "{".to_owned() };
     assert_eq!(kinds(&hosted.step(NOW, SessionInput::Runner(spawn))), ["read spawn"]);
@@ -223,7 +223,7 @@ fn ended(hosted: &mut HostedSession, exit: Exit) -> Vec<SessionEffect> {
 }
 
 #[test]
-fn a_rotation_is_asked_for_once_and_its_end_gives_no_result() {
+fn rotation_is_requested_once_and_gives_no_result() {
     for exit in [Exit::Code(0), Exit::Code(1), Exit::Code(143), Exit::Signal(15), Exit::Signal(9)] {
         let mut hosted = running(worker());
         assert_eq!(kinds(&hosted.step(NOW, rotate())), ["journal", "rotate"]);
@@ -239,7 +239,7 @@ fn a_rotation_is_asked_for_once_and_its_end_gives_no_result() {
 }
 
 #[test]
-fn a_program_that_finishes_instead_has_finished() {
+fn program_finishing_during_rotation_has_finished() {
     let mut hosted = running(worker());
     hosted.step(NOW, rotate());
     let result = RunnerEvent::Result { result: success(), files: Vec::new() };
@@ -255,7 +255,7 @@ fn a_program_that_finishes_instead_has_finished() {
 }
 
 #[test]
-fn what_is_rotated_before_its_claim_is_gone() {
+fn rotation_before_the_claim_ends_the_session() {
     let mut hosted = worker();
     let effects = hosted.step(NOW, rotate());
     assert_eq!(kinds(&effects), ["report", "end"]);
@@ -263,7 +263,7 @@ fn what_is_rotated_before_its_claim_is_gone() {
 }
 
 #[test]
-fn a_stop_or_a_kill_stands_above_a_rotation() {
+fn stop_or_kill_overrides_rotation() {
     let mut hosted = running(worker());
     hosted.step(NOW, rotate());
     assert_eq!(kinds(&hosted.step(NOW, stop())), ["journal", "report", "stop"]);
@@ -287,7 +287,7 @@ fn a_stop_or_a_kill_stands_above_a_rotation() {
 }
 
 #[test]
-fn a_rotation_after_the_exit_changes_nothing() {
+fn rotation_after_the_exit_changes_nothing() {
     let mut hosted = running(worker());
     let mut result = *success();
     result.deliverable = "x".repeat(DELIVERABLE_BYTES_MAX + 1);

@@ -24,7 +24,7 @@ fn asked(op: &str, body: &str, id: Option<RequestId>) -> Vec<SessionEffect> {
 }
 
 #[test]
-fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
+fn operation_keeps_its_id_and_targets_the_runs_goal() {
     for (op, body, expected) in [
         ("todo.list", "{}", "epic"),
         ("todo.list", r#"{"epic":"other"}"#, "other"),
@@ -49,7 +49,7 @@ fn an_operation_goes_to_the_owner_under_its_id_and_about_the_runs_own_goal() {
 }
 
 #[test]
-fn what_a_program_may_not_ask_for_is_answered_at_once() {
+fn forbidden_operation_is_refused_at_once() {
     for (op, body, error) in [
         ("agent.retire", "{}", ErrorCode::Unauthorized),
         ("nonsense", "{}", ErrorCode::Unauthorized),
@@ -65,7 +65,7 @@ fn what_a_program_may_not_ask_for_is_answered_at_once() {
 }
 
 #[test]
-fn a_message_is_sent_before_it_is_said_to_be() {
+fn message_is_stored_before_it_is_confirmed() {
     let text = |bytes: usize| "x".repeat(bytes);
     for (to, size, reader) in [
         ("parent", 1, Some("PO-a")),
@@ -105,7 +105,7 @@ fn from(writer: &str, correlation: Option<RequestId>) -> SessionInput {
 }
 
 #[test]
-fn of_more_messages_than_are_known_again_the_oldest_is_forgotten() {
+fn oldest_known_message_is_forgotten_beyond_the_bound() {
     let mut session = running(worker());
     let last = LETTERS_KNOWN_MAX as u128;
     // Ids grow or fall with time: which one is the smallest says nothing of which one is the oldest.
@@ -123,7 +123,7 @@ fn of_more_messages_than_are_known_again_the_oldest_is_forgotten() {
 }
 
 #[test]
-fn a_message_that_its_writer_sends_once_more_is_given_once() {
+fn resent_message_is_delivered_once() {
     let mut session = running(worker());
     for (writer, correlation, new) in [
         ("PO-a", Some(id(1)), true),

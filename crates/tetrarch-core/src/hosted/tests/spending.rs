@@ -28,7 +28,7 @@ fn line(effect: &SessionEffect) -> &Inbound {
 }
 
 #[test]
-fn what_is_set_aside_is_journaled_before_the_program_hears_of_it() {
+fn reservation_is_journaled_before_the_program_hears_of_it() {
     let mut hosted = granted(100);
     let effects = call(&mut hosted, "a", 100);
     assert_eq!(kinds(&effects), ["journal", "deliver"]);
@@ -43,7 +43,7 @@ fn what_is_set_aside_is_journaled_before_the_program_hears_of_it() {
 }
 
 #[test]
-fn a_session_that_goes_on_meters_on() {
+fn resumed_session_continues_metering() {
     let mut hosted = worker();
     hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
     hosted.run.continues = Some(RunId(Ulid(9)));
@@ -58,7 +58,7 @@ fn a_session_that_goes_on_meters_on() {
 }
 
 #[test]
-fn what_is_open_at_the_end_is_in_the_result() {
+fn open_reservation_is_part_of_the_result() {
     let mut hosted = granted(100);
     call(&mut hosted, "a", 30);
     call(&mut hosted, "b", 20);
@@ -91,7 +91,7 @@ fn ended(hosted: &mut HostedSession, result: RunResult) -> RunResult {
 }
 
 #[test]
-fn four_fifths_are_warned_of_once() {
+fn budget_warning_comes_once_at_four_fifths() {
     let mut hosted = granted(100);
     assert_eq!(kinds(&says(&mut hosted, 79)), ["journal"]);
     let effects = says(&mut hosted, 80);
@@ -105,7 +105,7 @@ fn four_fifths_are_warned_of_once() {
 }
 
 #[test]
-fn a_session_that_goes_on_near_the_end_warns_its_program_and_nobody_else() {
+fn resumed_session_near_its_limit_warns_only_its_program() {
     let mut hosted = worker();
     hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
     hosted.go_on_from(None, tokens(80));
@@ -114,7 +114,7 @@ fn a_session_that_goes_on_near_the_end_warns_its_program_and_nobody_else() {
 }
 
 #[test]
-fn the_run_ends_when_all_is_used_and_keeps_what_there_is() {
+fn exhausted_budget_ends_the_run_and_keeps_its_output() {
     let mut hosted = granted(100);
     assert_eq!(kinds(&says(&mut hosted, 0)), ["journal"]);
     says(&mut hosted, 99);
@@ -130,14 +130,14 @@ fn the_run_ends_when_all_is_used_and_keeps_what_there_is() {
 }
 
 #[test]
-fn what_succeeds_although_all_is_used_has_succeeded() {
+fn success_with_exhausted_budget_is_success() {
     let mut hosted = granted(100);
     says(&mut hosted, 100);
     assert_eq!(ended(&mut hosted, *success()).outcome, Outcome::Success);
 }
 
 #[test]
-fn a_stop_that_came_first_stays_a_stop() {
+fn earlier_stop_stays_a_stop() {
     let mut hosted = granted(100);
     hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
     assert_eq!(kinds(&says(&mut hosted, 100)), ["journal"]);
@@ -182,7 +182,7 @@ fn drawn(hosted: &mut HostedSession, tokens: u64) -> Vec<SessionEffect> {
 }
 
 #[test]
-fn a_specialist_draws_a_tenth_or_one_worst_case_before_it_spends() {
+fn specialist_draws_a_tenth_or_one_worst_case_before_spending() {
     let (mut hosted, effects) = specialist(100);
     assert_eq!(draws(&effects), [10]);
     assert_eq!(kinds(&call(&mut hosted, "a", 10)), [""; 0], "it waits for the ledger's word");
@@ -197,7 +197,7 @@ fn a_specialist_draws_a_tenth_or_one_worst_case_before_it_spends() {
 }
 
 #[test]
-fn what_could_not_be_drawn_is_withheld() {
+fn refused_draw_is_withheld() {
     let (mut hosted, _) = specialist(100);
     drawn(&mut hosted, 10);
     assert_eq!(draws(&call(&mut hosted, "a", 50)), [50]);
@@ -208,7 +208,7 @@ fn what_could_not_be_drawn_is_withheld() {
 }
 
 #[test]
-fn totals_draw_on_and_end_the_run_where_no_more_can_be_drawn() {
+fn reported_totals_draw_and_end_the_run_when_refused() {
     let (mut hosted, _) = specialist(100);
     drawn(&mut hosted, 10);
     assert_eq!(draws(&says(&mut hosted, 10)), [0; 0]);
@@ -221,7 +221,7 @@ fn totals_draw_on_and_end_the_run_where_no_more_can_be_drawn() {
 }
 
 #[test]
-fn what_is_not_limited_is_not_drawn() {
+fn unlimited_counter_is_not_drawn() {
     let hosted = session(&format!("S:rust:{}", Ulid(1)));
     let mut hosted = running(hosted);
     assert_eq!(kinds(&call(&mut hosted, "a", u64::MAX)), ["journal", "deliver"]);
@@ -243,7 +243,7 @@ fn raise(hosted: &mut HostedSession, from: &str, limit: u64) -> Vec<SessionEffec
 }
 
 #[test]
-fn a_raised_grant_is_journaled_and_told_and_metered_against() {
+fn raised_grant_is_journaled_reported_and_metered() {
     let mut hosted = granted(100);
     says(&mut hosted, 90);
     let withheld = call(&mut hosted, "a", 11);
@@ -266,7 +266,7 @@ fn a_raised_grant_is_journaled_and_told_and_metered_against() {
 }
 
 #[test]
-fn whoever_is_still_near_the_end_after_a_raise_is_not_warned_again() {
+fn run_still_near_its_limit_after_a_raise_is_not_warned_again() {
     let mut hosted = granted(100);
     says(&mut hosted, 90);
     raise(&mut hosted, "GO", 110);
@@ -274,7 +274,7 @@ fn whoever_is_still_near_the_end_after_a_raise_is_not_warned_again() {
 }
 
 #[test]
-fn a_raise_that_comes_twice_late_or_from_somebody_else_changes_nothing() {
+fn repeated_late_or_foreign_raise_changes_nothing() {
     let mut hosted = granted(100);
     assert_eq!(kinds(&raise(&mut hosted, "PO-a", 200)), [""; 0], "only the owner's word counts");
     assert_eq!(kinds(&raise(&mut hosted, "GO", 200)), ["journal", "deliver"]);
@@ -284,7 +284,7 @@ fn a_raise_that_comes_twice_late_or_from_somebody_else_changes_nothing() {
 }
 
 #[test]
-fn a_run_that_is_ending_is_not_held_up() {
+fn ending_run_is_not_delayed_by_budget() {
     let mut hosted = granted(100);
     says(&mut hosted, 100);
     assert_eq!(kinds(&raise(&mut hosted, "GO", 200)), [""; 0]);
@@ -293,7 +293,7 @@ fn a_run_that_is_ending_is_not_held_up() {
 }
 
 #[test]
-fn a_session_that_has_not_begun_begins_with_all_of_it() {
+fn unstarted_session_has_its_full_grant() {
     let mut hosted = worker();
     hosted.run.brief.budget = Limits { tokens: Some(100), ..Limits::default() };
     hosted.go_on_from(None, Spend::default());
@@ -313,7 +313,7 @@ fn a_session_that_has_not_begun_begins_with_all_of_it() {
 }
 
 #[test]
-fn a_specialist_draws_on_from_a_raised_grant() {
+fn specialist_draws_from_a_raised_grant() {
     let (mut hosted, _) = specialist(100);
     drawn(&mut hosted, 10);
     assert_eq!(draws(&call(&mut hosted, "a", 100)), [100]);

@@ -68,7 +68,7 @@ fn resumed(hosted: &mut HostedSession) -> Vec<SessionEffect> {
 }
 
 #[test]
-fn a_verb_is_journaled_then_ordered_and_its_receipts_are_reported() {
+fn verb_is_journaled_then_ordered_and_receipts_reported() {
     let mut hosted = running(worker());
     assert_eq!(kinds(&hosted.step(NOW, verb(10, steer()))), ["journal", "verb"]);
     assert!(hosted.step(NOW, verb(10, steer())).is_empty(), "it came twice");
@@ -80,7 +80,7 @@ fn a_verb_is_journaled_then_ordered_and_its_receipts_are_reported() {
 }
 
 #[test]
-fn what_comes_too_early_or_too_late_is_refused_and_goes_no_further() {
+fn early_or_late_verb_is_refused_and_not_ordered() {
     let refused = |hosted: &mut HostedSession, wanted: Wanted| {
         let word = wanted.verb().as_str();
         let effects = hosted.step(NOW, verb(10, wanted));
@@ -110,7 +110,7 @@ fn what_comes_too_early_or_too_late_is_refused_and_goes_no_further() {
 }
 
 #[test]
-fn an_interrupted_run_goes_on_with_a_steer_or_an_answer() {
+fn interrupted_run_resumes_on_steer_or_answer() {
     for answered in [false, true] {
         let mut hosted = running(worker());
         hosted.step(NOW, verb(10, interrupt()));
@@ -130,7 +130,7 @@ fn an_interrupted_run_goes_on_with_a_steer_or_an_answer() {
 }
 
 #[test]
-fn an_interrupted_run_that_asks_waits_for_the_answer() {
+fn interrupted_run_that_asks_waits_for_the_answer() {
     let mut hosted = running(worker());
     hosted.step(NOW, verb(10, interrupt()));
     hosted.step(NOW, receipt(10, Stage::Effective));
@@ -141,7 +141,7 @@ fn an_interrupted_run_that_asks_waits_for_the_answer() {
 }
 
 #[test]
-fn what_the_owner_could_not_take_of_a_paused_run_is_told_when_it_goes_on() {
+fn deferred_report_of_a_paused_run_is_sent_on_resume() {
     let mut hosted = paused();
     assert_eq!(told(&asks(&mut hosted)), [""; 0], "the line was in the pipe");
     assert_eq!(hosted.run_state(), RunState::PausedByUser);
@@ -168,7 +168,7 @@ fn what_the_owner_could_not_take_of_a_paused_run_is_told_when_it_goes_on() {
 }
 
 #[test]
-fn mail_waits_while_it_is_paused_and_keeps_its_order() {
+fn mail_waits_during_pause_in_order() {
     let mut hosted = paused();
     assert!(hosted.holds_mail());
     for text in ["one", "two"] {
@@ -181,7 +181,7 @@ fn mail_waits_while_it_is_paused_and_keeps_its_order() {
 }
 
 #[test]
-fn a_run_that_began_to_wait_before_it_stood_still_is_let_go() {
+fn run_that_waited_before_its_pause_is_released() {
     let mut hosted = running(worker());
     hosted.step(NOW, verb(10, Wanted::Pause));
     asks(&mut hosted);
@@ -196,7 +196,7 @@ fn a_run_that_began_to_wait_before_it_stood_still_is_let_go() {
 }
 
 #[test]
-fn a_stop_of_a_paused_run_is_ordered_and_what_waited_is_dropped() {
+fn stop_of_a_paused_run_is_ordered_and_waiting_verbs_dropped() {
     let mut hosted = paused();
     asks(&mut hosted);
     let effects = hosted.step(NOW, letter(MailBody::Stop(order("enough"))));
@@ -207,7 +207,7 @@ fn a_stop_of_a_paused_run_is_ordered_and_what_waited_is_dropped() {
 }
 
 #[test]
-fn who_did_not_speak_for_the_owner_speaks_for_itself() {
+fn verb_from_an_agent_names_its_real_sender() {
     let mut hosted = running(worker());
     let SessionInput::Mail { mail, json, .. } = verb(10, steer()) else { panic!("no mail") };
     let from: Principal = "PO-a".parse().unwrap();

@@ -6,7 +6,7 @@ use crate::run::RunState;
 use crate::time::Millis;
 
 #[test]
-fn its_row_says_where_the_run_stands_and_that_it_moves() {
+fn vitals_row_shows_run_state_and_activity() {
     let mut hosted = worker();
     assert_eq!((hosted.run_state(), hosted.progress()), (RunState::Queued, 0));
     hosted.step(NOW, SessionInput::Claimed(ClaimOutcome::Claimed));
@@ -32,7 +32,7 @@ fn its_row_says_where_the_run_stands_and_that_it_moves() {
 }
 
 #[test]
-fn a_stop_and_a_rotation_have_the_time_that_their_host_gives() {
+fn stop_and_rotation_use_the_hosts_drain_time() {
     for body in [MailBody::Stop(order("enough")), MailBody::Rotate(order("anew"))] {
         let within = StopWithin { drain: Millis(7), kill_grace: Millis(9) };
         let mut hosted = running(worker().stopping_within(within));

@@ -31,7 +31,7 @@ fn reported(effects: &[SessionEffect]) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_change_is_reported_right_before_the_result() {
+fn change_is_reported_right_before_the_result() {
     let mut hosted = running(worker());
     hosted.step(
         NOW,
@@ -44,7 +44,7 @@ fn a_change_is_reported_right_before_the_result() {
 }
 
 #[test]
-fn what_was_not_stored_as_it_was_found_is_not_proposed() {
+fn change_not_stored_verbatim_is_not_proposed() {
     for kept in [stored(&"0".repeat(64)), SessionInput::Stored(Vec::new())] {
         let mut hosted = running(worker());
         hosted.step(
@@ -58,7 +58,7 @@ fn what_was_not_stored_as_it_was_found_is_not_proposed() {
 }
 
 #[test]
-fn a_session_that_dies_reports_no_change() {
+fn crashed_session_reports_no_change() {
     let mut hosted = running(worker());
     changed(&mut hosted);
     hosted.step(NOW, stored(&made(&[]).action.diff));

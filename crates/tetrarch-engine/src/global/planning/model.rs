@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_planner_that_cannot_be_is_told_with_its_setting() {
+    fn unusable_planner_is_reported_with_its_setting() {
         let config = PlannerConfig {
             provider: "openai".to_owned(),
             model: "m".to_owned(),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_by_the_schema_has_its_place() {
+    fn schema_violation_is_reported_with_its_position() {
         let schema = schema::answer(Purpose::Plan, Bounds::default());
         let plan = json!({"phases": [{"id": "P1", "name": "go", "tasks": [
             {"id": "T1.1", "name": "go", "acceptance": ["it went"]},

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_ends_what_has_no_effect_at_once_and_the_rest_after_its_drain() {
+    async fn stop_ends_read_only_work_at_once_and_the_rest_after_drain() {
         let (ends, mut ears) = ears(None);
         ears.boundary().await.unwrap();
         ends.asked.send_replace(stop());
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_kill_and_the_wall_clock_wait_for_nothing() {
+    async fn kill_and_wall_clock_are_immediate() {
         let (ends, mut ears) = ears(Some(Millis(1_000)));
         let wall = Err(Halt::Wall(Millis(1_000)));
         assert_eq!(ears.during(Yields::AfterDrain, pending::<()>()).await, wall);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn letters_are_kept_in_order_and_found_by_topic() {
+    async fn mail_is_kept_in_order_and_found_by_topic() {
         let (ends, mut ears) = ears(None);
         for topic in ["info", "answer", "result.ready"] {
             let (from, body) = ("GO".to_owned(), "{}".to_owned());
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_waits_for_its_own_verdict() {
+    async fn call_waits_for_its_own_verdict() {
         let (ends, mut ears) = ears(None);
         let why = "too dear".to_owned();
         ends.lines

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_drains_then_terms_then_kills() {
+    fn stop_drains_then_terms_then_kills() {
         let start = Instant::now();
         let mut ladder = KillLadder::new(start, None, None);
         assert_eq!(ladder.next_deadline(), None);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_it_stands_still_does_not_count() {
+    fn frozen_time_does_not_count() {
         let start = Instant::now();
         let mut ladder = KillLadder::new(start, Some(Millis(50)), None);
         ladder.stand_still(at(start, 20));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_does_not_end_in_time_ends_the_run() {
+    fn overlong_turn_ends_the_run() {
         let start = Instant::now();
         let mut ladder = KillLadder::new(start, None, Some(Millis(50)));
         assert_eq!(ladder.next_deadline(), None, "no turn has begun");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_not_bounded_where_nobody_bounds_it_nor_by_more_than_the_drain() {
+    fn turn_bound_is_optional_and_capped_by_the_drain() {
         let start = Instant::now();
         let mut ladder = KillLadder::new(start, None, None);
         ladder.in_turn(Some(start));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_stop_never_gives_more_time() {
+    fn second_stop_never_extends_the_time() {
         let start = Instant::now();
         let mut ladder = KillLadder::new(start, None, None);
         ladder.stop(start, Millis(100), Millis(10), "first");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_ends_a_run_also_while_it_drains() {
+    fn wall_clock_ends_a_draining_run() {
         let start = Instant::now();
         let mut ladder = KillLadder::new(start, Some(Millis(50)), None);
         ladder.stop(start, Millis(1000), Millis(10), "later");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_stays_after_its_result_is_ended() {
+    fn program_lingering_after_its_result_is_ended() {
         let start = Instant::now();
         let mut ladder = KillLadder::new(start, None, None);
         ladder.was_given_a_line(start);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_was_handed_back_gives_time_for_another() {
+    fn returned_result_gives_time_for_another() {
         let start = Instant::now();
         let mut ladder = KillLadder::new(start, None, None);
         ladder.was_handed_back(start);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_is_one_kill_from_every_rung() {
+    fn kill_is_sent_once_from_every_stage() {
         let start = Instant::now();
         for stopped in [false, true] {
             let mut ladder = KillLadder::new(start, Some(Millis(u64::MAX)), None);

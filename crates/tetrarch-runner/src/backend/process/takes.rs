@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_takes_is_told_and_anything_else_is_refused() {
+    fn accepted_verbs_are_passed_on_and_others_refused() {
         let now = Instant::now();
         let mut takes = Takes::new(now);
         assert_eq!(takes.declare(now, BTreeSet::from([Verb::Steer])), []);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_it_said_anything_waits_until_it_does_or_its_time_is_over() {
+    fn verb_before_the_declaration_waits_until_it_or_its_timeout() {
         let now = Instant::now();
         let mut takes = Takes::new(now);
         assert_eq!((takes.ask(now, steer(1)), takes.next_deadline()), (vec![], Some(takes.until)));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_hold_by_itself_is_frozen_at_once_and_thawed() {
+    fn program_without_pause_support_is_frozen_and_thawed() {
         let now = Instant::now();
         for declared in [None, Some(BTreeSet::from([Verb::Steer]))] {
             let mut takes = Takes::new(now);

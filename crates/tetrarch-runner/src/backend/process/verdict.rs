@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_too_long_is_a_failure_whatever_is_asked_after_it() {
+    fn overlong_turn_is_a_failure_despite_a_later_request() {
         let now = Instant::now();
         let mut ladder = KillLadder::new(now, None, Some(Millis::from_secs(2)));
         ladder.in_turn(Some(now));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_signal_that_nobody_here_sent_is_a_death() {
+    fn only_a_foreign_signal_is_a_crash() {
         assert!(died(&Exit::Signal(9), &ladder(None, None, false)));
         assert!(!died(&Exit::Code(137), &ladder(None, None, false)));
         assert!(!died(&Exit::Signal(9), &ladder(Some(9), None, false)), "it was asked to stop");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_did_not_finish_goes_on_in_its_next_session() {
+    fn only_unfinished_work_goes_on_in_the_next_session() {
         let now = Instant::now();
         let asked = |drain: u64, wall: Option<u64>| {
             let mut ladder = KillLadder::new(now, wall.map(Millis), None);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_code_of_a_command_that_reviews_is_its_verdict() {
+    fn exit_code_of_a_review_command_is_its_verdict() {
         let free = || ladder(None, None, false);
         let of = |exit: Exit, spoke, ladder: &KillLadder| {
             let heard = heard(spoke);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn cause_of_a_failure_stands_before_the_programs_words() {
+    fn failure_cause_precedes_the_programs_output() {
         let free = ladder(None, None, false);
         let mut result = without_result(&Exit::Code(3), &heard(false), &free);
         explain(&mut result, "because");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_is_a_cancellation() {
+    fn kill_is_a_cancellation() {
         let mut ladder = ladder(None, None, false);
         ladder.kill();
         let result = without_result(&Exit::Signal(9), &heard(false), &ladder);

@@ -6,7 +6,7 @@ use tetrarch_core::id::Ulid;
 use tetrarch_core::run::{RunState, RunStatus};
 
 #[test]
-fn a_nodes_state_moves_everything_above_it() {
+fn node_state_change_updates_all_ancestors() {
     let epic = EpicId(Ulid::from_parts(1, 1));
     let changed = [RecordKey::NodeState(epic, NodeId::subtask(1, 2, 3)), RecordKey::Goal(epic)];
     let nodes = [NodeId::phase(1), NodeId::task(1, 2), NodeId::subtask(1, 2, 3)];
@@ -20,7 +20,7 @@ fn a_nodes_state_moves_everything_above_it() {
 }
 
 #[test]
-fn a_row_moves_with_what_it_shows_of_others() {
+fn row_updates_with_records_it_depends_on() {
     let (host, run) = (HostName::new("box").unwrap(), RunId(Ulid::from_parts(1, 2)));
     let mut snapshot = StateSnapshot::default();
     snapshot.records.put(Record::RunStatus(Box::new(RunStatus {
@@ -47,7 +47,7 @@ fn a_row_moves_with_what_it_shows_of_others() {
 }
 
 #[test]
-fn names_are_those_that_people_write() {
+fn row_names_are_the_names_people_type() {
     assert!(RowKey::Agent(AgentId::Go).is_named("actor:system:overseer"));
     assert!(RowKey::Host(HostName::new("box").unwrap()).is_named("HO@box"));
     assert!(!RowKey::Host(HostName::new("box").unwrap()).is_named("bo"));

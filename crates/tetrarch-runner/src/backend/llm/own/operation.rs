@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_call_has_the_same_id_and_what_ends_with_a_session_one_of_its_own() {
+    fn repeated_call_keeps_its_id_and_session_bound_calls_differ() {
         for (own, arguments, expected, lasts) in rows() {
             let (id, event) = asked(own, 1, 1, arguments.clone()).unwrap();
             assert!(event.starts_with(expected), "{event}");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_argument_is_named() {
         for (own, arguments, missing) in [
             (AgentTool::MailSend, json!({"to": "po"}), "`text`"),
             (AgentTool::MailSend, json!({"to": " ", "text": "x"}), "`to`"),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_an_error_and_data_is_what_is_told() {
+    fn refusal_is_an_error_and_success_returns_its_data() {
         let letter = |body: Value| InboxMessage {
             topic: "reply".to_owned(),
             from: "GO".to_owned(),
